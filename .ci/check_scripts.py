@@ -25,8 +25,10 @@ def list_script_faults() -> list[str]:
     blocks = {block.path: block for folder in folders for block in folder.blocks.values()}
     faults = [sentence for block in blocks.values() for sentence in include_lint.list_block_faults(block)]
     for script in scripts:
-        faults += script_lint.find_differences(script, script.source, script.path) + include_lint.list_faults(script)
-    return faults + include_lint.list_unused(scripts)
+        faults += script_lint.find_header_differences(
+            script, script.source, script.path
+        ) + include_lint.list_include_faults(script)
+    return faults + include_lint.list_unused_blocks(scripts)
 
 
 def run_luacheck() -> int:

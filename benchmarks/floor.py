@@ -17,7 +17,7 @@ from own.engine import BARE, BARE_KEYS, BODY, HEADER
 from own.line import machine
 from redis import Redis
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
 from rqtui.ids import create_job_ids
@@ -31,7 +31,7 @@ Moves = tuple[Callable[[Sequence[str]], Any], Callable[[Sequence[str]], Any], Ca
 
 def build_own_calls(client: Redis) -> Moves:
     """Return the calls of rqtui's scripts as its client sends them."""
-    native, key = scripts.load_scripts("native"), build_keys("floor")
+    native, key = scripts.load_scripts("native"), build_queue_keys("floor")
     blank = [None] * (len(native["enqueue"].each) - 2)
     return (
         lambda ids: scripts.run_call(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids])),
@@ -122,7 +122,7 @@ def _measure_lifecycles(table: Table, row: str, moves: Moves, parts: Sequence[Se
 
 def _measure_empty_calls(table: Table, client: Redis) -> None:
     nothing = _decode_text(client.script_load("return 1"))
-    argv = [*build_keys("floor").values()][:11] + [""] * 12
+    argv = [*build_queue_keys("floor").values()][:11] + [""] * 12
 
     def repeat(row: str, call: Callable[..., Any], *words: Any) -> None:
         table.add(row, "a call", CALLS[1], lambda: [call(*words) for _ in range(CALLS[1])])

@@ -26,7 +26,7 @@ from homes import Missing, find_home
 from own.line import machine
 from redis import Redis
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import BYTES, Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
@@ -103,7 +103,7 @@ def measure_breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
     found: Figures = {}
     made = 0
     for number in numbers:
-        names = [build_keys(f"wide-{at}") for at in range(number)]
+        names = [build_queue_keys(f"wide-{at}") for at in range(number)]
         for key in names[made:]:
             scripts.run_call(
                 client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in create_job_ids(10)])
@@ -138,7 +138,7 @@ def measure_breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
 def measure_delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
     """Measure the server's time per job with more and more scheduled jobs."""
     queue = Queue("later", client, BYTES)
-    native, key = scripts.load_scripts("native"), build_keys("later")
+    native, key = scripts.load_scripts("native"), build_queue_keys("later")
     start_ms = 4 * 10**12
     found: Figures = {}
     filled = 0

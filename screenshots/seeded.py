@@ -21,7 +21,7 @@ from redis import Redis
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.config.settings import Settings
 from rqtui.connection import connect
 from rqtui.engine.engine import Engine, build_engine
@@ -273,7 +273,7 @@ def seed_queues(client: Redis) -> None:
 
 def seed_history(client: Redis) -> None:
     """Write a day of counters and the last events of `mail`, as the scripts write them."""
-    names = build_keys("mail")
+    names = build_queue_keys("mail")
     rng = random.Random("history")
     counters = {"enqueued": 9_000, "acked": 8_700, "rejected": 410, "expired": 12, "dispatched": 2_100}
     client.delete(names["minutes"], names["events"])

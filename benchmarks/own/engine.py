@@ -11,7 +11,7 @@ from typing import Any
 
 from redis import Redis, exceptions
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import BYTES, Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
@@ -105,7 +105,7 @@ def _read_server_cpu_s(client: Any) -> float | None:
 
 
 def _build_own_lifecycle(client: Any) -> Lifecycle:
-    native, key = scripts.load_scripts("native"), build_keys("bench")
+    native, key = scripts.load_scripts("native"), build_queue_keys("bench")
     blank = [None] * (len(native["enqueue"].each) - 2)
 
     def run(ids: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The native queue for asyncio programs: `rqtui.client` with awaited calls.
+"""Provide the native queue for asyncio programs: `rqtui.client` with awaited calls.
 
     from rqtui.aio import Queue
 

@@ -1,4 +1,4 @@
-"""The asyncio consumer: the behaviour of `rqtui.client.consumer`, awaited.
+"""Consume jobs in an asyncio program: the behaviour of `rqtui.client.consumer`, awaited.
 
 A task that is cancelled while it waits for jobs releases what it leased: the current round trip is awaited, and its
 jobs are released. If the loop is left by `break`, a task of its own does the same.
@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 from rqtui.aio.heartbeat import Heartbeat
 from rqtui.aio.leased_job import Job, SettlingQueue
 from rqtui.aio.pool import Pool
-from rqtui.aio.transport import run_all, shield_from_cancel
+from rqtui.aio.transport import send_all_calls, shield_from_cancellation
 from rqtui.aio.wakeup import WakeWaiter
 from rqtui.client.consumer import CLOSE_S, ConsumedQueue, ConsumerLoop
 from rqtui.errors import UsageError
@@ -27,7 +27,7 @@ log = logging.getLogger("rqtui")
 
 
 class _JobTakers:
-    """The tasks that take jobs from a generator. If one fails or is cancelled between two jobs, the generator closes.
+    """The tasks that take jobs from a consumer's generator. If one fails or is cancelled, the generator is closed.
 
     Python closes a generator only when it is no longer referenced, and the traceback of an error may reference it for
     long.
@@ -39,7 +39,7 @@ class _JobTakers:
         self._last_task: weakref.ref[asyncio.Task[Any]] | None = None
 
     def watch_current_task(self) -> None:
-        """Watch the running task, which is about to get a job."""
+        """Watch the running task, which is about to get a job, and close the generator if the task fails."""
         task = asyncio.current_task()
         if task is not None and (self._last_task is None or self._last_task() is not task):
             self._last_task = weakref.ref(task)
@@ -59,13 +59,13 @@ _closing_tasks: set[asyncio.Future[None]] = set()  # an event loop has only weak
 
 
 class AwaitedQueue(ConsumedQueue, SettlingQueue, Protocol):
-    """The queue of an asyncio consumer."""
+    """The attributes and methods of a queue that an asyncio consumer needs."""
 
     pool: Pool
 
 
 class Consumer(ConsumerLoop[Job]):
-    """Jobs for `async for`, and an `async with`: inside it leases are extended, also after the iteration ended.
+    """Leased jobs for `async for`, and an `async with` inside which leases are extended after the iteration too.
 
     `stop()` may be called from any thread and from a signal handler. Two tasks must not share one consumer.
     """
@@ -88,11 +88,11 @@ class Consumer(ConsumerLoop[Job]):
         if self._enter_count == 0 and self._leave_task is not None:
             await asyncio.wait({self._leave_task})  # the consumer is entered again while it still leaves
         if self._enter_count == 0:
-            heartbeat_options = self._prepare_heartbeat()
+            heartbeat_options = self._build_heartbeat_options()
             self._leave_task = None
             self._waiter = WakeWaiter(self._queue.pool, self._queue.keys["wake"])
             self._heartbeat = Heartbeat(
-                self._send, self._queue.call, self._outcomes, on_end=self._leave, **heartbeat_options
+                self._send_calls, self._queue.call, self._outcomes, on_end=self._leave, **heartbeat_options
             )
             self._heartbeat.start()
             if self._stop_event is not None:
@@ -112,7 +112,7 @@ class Consumer(ConsumerLoop[Job]):
             await self._leave()
 
     def __aiter__(self) -> AsyncGenerator[Job, None]:
-        """Yield jobs one by one. However the loop ends, jobs that were not started are released."""
+        """Yield leased jobs one by one. However the loop ends, jobs that were not started are released."""
         takers = _JobTakers()
         jobs = self._yield_jobs(takers)
         takers.jobs = weakref.ref(jobs)
@@ -121,7 +121,7 @@ class Consumer(ConsumerLoop[Job]):
     async def _yield_jobs(self, takers: _JobTakers) -> AsyncGenerator[Job, None]:
         async with self:
             try:
-                while await self._fill_buffer():
+                while await self._fill_job_buffer():
                     began_s = time.monotonic()
                     handed_out = 0
                     while self._start_next_job():
@@ -139,14 +139,14 @@ class Consumer(ConsumerLoop[Job]):
         await stop.wait()
         self._waiter.interrupt()
 
-    async def _send(self, calls: Sequence[Call]) -> list[Reply | Exception]:
-        return await run_all(self._queue.pool, calls)
+    async def _send_calls(self, calls: Sequence[Call]) -> list[Reply | Exception]:
+        return await send_all_calls(self._queue.pool, calls)
 
-    def _build_job(self, row: Sequence[Any], began_s: float) -> Job:
+    def _build_leased_job(self, row: Sequence[Any], began_s: float) -> Job:
         return Job(self._queue, *row, sink=self._outcomes, began_s=began_s)
 
-    async def _run_round_trip(self) -> str:
-        word: str = await shield_from_cancel(CLOSE_S, super()._run_round_trip)
+    async def _run_claim_round_trip(self) -> str:
+        word: str = await shield_from_cancellation(CLOSE_S, super()._run_claim_round_trip)
         return word
 
     async def _run_with_timeout(self, run_step: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> bool:

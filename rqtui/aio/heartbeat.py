@@ -1,4 +1,4 @@
-"""The asyncio task beside a consumer that sends heartbeats and extends leases; see `rqtui.client.heartbeat`.
+"""Send heartbeats and extend leases in an asyncio task beside a consumer; see `rqtui.client.heartbeat`.
 
 Code that blocks the event loop also blocks the heartbeats. A warning reports that once, with the seconds, because a
 lease may end meanwhile.
@@ -35,20 +35,20 @@ class Heartbeat(HeartbeatLoop):
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Send the first heartbeat at once, then continue until `close`."""
-        self._task = asyncio.create_task(self._run(), name="rqtui-heartbeat")
+        """Start the task: send the worker's first heartbeat at once, then continue until `close`."""
+        self._task = asyncio.create_task(self._run_loop(), name="rqtui-heartbeat")
 
     async def close(self) -> None:
-        """End the task, and return when none of its calls is pending."""
+        """End the heartbeat's task, and return when none of its calls is pending."""
         self._is_closed = True
-        self._wake()
+        self._wake_loop()
         if self._task is not None and not self._is_over:
             await asyncio.wait({self._task})
 
-    async def _run(self) -> None:
+    async def _run_loop(self) -> None:
         try:
             while not self._is_closed:
-                await self._run_step_safely()
+                await self._run_step_and_log_errors()
                 await self._wait_for_next_step()
         except asyncio.CancelledError:
             self._is_over = True
@@ -56,13 +56,13 @@ class Heartbeat(HeartbeatLoop):
             raise
         self._is_over = True
 
-    def _wake(self) -> None:
+    def _wake_loop(self) -> None:
         self._wake_event.set()
 
     async def _wait_for_next_step(self) -> None:
         if self._is_closed:
             return
-        wait_s = self._compute_rest_s()
+        wait_s = self._compute_rest_time_s()
         self._is_resting = not (self.leases or self._outcomes)
         began_s = time.monotonic()
         with contextlib.suppress(TimeoutError):
@@ -73,7 +73,7 @@ class Heartbeat(HeartbeatLoop):
         self._warn_if_late(time.monotonic() - began_s - wait_s)
 
     def _warn_if_late(self, late_s: float) -> None:
-        """Warn once if the event loop was blocked while leases were held."""
+        """Warn once if the event loop was blocked for long while leases were held."""
         if late_s > BLOCKED_S and self.leases and not self._has_warned:
             self._has_warned = True
             log.warning(

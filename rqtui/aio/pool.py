@@ -1,7 +1,7 @@
-"""The connection pool of an asyncio loop, with the settings that `rqtui.connection` finds for a URL or a client.
+"""Pool Redis connections for an asyncio loop, with the settings that `rqtui.connection` finds for a URL or a client.
 
-URLs, TLS, Sentinel and Cluster therefore behave as in `rqtui.connection`. Its code looks up the current primary, or the
-node of a slot, on a thread. This module never repeats a command.
+URLs, TLS, Sentinel and Cluster therefore behave as in `rqtui.connection`, whose code looks up the current primary, or
+the node of a slot, on a thread. This module never repeats a command.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from redis.asyncio import connection as theirs
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from rqtui.connection.cluster import copy_sentinels, watch_primary
+from rqtui.connection.cluster import copy_pool_sentinels, register_for_failover
 from rqtui.connection.connect import (
     Greeting,
-    build_client_error,
-    check_setname_reply,
+    build_wrong_client_error,
+    check_client_name_reply,
     connect,
     copy_client,
-    translate_protected_mode,
+    translate_protected_mode_error,
 )
 from rqtui.connection.nodes import find_key_client
 from rqtui.connection.pool import copy_pool_options
@@ -41,7 +41,7 @@ FindAddress = Callable[[], Address]
 
 
 class Pool(theirs.ConnectionPool):
-    """Connections of one event loop, lent out one call at a time. They belong to the loop that first uses them.
+    """Redis connections of one event loop, lent out one call at a time. They belong to the loop that first uses them.
 
     `reply_s` limits a round trip: sending, and reading all replies. redis-py's own pool raises an error for the 101st
     concurrent call; here a call waits for its turn.
@@ -56,11 +56,11 @@ class Pool(theirs.ConnectionPool):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def get_connection(self, *_words: Any, **_options: Any) -> Any:
-        """Return an established connection without unread data.
+        """Return an open Redis connection without unread data, after waiting for a free one.
 
         Raises the errors of redis-py, and UsageError in another event loop than before.
         """
-        self.check_loop()
+        self.check_event_loop()
         await self._free_slots.acquire()
         connection = self._idle.pop() if self._idle else self.get_available_connection()  # type: ignore[no-untyped-call]
         try:
@@ -72,7 +72,7 @@ class Pool(theirs.ConnectionPool):
         return connection
 
     async def release(self, connection: Any) -> None:
-        """Return a connection to the pool."""
+        """Return a Redis connection to the pool."""
         try:
             if self._is_reusing and not connection.should_reconnect():
                 self._idle.append(connection)
@@ -82,11 +82,11 @@ class Pool(theirs.ConnectionPool):
             self._free_slots.release()
 
     async def ensure_connected(self, connection: Any) -> None:
-        """Connect if needed: not connected yet, connected to the wrong node, or closed by the server."""
+        """Connect to Redis if the connection is not open, leads to the wrong node, or was closed by the server."""
         if (
             connection.is_connected
             and not getattr(connection, "is_misplaced", False)
-            and not await _is_stale(connection)
+            and not await _is_connection_stale(connection)
         ):
             return
         connect_s = connection.socket_connect_timeout or self.reply_s
@@ -99,10 +99,10 @@ class Pool(theirs.ConnectionPool):
             raise exceptions.TimeoutError(f"no answer within {connect_s:g} s.") from error
 
     def create_extra_connection(self) -> Any:
-        """Create a connection outside the limit of the pool, for long waits; its user closes it."""
+        """Create a Redis connection outside the limit of the pool, for long waits; its user closes it."""
         return self.make_connection()  # type: ignore[no-untyped-call]
 
-    def check_loop(self) -> None:
+    def check_event_loop(self) -> None:
         """Raise UsageError in another event loop than before, or without a running asyncio loop."""
         try:
             loop = asyncio.get_running_loop()
@@ -116,13 +116,13 @@ class Pool(theirs.ConnectionPool):
             raise UsageError("This queue was used in another event loop first; make a Queue in each loop.")
 
     async def aclose(self) -> None:
-        """Close the connections that are not in use; they reconnect on next use."""
+        """Close the connections that are not in use. Each reconnects at its next use."""
         for connection in [*self._idle, *self._available_connections]:
             await connection.disconnect(nowait=True)
 
 
-async def _is_stale(connection: Any) -> bool:
-    """Return whether the connection has unexpected data or was closed."""
+async def _is_connection_stale(connection: Any) -> bool:
+    """Return whether a Redis connection has unexpected data or was closed."""
     if _has_unread_data(connection):
         # The event loop needs two turns to read the data. Messages of TLS itself are then consumed, so that they do not
         # count as unexpected data.
@@ -137,7 +137,7 @@ async def _is_stale(connection: Any) -> bool:
 
 
 def _has_unread_data(connection: Any) -> bool:
-    """Return whether the socket has data that the event loop has not read."""
+    """Return whether the socket of a Redis connection has data that the event loop has not read."""
     get_extra_info = getattr(connection._writer, "get_extra_info", None)  # the writer of fakeredis has no such method
     socket = get_extra_info and get_extra_info("socket")
     if not socket or socket.fileno() < 0:
@@ -147,32 +147,32 @@ def _has_unread_data(connection: Any) -> bool:
     return bool(poll.poll(0))
 
 
-def build_pool(url_or_client: str | redis.Redis | aioredis.Redis, key: str) -> Pool:
-    """Build a pool for the server of a URL or a redis-py client; in a Cluster, for the node of `key`.
+def build_asyncio_pool(url_or_client: str | redis.Redis | aioredis.Redis, key: str) -> Pool:
+    """Build an asyncio pool for the server of a URL or a redis-py client; in a Cluster, for the node that owns `key`.
 
     Connects on first use. Raises UsageError for an invalid URL or another type.
     """
     if isinstance(url_or_client, aioredis.Redis):
-        return _copy_pool(url_or_client.connection_pool)
+        return _copy_as_asyncio_pool(url_or_client.connection_pool)
     if not isinstance(url_or_client, str | redis.Redis) and not hasattr(url_or_client, "like"):
-        raise build_client_error(url_or_client, "redis.asyncio.Redis, a redis.Redis")
+        raise build_wrong_client_error(url_or_client, "redis.asyncio.Redis, a redis.Redis")
     client = connect(url_or_client) if isinstance(url_or_client, str) else copy_client(url_or_client)
-    return _copy_pool(find_key_client(client, key).connection_pool)
+    return _copy_as_asyncio_pool(find_key_client(client, key).connection_pool)
 
 
-def _copy_pool(pool: Any) -> Pool:
+def _copy_as_asyncio_pool(pool: Any) -> Pool:
     """Build an asyncio pool with the settings of a redis-py pool, for threads or for asyncio."""
     options = copy_pool_options(pool.connection_kwargs)
     source_class = options.pop("connection_class", pool.connection_class)
     find = options.pop("find", None)
     if hasattr(pool, "sentinel_manager"):  # redis-py's asyncio pool; `copy_client` has replaced one for threads before
-        find, options["must_lead"] = copy_sentinels(pool).find_primary, True
+        find, options["must_lead"] = copy_pool_sentinels(pool).find_primary, True
     connection_class = _select_connection_class(source_class, find is not None)
     if find is not None:
         options = {name: value for name, value in options.items() if name not in ("host", "port")} | {"find": find}
     greeting = options.pop("redis_connect_func", None)
     if isinstance(greeting, Greeting):
-        greeting = _build_greeting(greeting.client_name)
+        greeting = _build_asyncio_greeting(greeting.client_name)
     if inspect.iscoroutinefunction(greeting):
         options["redis_connect_func"] = greeting
     reply_s = options.pop("socket_timeout")
@@ -180,25 +180,30 @@ def _copy_pool(pool: Any) -> Pool:
     options["socket_connect_timeout"] = options.get("socket_connect_timeout") or reply_s
     options["retry"] = Retry(NoBackoff(), 0)
     options["parser_class"] = LimitedParserForLoop
-    return Pool(reply_s=reply_s, connection_class=connection_class, **_select_options(connection_class, options))
+    return Pool(
+        reply_s=reply_s, connection_class=connection_class, **_select_supported_options(connection_class, options)
+    )
 
 
-def _build_greeting(client_name: str) -> Callable[[Any], Awaitable[None]]:
+def _build_asyncio_greeting(client_name: str) -> Callable[[Any], Awaitable[None]]:
     """Build the asyncio form of `connect.Greeting`, which redis-py calls after it has connected."""
 
     async def greet(connection: Any) -> None:
-        with translate_protected_mode():
+        with translate_protected_mode_error():
             await connection.on_connect()
         if client_name:
-            with contextlib.suppress(exceptions.ResponseError), translate_protected_mode():
+            with contextlib.suppress(exceptions.ResponseError), translate_protected_mode_error():
                 await connection.send_command("CLIENT", "SETNAME", client_name, check_health=False)
-                check_setname_reply(await connection.read_response())
+                check_client_name_reply(await connection.read_response())
 
     return greet
 
 
 class _FollowingMixin:
-    """The part of a connection that follows the primary or the node of a slot, like `rqtui.connection.cluster`."""
+    """Mixin of an asyncio connection that follows the primary or the node of a slot.
+
+    The blocking form is in `rqtui.connection.cluster`.
+    """
 
     host: str
     port: int
@@ -210,7 +215,7 @@ class _FollowingMixin:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def connect(self) -> None:
-        """Connect to the current node, unless connected to it already."""
+        """Connect to the server whose address `find` returns, unless already connected to the right server."""
         if self.is_misplaced:
             await self.disconnect(nowait=True)  # type: ignore[attr-defined]
         if self.is_connected:  # type: ignore[attr-defined]
@@ -219,17 +224,17 @@ class _FollowingMixin:
         self.is_misplaced = False
         await super().connect()  # type: ignore[misc]
         if self._must_lead:
-            await self._refuse_replica()
+            await self._require_primary()
         self._loop = asyncio.get_running_loop()
-        watch_primary(self._find, self)
+        register_for_failover(self._find, self)
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is established."""
+        """Whether the connection to Redis is established."""
         return bool(self.is_connected)  # type: ignore[attr-defined]
 
-    def leave(self) -> None:
-        """Close the connection from another thread. A pending call raises an error, and the next use reconnects."""
+    def cut_connection(self) -> None:
+        """Cut the connection from another thread. A pending call raises an error, and the next use reconnects."""
         self.is_misplaced = True
         writer: Any = getattr(self, "_writer", None)
         if writer is not None and self._loop is not None:
@@ -237,14 +242,14 @@ class _FollowingMixin:
                 self._loop.call_soon_threadsafe(writer.transport.abort)
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read a reply. After MOVED or READONLY, the next `connect` looks up the node again."""
+        """Read a reply of Redis. After MOVED or READONLY, the next `connect` asks for the server's address again."""
         try:
             return await super().read_response(*args, **options)  # type: ignore[misc]
         except (exceptions.MovedError, exceptions.ReadOnlyError):
             self.is_misplaced = True
             raise
 
-    async def _refuse_replica(self) -> None:
+    async def _require_primary(self) -> None:
         with contextlib.suppress(exceptions.ResponseError):  # an ACL denies ROLE
             await self.send_command("ROLE", check_health=False)  # type: ignore[attr-defined]
             role = (await self.read_response())[0]
@@ -254,11 +259,11 @@ class _FollowingMixin:
 
 
 class _FollowingConnection(_FollowingMixin, theirs.Connection):
-    """A plain connection that follows the primary or the node of a slot."""
+    """A plain asyncio connection that follows the primary or the node of a slot."""
 
 
 class _FollowingTlsConnection(_FollowingMixin, theirs.SSLConnection):
-    """A TLS connection that follows the primary or the node of a slot."""
+    """A TLS asyncio connection that follows the primary or the node of a slot."""
 
 
 _ASYNC_CLASSES: Mapping[type, type] = {  # SSLConnection is a subclass of Connection and must be compared first
@@ -269,7 +274,10 @@ _ASYNC_CLASSES: Mapping[type, type] = {  # SSLConnection is a subclass of Connec
 
 
 def _select_connection_class(source_class: type, has_to_follow: bool) -> type:
-    """Return the asyncio connection class that corresponds to `kind`, which may be one already."""
+    """Return the asyncio connection class that corresponds to a blocking one; an asyncio class is returned unchanged.
+
+    With `has_to_follow`, a class that follows the primary or the node of a slot.
+    """
     if has_to_follow:
         is_tls = issubclass(source_class, redis.SSLConnection | theirs.SSLConnection)
         return _FollowingTlsConnection if is_tls else _FollowingConnection
@@ -286,8 +294,8 @@ def _select_connection_class(source_class: type, has_to_follow: bool) -> type:
     raise UsageError(f"There is no {source_class.__name__} for an event loop; give a URL, or a redis.asyncio.Redis.")
 
 
-def _select_options(connection_class: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that asyncio connections support. Raises UsageError for another TLS option that is set."""
+def _select_supported_options(connection_class: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that asyncio connections support. Raises UsageError for any other TLS option that is set."""
     if connection_class.__module__.startswith("fakeredis"):
         return dict(options)
     names = {

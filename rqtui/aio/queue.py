@@ -1,4 +1,4 @@
-"""The Python API of the native queue for asyncio; every call is awaited.
+"""Provide the Python API of the native queue for asyncio, in which every call is awaited.
 
     queue = Queue("mail", "redis://localhost:6379")
     await queue.put({"to": "a@b.c"}, id="welcome:42", delay="3d")
@@ -22,7 +22,16 @@ from rqtui.aio import pool, transport
 from rqtui.aio.consumer import Consumer
 from rqtui.aio.leased_job import Job
 from rqtui.client import native_keys
-from rqtui.client.calls import NO_ARGS, Batch, Calls, Put, build_put, build_unknown_error, read_word, record_outcomes
+from rqtui.client.calls import (
+    NO_ARGS,
+    Batch,
+    Calls,
+    Put,
+    build_put_result,
+    build_unknown_put_error,
+    read_reply_word,
+    record_ack_outcomes,
+)
 from rqtui.client.codecs import JSON, Codec
 from rqtui.client.consumer import BATCH
 from rqtui.client.leased_job import Leased
@@ -54,8 +63,10 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
         self, name: str, url_or_client: str | redis.Redis | aioredis.Redis = DEFAULT_URL, codec: Codec = JSON
     ) -> None:
         super().__init__(name, codec)
-        self.pool = pool.build_pool(url_or_client, self.keys["meta"])
-        self._names_pool = pool.build_pool(url_or_client, native_keys.QUEUES) if has_failover(self.pool) else self.pool
+        self.pool = pool.build_asyncio_pool(url_or_client, self.keys["meta"])
+        self._names_pool = (
+            pool.build_asyncio_pool(url_or_client, native_keys.QUEUES) if has_failover(self.pool) else self.pool
+        )
 
     # Putting
 
@@ -76,31 +87,31 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
 
         Use it to show progress, or for more jobs than fit into memory.
         """
-        for batch in self._build_batches(items, options):
+        for batch in self._build_put_batches(items, options):
             yield await self._put_batch(batch)
 
     async def _put_batch(self, batch: Batch) -> list[Put]:
         return batch.build_puts(await self._enqueue(batch.call, False))
 
     async def _send_put(self, id: str | bytes, is_given: bool, call: Call, durable: bool) -> Put:
-        return build_put(id, is_given, await self._enqueue(call, durable))
+        return build_put_result(id, is_given, await self._enqueue(call, durable))
 
     async def _enqueue(self, call: Call, durable: bool) -> Reply:
-        """Send the call, and send it again if the reply was lost.
+        """Send a call that puts jobs, and send it again if the reply was lost.
 
         A job that the first call enqueued is then reported as `exists` and stays as it is.
         """
-        send = transport.run_durably if durable else transport.run
+        send = transport.run_call_durably if durable else transport.run_call
         try:
             reply = await send(self.pool, call)
         except Unknown as lost:
             try:
                 reply = await send(self.pool, call)
             except ServerError as error:
-                raise build_unknown_error(lost, error) from error
-        if self._has_to_register():
+                raise build_unknown_put_error(lost, error) from error
+        if self._is_registration_due():
             try:
-                await transport.execute(self._names_pool, "SADD", native_keys.QUEUES, self.name.encode())
+                await transport.execute_command(self._names_pool, "SADD", native_keys.QUEUES, self.name.encode())
             except (exceptions.RedisError, OSError):
                 self._registered_s = None
         return reply
@@ -114,7 +125,7 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
         automatically; call `job.extend`. `worker` is the name shown for the lease.
         """
         began_s = time.monotonic()
-        rows = (await transport.run(self.pool, self._build_reserve_call(n, ttr, worker))).rows
+        rows = (await transport.run_call(self.pool, self._build_reserve_call(n, ttr, worker))).rows
         return [Job(self, *row, began_s=began_s) for row in rows]
 
     async def pull(self, n: int = 1) -> list[Job]:
@@ -149,7 +160,7 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
         burst: bool = False,
         stop: asyncio.Event | None = None,
     ) -> Consumer:
-        """Return the iterable behind `consume`, which has a `stop()`. Takes the options of `consume`.
+        """Return the iterable of jobs behind `consume`, which has a `stop()`. Takes the options of `consume`.
 
         Use it with `async with` to keep leases extended until the end of the block, also after the iteration.
         """
@@ -163,7 +174,7 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
         """
         words: list[str] = []
         for chunk, call in self._build_ack_calls(list(jobs)):
-            words += record_outcomes(chunk, await transport.run(self.pool, call))
+            words += record_ack_outcomes(chunk, await transport.run_call(self.pool, call))
         return words
 
     # The queue itself
@@ -173,20 +184,20 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
 
         Raises Refused with the allowed values.
         """
-        await transport.run(self.pool, self._build_configure_call(settings))
+        await transport.run_call(self.pool, self._build_configure_call(settings))
 
     async def counts(self) -> dict[str, Any]:
-        """Return the current counts of the queue by the names in `lua/native/counts.lua`."""
+        """Return the current numbers of jobs in the queue, by the names in `lua/native/counts.lua`."""
         return dict((await self._run_verb("counts")).values)
 
     # What jobs and consumers use
 
     async def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Reply:
-        """Run `verb` on the lease of `job` now. Used by jobs and consumers."""
+        """Run a verb (ack, reject, …) on the lease of a job now. Used by jobs and consumers."""
         return await self._run_verb(verb, args, [(job.id_bytes, job.token, *columns)])
 
     async def aclose(self) -> None:
-        """Close the connections that are not in use. The next call opens new ones."""
+        """Close the queue's connections that are not in use. The next call opens new ones."""
         await self.pool.aclose()
         await self._names_pool.aclose()
 
@@ -197,7 +208,7 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
         await self.aclose()
 
     async def _run_verb(self, verb: str, args: Mapping[str, object] = NO_ARGS, rows: Iterable[Any] = ()) -> Reply:
-        return await transport.run(self.pool, self.call(verb, args, rows))
+        return await transport.run_call(self.pool, self.call(verb, args, rows))
 
-    async def _run_for_word(self, call: Call) -> str:
-        return read_word(await transport.run(self.pool, call))
+    async def _run_and_read_word(self, call: Call) -> str:
+        return read_reply_word(await transport.run_call(self.pool, call))

@@ -15,7 +15,7 @@ from hiredis import pack_command
 from redis import exceptions
 
 from rqtui.aio.pool import Pool
-from rqtui.client.durability import send_durably
+from rqtui.client.durability import send_call_durably
 from rqtui.connection.cluster import has_failover
 from rqtui.connection.redis_errors import error_replies as script_errors
 from rqtui.scripts.script import Call, Reply
@@ -32,24 +32,30 @@ from rqtui.scripts.transport import (
 )
 
 
-async def run(pool: Pool, call: Call) -> Reply:
-    """Send one call and return its reply. Raises the errors that `script.send_calls` returns."""
-    return unwrap_reply((await run_all(pool, (call,)))[0])
+async def run_call(pool: Pool, call: Call) -> Reply:
+    """Send one script call and return its reply. Raises the errors that `script.send_calls` returns."""
+    return unwrap_reply((await send_all_calls(pool, (call,)))[0])
 
 
-async def run_all(pool: Pool, calls: Sequence[Call]) -> list[Reply | Exception]:
-    """Send calls in one round trip. Return a reply or an error per call, in order, as `script.send_calls` does."""
-    return await _send_with_failover(pool, partial(_send_pooled, pool), calls) if calls else []
+async def send_all_calls(pool: Pool, calls: Sequence[Call]) -> list[Reply | Exception]:
+    """Send script calls in one round trip.
+
+    Returns a reply or an error per call, in order, as `script.send_calls` does.
+    """
+    return await _send_with_failover(pool, partial(_send_on_pooled_connection, pool), calls) if calls else []
 
 
-async def execute(pool: Pool, *words: str | bytes | int) -> Any:
-    """Send one command that is safe to repeat, and return its reply. Raises the errors of redis-py."""
+async def execute_command(pool: Pool, *words: str | bytes | int) -> Any:
+    """Send one Redis command that is safe to repeat, and return its reply. Raises the errors of redis-py."""
     async with _borrow_connection(pool) as connection:
         return await execute_on_connection(pool, connection, *words)
 
 
-async def run_durably(pool: Pool, call: Call) -> Reply:
-    """Run `call`, then wait until its writes are on disk or on a replica; see `durability.send_durably`."""
+async def run_call_durably(pool: Pool, call: Call) -> Reply:
+    """Run a call that puts jobs, then wait until its writes are on disk or on a replica.
+
+    See `durability.send_call_durably`.
+    """
     try:
         async with _borrow_connection(pool) as connection:
 
@@ -60,15 +66,15 @@ async def run_durably(pool: Pool, call: Call) -> Reply:
             async def send_call(call: Call) -> Reply:
                 return unwrap_reply((await _send_with_failover(pool, send_calls, [call]))[0])
 
-            return await send_durably(
+            return await send_call_durably(
                 send_call, partial(execute_on_connection, pool, connection), call, has_failover(pool)
             )
     except (exceptions.RedisError, OSError) as error:  # from the connection; `send_durably` converts all other errors
-        raise script_errors.from_connection_error(error) from error
+        raise script_errors.build_connection_error(error) from error
 
 
 def unwrap_reply(result: Reply | Exception) -> Reply:
-    """Return the reply; raise it if it is an error."""
+    """Return the reply of a script call, or raise the error that was returned in its place."""
     if isinstance(result, Exception):
         raise result
     return result
@@ -83,12 +89,12 @@ async def _send_with_failover(
     return results
 
 
-async def _send_pooled(pool: Pool, calls: Sequence[Call]) -> list[Any]:
-    """Send calls on a connection of the pool. It is established first, so that a later error means a lost reply."""
+async def _send_on_pooled_connection(pool: Pool, calls: Sequence[Call]) -> list[Any]:
+    """Send script calls on a connection of the pool, which is open before: a later error means a lost reply."""
     try:
         connection = await pool.get_connection()
     except (exceptions.RedisError, OSError) as error:
-        return [script_errors.from_connection_error(error) for _ in calls]
+        return [script_errors.build_connection_error(error) for _ in calls]
     try:
         return await _send_on_connection(pool, connection, calls)
     finally:
@@ -116,7 +122,7 @@ async def _borrow_connection(pool: Pool) -> AsyncIterator[Any]:
 
 
 async def execute_on_connection(pool: Pool, connection: Any, *words: str | bytes | int) -> Any:
-    """Send one command on a connection and return its reply. Raises the errors of redis-py."""
+    """Send one Redis command on a given connection and return its reply. Raises the errors of redis-py."""
     [reply] = await _send_and_receive(pool, connection, [encode_command(*words)])
     if isinstance(reply, exceptions.RedisError):
         raise reply
@@ -126,13 +132,13 @@ async def execute_on_connection(pool: Pool, connection: Any, *words: str | bytes
 
 
 def encode_command(*words: str | bytes | int) -> bytes:
-    """Encode a command in the Redis protocol (RESP)."""
+    """Encode the words of a Redis command in the Redis protocol (RESP)."""
     packed: bytes = pack_command(tuple(str(word) if isinstance(word, int) else word for word in words))  # type: ignore[arg-type]
     return packed
 
 
 async def _send_and_receive(pool: Pool, connection: Any, commands: Sequence[bytes]) -> list[Any]:
-    """Send packed commands at once and read one reply each; errors and lost replies are in the list."""
+    """Send encoded commands at once and read one reply for each; errors and lost replies are in the list."""
     replies: list[Any] = []
     if not commands:
         return replies
@@ -158,7 +164,7 @@ async def _send_and_receive(pool: Pool, connection: Any, commands: Sequence[byte
     return replies
 
 
-async def shield_from_cancel(timeout_s: float, run_step: Callable[[], Awaitable[Any]]) -> Any:
+async def shield_from_cancellation(timeout_s: float, run_step: Callable[[], Awaitable[Any]]) -> Any:
     """Await `run_step`; if the caller is cancelled, wait at most `timeout_s` for its end before raising."""
     task = asyncio.ensure_future(run_step())
     try:

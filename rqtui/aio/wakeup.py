@@ -1,7 +1,7 @@
-"""Waiting for work on an event loop: for the wake marker and a local timer at once (the protocol: `lua/README.md`).
+"""Wait for new jobs on an event loop: for the wake marker and a local timer at once (the protocol: `lua/README.md`).
 
 The asyncio form of `rqtui.client.wakeup`: `BZPOPMIN …:wake` is sent on a connection of its own, and a task reads the
-reply, while a timer, a stop or an interrupt can end the wait. `consumer` uses it. No script is run here.
+reply, while a timer, a stop or an interrupt can end the wait. `consumer` uses this module. No script is run here.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from typing import Any
 from redis import exceptions
 
 from rqtui.aio.pool import Pool
-from rqtui.aio.transport import encode_command, execute, execute_on_connection
+from rqtui.aio.transport import encode_command, execute_command, execute_on_connection
 from rqtui.client import wakeup
-from rqtui.client.wakeup import GRACE_S, UNBLOCK_LAG_S, WakeReason, translate_error
+from rqtui.client.wakeup import GRACE_S, UNBLOCK_LAG_S, WakeReason, translate_wait_error
 
 
 class WakeWaiter:
-    """A waiter on the wake key of a queue. Only `interrupt` may be called from other threads or signal handlers."""
+    """Waits for new jobs on the wake key of a queue.
+
+    Only `interrupt` may be called from other threads or signal handlers.
+    """
 
     def __init__(self, pool: Pool, key: str) -> None:
-        pool.check_loop()
+        pool.check_event_loop()
         self._pool, self._key = pool, key
         self._loop = asyncio.get_running_loop()
         self._connection: Any = None
@@ -38,13 +41,13 @@ class WakeWaiter:
         self._is_interrupted = False
 
     def interrupt(self) -> None:
-        """End the current wait, or the next one."""
+        """End the current wait for new jobs, or the next one."""
         self._is_interrupted = True
         with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no wait to end
             self._loop.call_soon_threadsafe(self._wake_event.set)
 
     async def wait(self, timer_s: float | None, stop: asyncio.Event | None = None) -> WakeReason:
-        """Wait for the marker, for `timer_s` (None: no timer), for `stop` or `interrupt`.
+        """Wait for the wake marker, for `timer_s` (None: no timer), for `stop` or `interrupt`.
 
         `stop` is only checked when the wait ends or continues; the consumer calls `interrupt` when it is set. After a
         reason other than MARKER and NOTHING, call `cancel_wait` before the next job is claimed. Raises Unreachable,
@@ -53,16 +56,16 @@ class WakeWaiter:
         if timer_s is not None and timer_s <= UNBLOCK_LAG_S and self._reading is None:
             return WakeReason.INTERRUPTED if await self.pause(timer_s, stop) else WakeReason.TIMER
         until_s = None if timer_s is None else time.monotonic() + timer_s
-        async with self._translate_errors():
-            reading = await self._start_reading(timer_s)
+        async with self._translate_wait_errors():
+            reading = await self._start_reading_reply(timer_s)
             if self._client_id is None:
                 until_s = None  # the timeout of BZPOPMIN is the timer
             dead_s = self._requested_s + self._block_s + GRACE_S
             while True:
-                if self._is_ended(stop):
+                if self._is_wait_interrupted(stop):
                     return WakeReason.INTERRUPTED
                 if reading.done():
-                    return self._read_reply()
+                    return self._read_wake_reply()
                 now_s = time.monotonic()
                 if until_s is not None and now_s >= until_s:
                     return WakeReason.TIMER
@@ -71,9 +74,9 @@ class WakeWaiter:
                 await self._wait_for_event(min(dead_s, dead_s if until_s is None else until_s) - now_s)
 
     async def pause(self, seconds: float, stop: asyncio.Event | None = None) -> bool:
-        """Wait without a request to Redis; return True if interrupted or stopped before the time was over."""
+        """Wait some seconds without a request to Redis; return whether an interrupt or `stop` ended the wait."""
         until_s = time.monotonic() + seconds
-        while not self._is_ended(stop):
+        while not self._is_wait_interrupted(stop):
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 return False
@@ -81,47 +84,47 @@ class WakeWaiter:
         return True
 
     async def cancel_wait(self) -> None:
-        """End the pending BZPOPMIN, and put back a marker that it took at the last moment for other consumers."""
+        """End the pending BZPOPMIN, and put back a wake marker that it took at the last moment for other consumers."""
         if self._reading is None:
             return
-        async with self._translate_errors():
+        async with self._translate_wait_errors():
             while self._client_id is not None and not self._reading.done():
-                await self._unblock()
+                await self._unblock_bzpopmin()
                 if self._reading is None:
                     return
                 await asyncio.wait({self._reading}, timeout=UNBLOCK_LAG_S)
             if self._client_id is None or self._reading.cancelled():  # cancelled: the loop ends
-                await self._disconnect()
-                await self._set_marker()  # BZPOPMIN may have taken the marker; a second one is harmless
-            elif self._read_reply() is WakeReason.MARKER:
-                await self._set_marker()
+                await self._close_wake_connection()
+                await self._set_wake_marker()  # BZPOPMIN may have taken the marker; a second one is harmless
+            elif self._read_wake_reply() is WakeReason.MARKER:
+                await self._set_wake_marker()
 
     async def restore_marker(self) -> None:
-        """Put the marker back for another consumer, which then keeps the timer."""
-        async with self._translate_errors():
-            await self._set_marker()
+        """Put the wake marker back for another consumer, which then keeps the timer."""
+        async with self._translate_wait_errors():
+            await self._set_wake_marker()
 
     async def close(self) -> None:
-        """Close the connection. No other method may be called afterwards."""
-        await self._disconnect()
+        """Close the waiter's connection. No other method may be called afterwards."""
+        await self._close_wake_connection()
         self._connection = None
 
-    def _is_ended(self, stop: asyncio.Event | None) -> bool:
+    def _is_wait_interrupted(self, stop: asyncio.Event | None) -> bool:
         is_interrupted, self._is_interrupted = self._is_interrupted, False
         return is_interrupted or (stop is not None and stop.is_set())
 
     async def _wait_for_event(self, seconds: float) -> None:
-        """Wait for a reply or an interrupt, at most `seconds`."""
+        """Wait for a reply of Redis or an interrupt, at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._wake_event.wait()
         self._wake_event.clear()
 
-    async def _start_reading(self, timer_s: float | None) -> asyncio.Task[Any]:
+    async def _start_reading_reply(self, timer_s: float | None) -> asyncio.Task[Any]:
         """Send a BZPOPMIN unless one is pending; return the task that reads its reply."""
         if self._reading is not None:
             return self._reading
-        await self._connect()
+        await self._open_wake_connection()
         self._block_s = wakeup.BLOCK_S
         if self._client_id is None and timer_s is not None:
             self._block_s = max(0.01, min(wakeup.BLOCK_S, timer_s))  # 0 would block without a timeout
@@ -132,7 +135,7 @@ class WakeWaiter:
         self._reading.add_done_callback(lambda _task: self._wake_event.set())
         return self._reading
 
-    async def _connect(self) -> None:
+    async def _open_wake_connection(self) -> None:
         if self._connection is None:
             self._connection = self._pool.create_extra_connection()
             self._client_id = None
@@ -146,23 +149,23 @@ class WakeWaiter:
         if not self._may_unblock:
             self._client_id = None
 
-    def _read_reply(self) -> WakeReason:
+    def _read_wake_reply(self) -> WakeReason:
         assert self._reading is not None
         reading, self._reading = self._reading, None
         return WakeReason.NOTHING if reading.result() is None else WakeReason.MARKER
 
-    async def _unblock(self) -> None:
+    async def _unblock_bzpopmin(self) -> None:
         try:
-            await execute(self._pool, "CLIENT", "UNBLOCK", self._client_id or 0)
+            await execute_command(self._pool, "CLIENT", "UNBLOCK", self._client_id or 0)
         except exceptions.ResponseError:  # an ACL denies it: from now on the timeout of BZPOPMIN is the timer
-            await self._disconnect()
+            await self._close_wake_connection()
             self._may_unblock = False
-            await self._set_marker()
+            await self._set_wake_marker()
 
-    async def _set_marker(self) -> None:
-        await execute(self._pool, "ZADD", self._key, 0, "wake")
+    async def _set_wake_marker(self) -> None:
+        await execute_command(self._pool, "ZADD", self._key, 0, "wake")
 
-    async def _disconnect(self) -> None:
+    async def _close_wake_connection(self) -> None:
         reading, self._reading = self._reading, None
         self._client_id = None
         if reading is not None and not reading.cancel() and not reading.cancelled():
@@ -171,9 +174,9 @@ class WakeWaiter:
             await self._connection.disconnect(nowait=True)
 
     @asynccontextmanager
-    async def _translate_errors(self) -> AsyncIterator[None]:
+    async def _translate_wait_errors(self) -> AsyncIterator[None]:
         try:
             yield
         except (exceptions.RedisError, OSError) as error:
-            await self._disconnect()
-            raise translate_error(error) from error
+            await self._close_wake_connection()
+            raise translate_wait_error(error) from error

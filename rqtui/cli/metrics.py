@@ -71,14 +71,14 @@ class SnapshotSource:
 
         The snapshot is None while Redis is away, which is reported once.
         """
-        from rqtui.connection.connect import check_connection
-        from rqtui.connection.nodes import ping
+        from rqtui.connection.connect import open_and_authenticate
+        from rqtui.connection.nodes import ping_server
 
         with self._lock:
             began = time.monotonic()
             try:
-                check_connection(self._engine.client, self._url)
-                ping(self._engine.client)  # without queues a snapshot sends no command
+                open_and_authenticate(self._engine.client, self._url)
+                ping_server(self._engine.client)  # without queues a snapshot sends no command
                 if began >= self._due_s:
                     for _chunk in self._engine.discover():
                         pass

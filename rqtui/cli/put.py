@@ -132,7 +132,7 @@ class _ForeignQueue:
 
     def _send_batch(self, items: list[dict[str, Any]]) -> list[Put]:
         """Put one batch of jobs. Raises UsageError for an id that the system cannot store, or Refused."""
-        from rqtui.client.calls import Put, build_columns
+        from rqtui.client.calls import Put, build_enqueue_columns
 
         rows = []
         system = self._engine.systems[self._ref.system]
@@ -146,7 +146,7 @@ class _ForeignQueue:
             job_fields = dict(item)
             row: dict[str, Any] = {"body": job_fields.pop("body")}
             row |= {name: job_fields.pop(name) for name in ("id", "opts") if name in job_fields}
-            rows.append({**row, **build_columns(job_fields)})
+            rows.append({**row, **build_enqueue_columns(job_fields)})
         outcomes = self._engine.send_request(system.put_request(self.name, rows))
         for outcome in outcomes:
             if outcome.word == "error":

@@ -110,16 +110,18 @@ class Session:
         commands that run until they are stopped: the call also raises while Redis loads its data and accepts
         connections but no commands.
         """
-        from rqtui.connection.connect import check_connection, translate_errors
-        from rqtui.connection.nodes import ping
+        from rqtui.connection.connect import open_and_authenticate, translate_redis_errors
+        from rqtui.connection.nodes import ping_server
         from rqtui.engine.health.rules import find_urgent_server_problems
 
         engine = create_engine(self.settings, reads_server_state=reached)
         if reached:
-            check_connection(engine.client, self.settings.url)  # gives the most helpful error: the host and what to do
+            open_and_authenticate(
+                engine.client, self.settings.url
+            )  # gives the most helpful error: the host and what to do
             if runs_on:
-                with translate_errors(self.settings.url):
-                    ping(engine.client)
+                with translate_redis_errors(self.settings.url):
+                    ping_server(engine.client)
             for finding in find_urgent_server_problems(engine.client):
                 if finding.severity == "critical":
                     output.print_message(f"{finding.text}: {finding.remedy}.")
@@ -156,9 +158,9 @@ class Session:
 
     def format_retry(self, error: str, wait_s: float) -> str:
         """Return the message for a failed request that is sent again after `wait_s`, with the server's address."""
-        from rqtui.connection.redis_errors.connecting import add_address
+        from rqtui.connection.redis_errors.connecting import add_server_address
 
-        return f"{add_address(error, self.settings.url)} Next try in {wait_s:g} s."
+        return f"{add_server_address(error, self.settings.url)} Next try in {wait_s:g} s."
 
     def find_queues(self, engine: Engine, names: Sequence[str]) -> list[Ref]:
         """Return the queues in `names` without duplicates, or all queues of the engine if no name is given."""

@@ -97,13 +97,13 @@ def _take_sorted_snapshot(session: Session, engine: Engine, queues: list[str] | 
 
 def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_stream: bool, is_all: bool) -> None:
     """Print a snapshot as JSON or as a table. `is_all` means that it has all known queues of each system."""
-    from rqtui.connection.connect import mask, probe
+    from rqtui.connection.connect import mask, read_server_info
     from rqtui.model import Ref
     from rqtui.reports.shared_places import describe_unassigned as unassigned
     from rqtui.reports.shared_places import list_shared_places
     from rqtui.systems.by_sight import describe_unsupported
 
-    info = probe(engine.client, session.settings.url)
+    info = read_server_info(engine.client, session.settings.url)
     shared = list_shared_places(taken.queues, {queue.system for queue in taken.queues if is_all})
     if session.as_json:
         document = {

@@ -52,10 +52,10 @@ def work(
     session.refuse_if_read_only("work")
     set_up_logging(session.settings.log_format)
     ttr_ms = None if ttr is None else durations.parse_duration(ttr, "--ttr")
-    from rqtui.client.subprocess_worker import check_arguments
+    from rqtui.client.subprocess_worker import check_worker_arguments
     from rqtui.client.subprocess_worker import run_command_per_job as run
 
-    check_arguments(command or [], concurrency, max_jobs)
+    check_worker_arguments(command or [], concurrency, max_jobs)
     ref = session.wait_for(lambda: _find_native_queue(session, queue), no_wait=no_wait)
     reporter = _RunPrinter(session, ref.queue)
     with (

@@ -13,8 +13,8 @@ Result = TypeVar("Result")
 def send_in_background(items: Iterator[Item], send: Callable[[Item], Result]) -> Iterator[Result]:
     """Call `send` for each item, one at a time, and yield the results in order. A failure ends the iteration.
 
-    With more than one item, `send` runs on a thread while the next item is built. If both fail, the error of `send` is
-    raised.
+    With more than one item, `send` runs on a background thread while the next item is built. If both fail, the error of
+    `send` is raised.
     """
     first = next(items, None)
     if first is None:

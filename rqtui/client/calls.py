@@ -1,4 +1,4 @@
-"""The script calls of a native queue: bodies, options and ids become calls, and replies become words. Sends nothing.
+"""Build the script calls of a native queue from bodies, options and ids, and read their replies. Sends nothing.
 
 `Calls` is the common base of `rqtui.client.Queue`, which blocks, and of `rqtui.aio.Queue`, which is awaited.
 """
@@ -33,14 +33,14 @@ _NO_OPTIONS = (None,) * len(OPTIONS)
 
 
 class Put(NamedTuple):
-    """The result for one job that was put: `moved`, or `exists` if the queue already has a job with its id."""
+    """The result of putting one job: `moved`, or `exists` if the queue already has a job with its id."""
 
     id: str
     word: str
 
 
-def _build_moved_puts(ids: Iterable[str]) -> list[Put]:
-    """Build a `moved` result for each id, without running Python code per job."""
+def _build_moved_results(ids: Iterable[str]) -> list[Put]:
+    """Build a `moved` result for each job id, without running Python code per job."""
     return list(map(tuple.__new__, repeat(Put), zip(ids, repeat("moved"), strict=False)))
 
 
@@ -50,22 +50,22 @@ PutResult = TypeVar("PutResult")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The jobs of one enqueue call."""
+    """The jobs that one call of the script `enqueue` puts into a queue."""
 
     ids: list[Any]
     has_given_ids: bool
     call: Call
 
     def build_puts(self, reply: Reply) -> list[Put]:
-        """Return the result for each job of the batch."""
+        """Return the result of putting each job of the batch."""
         if not self.has_given_ids:  # a generated id can only exist because an earlier try of this call had succeeded
-            return _build_moved_puts(self.ids)
-        return [Put(_decode_id(id), one.word) for id, one in zip(self.ids, reply.each, strict=True)]
+            return _build_moved_results(self.ids)
+        return [Put(_decode_job_id(id), job_reply.word) for id, job_reply in zip(self.ids, reply.each, strict=True)]
 
 
 @dataclass(slots=True)
 class _Rows:
-    """The jobs of a batch: their bodies, their other columns, and the given ids by row number."""
+    """The jobs of a batch that is being built: bodies, other columns, and the given ids by row number."""
 
     bodies: list[bytes] = field(default_factory=list)
     columns: list[Mapping[str, Any]] = field(default_factory=list)
@@ -73,16 +73,16 @@ class _Rows:
 
 
 class Calls(Generic[Word, PutResult]):
-    """The methods of a queue that need no connection. Raises UsageError for an invalid queue name."""
+    """The methods of a native queue that need no connection. Raises UsageError for an invalid queue name."""
 
     def __init__(self, name: str, codec: Codec) -> None:
         self.name = name
         self.codec = codec
-        self.keys: Mapping[str, str] = native_keys.build_keys(name)
+        self.keys: Mapping[str, str] = native_keys.build_queue_keys(name)
         self._scripts = load_scripts("native")
         self._bound_keys: dict[str, BoundKeys] = {}
         # Most jobs have only an id and a body, so their rows need no check.
-        self._plain_rows = self._bind_keys("enqueue").build_shortest_opening()
+        self._plain_rows = self._bind_script_keys("enqueue").build_shortest_opening()
         self._registered_s: float | None = None
 
     # Putting
@@ -101,7 +101,7 @@ class Calls(Generic[Word, PutResult]):
         keep: Duration | None = None,
         durable: bool = False,
     ) -> PutResult:
-        """Enqueue one job and return a `Put` with its id.
+        """Put one job into the queue and return a `Put` with its id.
 
         With an `id` of your own, a second put has no effect (`exists`), whatever the state of the job.
 
@@ -117,24 +117,24 @@ class Calls(Generic[Word, PutResult]):
         """
         options = (name or None, delay, due, priority, ttr, max_attempts, backoff, keep)
         encoded = self.codec.encode(body)
-        job_id = create_job_id() if id is None else _encode_id(id)
+        job_id = create_job_id() if id is None else _encode_job_id(id)
         if options == _NO_OPTIONS and type(encoded) is bytes:
             call = self._plain_rows.build_call([job_id, encoded], 1)
         else:
-            columns = build_columns(dict(zip(OPTIONS, options, strict=True)))
+            columns = build_enqueue_columns(dict(zip(OPTIONS, options, strict=True)))
             call = self._build_enqueue_call([job_id], [encoded], [columns])
         return self._send_put(job_id, id is not None, call, durable)
 
     def _send_put(self, id: str | bytes, is_given: bool, call: Call, durable: bool) -> PutResult:
         raise NotImplementedError
 
-    def _build_batches(self, items: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Batch]:
-        """Yield batches of jobs, each as large as one call may be, with their ids."""
-        common_columns, encode = build_columns(options), self.codec.encode
+    def _build_put_batches(self, items: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Batch]:
+        """Yield the jobs to put in batches, each as large as one call may be, with their ids."""
+        common_columns, encode = build_enqueue_columns(options), self.codec.encode
         rows, size = _Rows(), 0
         for number, item in enumerate(items, 1):
             if isinstance(item, dict):
-                job_id, body, columns = self._parse_item(item, number, options)
+                job_id, body, columns = self._parse_put_item(item, number, options)
                 if job_id is not None:
                     rows.given_ids[len(rows.bodies)] = job_id
             else:
@@ -143,41 +143,41 @@ class Calls(Generic[Word, PutResult]):
             rows.columns.append(columns)
             size += len(body)
             if len(rows.bodies) >= MAX_JOBS_PER_CALL or size >= MAX_BYTES_PER_CALL:
-                yield self._build_batch(rows)
+                yield self._build_put_batch(rows)
                 rows, size = _Rows(), 0
         if rows.bodies:
-            yield self._build_batch(rows)
+            yield self._build_put_batch(rows)
 
-    def _parse_item(
+    def _parse_put_item(
         self, item: Mapping[str, Any], number: int, options: Mapping[str, Any]
     ) -> tuple[bytes | None, bytes, Mapping[str, Any]]:
         if "body" not in item:
             raise UsageError(f'Job {number}: a dict describes a job and needs "body": {{"body": …, "id": …}}.')
         fields = {**options, **item}
         body, job_id = fields.pop("body"), fields.pop("id", None)
-        columns = build_columns(fields)
-        return None if job_id is None else _encode_id(job_id), self.codec.encode(body), columns
+        columns = build_enqueue_columns(fields)
+        return None if job_id is None else _encode_job_id(job_id), self.codec.encode(body), columns
 
-    def _build_batch(self, rows: _Rows) -> Batch:
+    def _build_put_batch(self, rows: _Rows) -> Batch:
         ids: list[Any] = list(create_job_ids(len(rows.bodies)))
-        for at, id in rows.given_ids.items():
-            ids[at] = id
+        for row_number, id in rows.given_ids.items():
+            ids[row_number] = id
         return Batch(ids, bool(rows.given_ids), self._build_enqueue_call(ids, rows.bodies, rows.columns))
 
     def _build_enqueue_call(
         self, ids: Sequence[Wire], bodies: Sequence[bytes], columns: Sequence[Mapping[str, Any]]
     ) -> Call:
-        """Build the enqueue call from ids, encoded bodies and the other columns."""
+        """Build the call that puts jobs, from ids, encoded bodies and the other columns."""
         # Most jobs have no options, so their rows need no check.
         if not any(columns) and set(map(type, bodies)) == {bytes}:
             words: list[Wire] = [b""] * (2 * len(bodies))
             words[::2], words[1::2] = ids, bodies
             return self._plain_rows.build_call(words, len(bodies))
-        rows = [{"id": id, "body": body, **made} for id, body, made in zip(ids, bodies, columns, strict=True)]
+        rows = [{"id": id, "body": body, **options} for id, body, options in zip(ids, bodies, columns, strict=True)]
         return self.call("enqueue", NO_ARGS, rows)
 
-    def _has_to_register(self) -> bool:
-        """Return whether it is time to add the queue's name to the list of queues.
+    def _is_registration_due(self) -> bool:
+        """Return whether it is time to add the queue's name to the list of all queues.
 
         The list is in another hash slot, so no script can write it. Discovery finds queues that are missing there.
         """
@@ -194,7 +194,7 @@ class Calls(Generic[Word, PutResult]):
         return self.call("reserve", {"limit": n, "worker": worker, "ttr_ms": ttr_ms})
 
     def _build_ack_calls(self, jobs: Sequence[Leased[Any]]) -> Iterator[tuple[Sequence[Leased[Any]], Call]]:
-        """Yield the calls that ack `jobs`, each with its jobs."""
+        """Yield the calls that ack jobs, each with the jobs that it acks."""
         for at in range(0, len(jobs), MAX_JOBS_PER_CALL):
             part = jobs[at : at + MAX_JOBS_PER_CALL]
             yield part, self.call("ack", NO_ARGS, [(job.id_bytes, job.token) for job in part])
@@ -202,26 +202,26 @@ class Calls(Generic[Word, PutResult]):
     # By id
 
     def delete(self, id: str | bytes, force: bool = False) -> Word:
-        """Remove a job from any place. Returns `moved`, `gone`, or `reserved` if a worker holds it.
+        """Delete a job from any place of the queue. Returns `moved`, `gone`, or `reserved` if a worker holds it.
 
-        `force` removes it even then.
+        With `force` a job that a worker holds is deleted too.
         """
-        return self._act_on_job("delete", id, {"force": force}, "", "")
+        return self._run_job_verb("delete", id, {"force": force}, "", "")
 
     def cancel(self, id: str | bytes) -> Word:
         """Ask the worker that holds a job to stop it. Returns `asked`, `wrong_place` or `gone`."""
-        return self._act_on_job("cancel", id, {}, "")
+        return self._run_job_verb("cancel", id, {}, "")
 
     def kill(self, id: str | bytes, reason: str = "", force: bool = False) -> Word:
         """Make a live job dead, with `reason` as its error. Returns `moved`, `reserved`, `wrong_place` or `gone`.
 
-        `reserved` means that a worker holds it; `force` kills it even then.
+        `reserved` means that a worker holds the job; with `force` it is killed even then.
         """
-        return self._act_on_job("kill", id, {"reason": reason, "force": force}, "")
+        return self._run_job_verb("kill", id, {"reason": reason, "force": force}, "")
 
     def promote(self, id: str | bytes) -> Word:
         """Make a scheduled job ready now. Returns `moved`, `wrong_place` or `gone`."""
-        return self._act_on_job("promote", id, {})
+        return self._run_job_verb("promote", id, {})
 
     def requeue(self, id: str | bytes, keep_attempts: bool = False) -> Word:
         """Run a dead job again, or a completed job that was kept.
@@ -229,7 +229,7 @@ class Calls(Generic[Word, PutResult]):
         Returns `moved`, `wrong_place`, `bodyless` (its body is not kept) or `gone`. Attempts start at zero unless
         `keep_attempts` is set.
         """
-        return self._act_on_job("requeue", id, {"keep_attempts": keep_attempts})
+        return self._run_job_verb("requeue", id, {"keep_attempts": keep_attempts})
 
     def reschedule(self, id: str | bytes, delay: Duration | None = None, due: datetime | int | None = None) -> Word:
         """Change when a scheduled or ready job is due; give `delay` or `due`, not both.
@@ -243,28 +243,28 @@ class Calls(Generic[Word, PutResult]):
             if due is not None
             else {"delay_ms": durations.parse_duration(delay or 0, "delay")}
         )
-        return self._act_on_job("reschedule", id, due_columns)
+        return self._run_job_verb("reschedule", id, due_columns)
 
     def reprioritise(self, id: str | bytes, priority: int) -> Word:
         """Change the priority of a scheduled or ready job. Returns `changed`, `wrong_place` or `gone`."""
-        return self._act_on_job("reprioritise", id, {"priority": priority})
+        return self._run_job_verb("reprioritise", id, {"priority": priority})
 
-    def _act_on_job(self, verb: str, id: str | bytes, args: Mapping[str, object], *columns: object) -> Word:
-        return self._run_for_word(self.call(verb, args, [(_encode_id(id), *columns)]))
+    def _run_job_verb(self, verb: str, id: str | bytes, args: Mapping[str, object], *columns: object) -> Word:
+        return self._run_and_read_word(self.call(verb, args, [(_encode_job_id(id), *columns)]))
 
-    def _run_for_word(self, call: Call) -> Word:
-        """Send a call and return the word of its reply, or of the reply's one row."""
+    def _run_and_read_word(self, call: Call) -> Word:
+        """Send a call and return the word of its reply, or of the reply's only row."""
         raise NotImplementedError
 
     # The queue itself
 
     def pause(self) -> Word:
-        """Stop handing out jobs, to all workers. Returns `paused` or `already`."""
-        return self._run_for_word(self.call("pause"))
+        """Pause the queue: no worker gets a job from it. Returns `paused` or `already`."""
+        return self._run_and_read_word(self.call("pause"))
 
     def resume(self) -> Word:
-        """Hand out jobs again. Returns `resumed` or `already`."""
-        return self._run_for_word(self.call("resume"))
+        """Resume a paused queue: workers get its jobs again. Returns `resumed` or `already`."""
+        return self._run_and_read_word(self.call("resume"))
 
     def _build_configure_call(self, settings: Mapping[str, object]) -> Call:
         rows = [(name, None if value is None else str(value)) for name, value in settings.items()]
@@ -278,10 +278,10 @@ class Calls(Generic[Word, PutResult]):
         args: Mapping[str, object] = NO_ARGS,
         rows: Iterable[Mapping[str, object] | Sequence[object]] = (),
     ) -> Call:
-        """Build a call of the script `verb` with the keys of this queue."""
-        return self._scripts[verb].build_call(self._bind_keys(verb), args, rows)
+        """Build a call of a script of the native queue, with the keys of this queue."""
+        return self._scripts[verb].build_call(self._bind_script_keys(verb), args, rows)
 
-    def _bind_keys(self, verb: str) -> BoundKeys:
+    def _bind_script_keys(self, verb: str) -> BoundKeys:
         keys = self._bound_keys.get(verb)
         if keys is None:
             keys = self._bound_keys[verb] = self._scripts[verb].bind_keys(self.keys)
@@ -291,28 +291,29 @@ class Calls(Generic[Word, PutResult]):
         return f"<Queue {self.name}>"
 
 
-def build_put(id: str | bytes, is_given: bool, reply: Reply) -> Put:
-    """Build the result for one job.
+def build_put_result(id: str | bytes, is_given: bool, reply: Reply) -> Put:
+    """Build the result of putting one job.
 
-    A generated id is always `moved`: it can only exist because an earlier try of the same call had succeeded.
+    A generated id is always `moved`: a job with that id can only exist because an earlier try of the same call had
+    succeeded.
     """
-    return Put(_decode_id(id), reply.each[0].word if is_given else "moved")
+    return Put(_decode_job_id(id), reply.each[0].word if is_given else "moved")
 
 
-def read_word(reply: Reply) -> str:
-    """Return the word of a reply, or of the reply's one row."""
+def read_reply_word(reply: Reply) -> str:
+    """Return the word of a script's reply, or of the reply's only row."""
     return reply.word or reply.each[0].word
 
 
-def record_outcomes(jobs: Sequence[Leased[Any]], reply: Reply) -> list[str]:
-    """Record the outcome of an ack in each of `jobs`. Return one word per job."""
-    words = [one.word for one in reply.each]
+def record_ack_outcomes(jobs: Sequence[Leased[Any]], reply: Reply) -> list[str]:
+    """Record in each leased job the outcome of its ack. Returns one word per job."""
+    words = [job_reply.word for job_reply in reply.each]
     for job, word in zip(jobs, words, strict=True):
         job.record_outcome(word)
     return words
 
 
-def build_unknown_error(lost: Unknown, error: ServerError) -> Unknown:
+def build_unknown_put_error(lost: Unknown, error: ServerError) -> Unknown:
     """Build the error for a put whose first reply was lost and whose second try failed: the job may be in the queue."""
     return Unknown(f"{lost} It was sent once more: {error}")
 
@@ -328,8 +329,8 @@ _COLUMN_BUILDERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def build_columns(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert options of `put` to columns of an `enqueue` script: `delay` → `delay_ms`, `1s..1h` → two columns, etc.
+def build_enqueue_columns(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert options of `put` to columns of the script `enqueue`: `delay` to `delay_ms`, `1s..1h` to two columns, etc.
 
     Raises UsageError for an unknown option, or for both `delay` and `due`.
     """
@@ -344,7 +345,7 @@ def build_columns(options: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _encode_id(id: str | bytes) -> bytes:
+def _encode_job_id(id: str | bytes) -> bytes:
     if not isinstance(id, str | bytes):
         raise UsageError(f"An id is text or bytes, not {type(id).__name__}.")
     encoded = to_bytes(id)
@@ -353,5 +354,5 @@ def _encode_id(id: str | bytes) -> bytes:
     return encoded
 
 
-def _decode_id(id: str | bytes) -> str:
+def _decode_job_id(id: str | bytes) -> str:
     return id if isinstance(id, str) else to_text(id)

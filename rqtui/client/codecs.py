@@ -1,4 +1,4 @@
-"""Encoding of bodies: JSON (the default), MSGPACK and BYTES.
+"""Encode and decode the bodies of jobs: JSON (the default), MSGPACK and BYTES.
 
 A codec belongs to a queue object, not to the queue in Redis, so producers and consumers must agree. Bytes pass through
 any codec unchanged. Nothing is ever unpickled or executed.
@@ -16,14 +16,17 @@ from rqtui.errors import CodecError
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A body encoding: a name and two functions. Errors they raise become a CodecError that names the codec."""
+    """An encoding of job bodies: a name and two functions.
+
+    An error that a function raises becomes a CodecError that names the codec.
+    """
 
     name: str
     to_bytes: Callable[[Any], bytes]
     from_bytes: Callable[[bytes], Any]
 
     def encode(self, body: Any) -> bytes:
-        """Return the encoded `body`; bytes are returned unchanged. Raises CodecError."""
+        """Return the body of a job as bytes; bytes are returned unchanged. Raises CodecError."""
         if isinstance(body, bytes):
             return body
         if isinstance(body, bytearray | memoryview):
@@ -34,7 +37,7 @@ class Codec:
             raise CodecError(f"{self.name} cannot encode this body ({type(body).__name__}): {error}") from error
 
     def decode(self, raw: bytes) -> Any:
-        """Decode a body from its bytes. Raises CodecError."""
+        """Decode the body of a job from its bytes. Raises CodecError."""
         try:
             return self.from_bytes(raw)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The consumer: leases jobs in batches, hands them out one by one, and waits without polling if there are none.
+"""Consume jobs: lease them in batches, hand them out one by one, and wait without polling if there are none.
 
 One round trip settles the last batch, dispatches due jobs and reaps expired leases if it is time, and leases the next
 batch. While Redis is unreachable the consumer backs off and retries; it ends when told to stop. `Queue.consume` creates
@@ -51,7 +51,7 @@ J = TypeVar("J", bound=Leased[Any])
 
 
 class ConsumedQueue(JobQueue, Protocol):
-    """The parts of a queue that a consumer needs."""
+    """The attributes and methods of a queue that a consumer needs."""
 
     keys: Mapping[str, str]
 
@@ -61,7 +61,7 @@ class ConsumedQueue(JobQueue, Protocol):
 
 
 class BlockingQueue(ConsumedQueue, SettlingQueue, Protocol):
-    """The queue of a blocking consumer."""
+    """The attributes and methods of a queue that a blocking consumer needs."""
 
     client: Redis
 
@@ -70,36 +70,39 @@ class StopEvent(Protocol):
     """An event that ends a consumer: `threading.Event` or `asyncio.Event`."""
 
     def is_set(self) -> bool:
-        """Return whether the event is set."""
+        """Return whether the event that ends the consumer is set."""
         ...
 
 
 class Waiter(Protocol):
-    """The awaitable form of `rqtui.client.wakeup.WakeWaiter`."""
+    """The awaitable form of `rqtui.client.wakeup.WakeWaiter`, which waits for new jobs."""
 
     def wait(self, timer_s: float | None, stop: Any) -> Awaitable[WakeReason]:
-        """Wait for the wake marker, a timer, `stop` or an interrupt."""
+        """Wait for new jobs (the wake marker), a timer, `stop` or an interrupt."""
         ...
 
     def pause(self, seconds: float, stop: Any) -> Awaitable[bool]:
-        """Wait without a request to Redis."""
+        """Wait some seconds without a request to Redis; return whether an interrupt or `stop` ended the wait."""
         ...
 
     def cancel_wait(self) -> Awaitable[None]:
-        """End the pending BZPOPMIN."""
+        """End the BZPOPMIN that waits for new jobs in Redis."""
         ...
 
     def restore_marker(self) -> Awaitable[None]:
-        """Leave the wake marker for another consumer."""
+        """Put the wake marker back for another consumer of the queue."""
         ...
 
     def interrupt(self) -> None:
-        """End the current wait, or the next one."""
+        """End the current wait for new jobs, or the next one."""
         ...
 
 
 class ConsumerLoop(Generic[J]):
-    """The behaviour of a consumer. The blocking and the asyncio subclasses add how calls are sent and awaited."""
+    """The behaviour of a consumer of jobs.
+
+    The blocking and the asyncio subclasses add how calls are sent and awaited.
+    """
 
     _waiter: Waiter
     _heartbeat: HeartbeatLoop
@@ -145,7 +148,7 @@ class ConsumerLoop(Generic[J]):
         self._allowed_steps: set[str] = set()  # steps that succeeded once; a later refusal may be temporary
 
     def stop(self) -> None:
-        """Hand out no more jobs, and release the jobs that were not started."""
+        """Stop the consumer: hand out no more jobs, and release the jobs that were not started."""
         self._is_stopping = True
         if self._enter_count:
             self._waiter.interrupt()
@@ -155,61 +158,61 @@ class ConsumerLoop(Generic[J]):
         """Whether the consumer was stopped by `stop()`, its event or an operator; always True in a forked child."""
         return self._is_stopping or (self._stop_signal is not None and self._stop_signal.is_set()) or self._is_forked
 
-    async def _send(self, calls: Sequence[Call]) -> list[Reply | Exception]:
-        """Send calls in one round trip."""
+    async def _send_calls(self, calls: Sequence[Call]) -> list[Reply | Exception]:
+        """Send script calls to Redis in one round trip."""
         raise NotImplementedError
 
     async def _run_with_timeout(self, run_step: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> bool:
-        """Run `run_step` and wait at most `timeout_s` for its end; return whether it ended."""
+        """Run a coroutine function and wait at most `timeout_s` for its end; return whether it ended."""
         raise NotImplementedError
 
-    def _build_job(self, row: Sequence[Any], began_s: float) -> J:
-        """Build a job from a row of a `reserve` reply."""
+    def _build_leased_job(self, row: Sequence[Any], began_s: float) -> J:
+        """Build a leased job from a row in the reply of the script `reserve`."""
         raise NotImplementedError
 
-    def _prepare_heartbeat(self) -> dict[str, Any]:
-        """Create the outcome buffer, and return the options for this consumer's heartbeat."""
+    def _build_heartbeat_options(self) -> dict[str, Any]:
+        """Create the buffer of job outcomes, and return the options for this consumer's heartbeat."""
         self._pid = os.getpid()
-        self._outcomes = OutcomeBuffer(lambda verb, rows: self._queue.call(verb, {}, rows), self._stop_extending)
+        self._outcomes = OutcomeBuffer(lambda verb, rows: self._queue.call(verb, {}, rows), self._stop_extending_lease)
         return {
             "identity": {"worker": self.worker, "pid": str(self._pid), "host": _replace_spaces(socket.gethostname())},
             "ttr_ms": self._ttr_ms,
             "find_current_id": lambda: self._current.id_bytes if self._current else b"",
-            "on_order": self._follow_order,
+            "on_order": self._follow_operator_order,
             "on_tick": self._release_waiting_jobs,
         }
 
     def _start_next_job(self) -> bool:
-        """Make the next job in the buffer the current one; return False if there is none to start."""
+        """Make the next leased job the current one; return False if there is none to start."""
         while not self.is_stopping:
             try:
                 job = self._buffer.popleft()
             except IndexError:
                 return False
             if job.cancelled:
-                self._outcomes.add("reject", job, b"cancelled before it began")
+                self._outcomes.add_outcome("reject", job, b"cancelled before it began")
             elif not job.lost:
                 self._current, self._current_since_s = job, time.monotonic()
                 return True
         return False
 
-    def _resize_batch(self, job_count: int, took_s: float) -> None:
-        """Set the size of the next batch to what takes BATCH_S, or a tenth of the lease, to process.
+    def _resize_batch(self, job_count: int, processing_s: float) -> None:
+        """Set how many jobs to lease next: as many as take BATCH_S, or a tenth of the lease, to process.
 
         The size at most doubles.
         """
         if job_count:
             budget_s = BATCH_S if self._ttr_ms is None else min(BATCH_S, self._ttr_ms / 1000 / LEASE_SHARE)
-            affordable = int(budget_s * job_count / max(took_s, 1e-9))
+            affordable = int(budget_s * job_count / max(processing_s, 1e-9))
             self._batch_size = max(1, min(affordable, self._batch_size * 2, self._max_batch))
 
-    async def _fill_buffer(self) -> bool:
-        """Wait until there are jobs in the buffer; return False if it is time to end."""
+    async def _fill_job_buffer(self) -> bool:
+        """Wait until there are leased jobs in the buffer; return False if it is time to end."""
         failures = 0
         while not self.is_stopping:
             step = "claim"
             try:
-                word = await self._run_round_trip()
+                word = await self._run_claim_round_trip()
                 self._allowed_steps.add(step)
                 if self._buffer:
                     return True
@@ -231,26 +234,26 @@ class ConsumerLoop(Generic[J]):
                 await self._waiter.pause(pause_s, self._stop_signal)
         return False
 
-    async def _run_round_trip(self) -> str:
-        """Settle, dispatch and reap if it is time, and claim; return the word of the claim.
+    async def _run_claim_round_trip(self) -> str:
+        """Send outcomes, dispatch and reap if it is time, and lease jobs. Returns the word of the lease's reply.
 
-        Claims nothing while an operator's order is `quiet`.
+        Leases nothing while an operator's order is `quiet`.
         """
         has_sweep = self._is_timer_over or (
-            self._is_busy and self._has_due_work() and time.monotonic() >= self._last_sweep_s + SWEEP_S
+            self._is_busy and self._has_due_jobs() and time.monotonic() >= self._last_sweep_s + SWEEP_S
         )
         self._is_timer_over = False
-        word = await self._settle_and_claim(has_sweep)
-        if word in ("empty", "paused") and self._has_due_work() and not has_sweep:
-            word = await self._settle_and_claim(True)  # a job is due, and no other consumer has dispatched it
+        word = await self._send_outcomes_and_claim(has_sweep)
+        if word in ("empty", "paused") and self._has_due_jobs() and not has_sweep:
+            word = await self._send_outcomes_and_claim(True)  # a job is due, and no other consumer has dispatched it
         return word
 
-    def _has_due_work(self) -> bool:
+    def _has_due_jobs(self) -> bool:
         return self._next_due_s is not None and time.monotonic() >= self._next_due_s
 
-    async def _settle_and_claim(self, has_sweep: bool) -> str:
-        batches = self._outcomes.take_batches()
-        calls = [parcel.call for parcel in batches]
+    async def _send_outcomes_and_claim(self, has_sweep: bool) -> str:
+        batches = self._outcomes.take_outcome_batches()
+        calls = [batch.call for batch in batches]
         if self._order == "run":
             if has_sweep:
                 calls += [self._queue.call(verb, {"limit": SWEEP_LIMIT}) for verb in ("dispatch", "reap")]
@@ -259,7 +262,7 @@ class ConsumerLoop(Generic[J]):
                 self._queue.call("reserve", {"limit": self._batch_size, "worker": self.worker, "ttr_ms": self._ttr_ms})
             )
         began_s = time.monotonic()
-        results = await self._outcomes.send(batches, calls, self._send)
+        results = await self._outcomes.send(batches, calls, self._send_calls)
         own_results = results[len(batches) :]
         for result in own_results:
             if isinstance(result, Exception):
@@ -268,25 +271,25 @@ class ConsumerLoop(Generic[J]):
         return self._process_claim_reply(own_results[-1], began_s) if own_results else "quiet"
 
     def _process_claim_reply(self, reply: Reply | Exception, began_s: float) -> str:
-        """Process the reply to a reserve, and return its word."""
+        """Buffer the jobs in the reply of the script `reserve`, and return its word."""
         if isinstance(reply, Exception):
             return "error"
         next_ms: int = reply.values["next_ms"]
         # The next request takes as long to reach Redis as this one, so it has to be sent at this time plus `next_ms`.
         # A small delay is added, because a request that arrives before the due time would have to be repeated.
-        asked_s = began_s + EARLY_SHARE * (time.monotonic() - began_s)
-        self._next_due_s, self._is_stuck = (asked_s + next_ms / 1000 if next_ms >= 0 else None), next_ms == 0
+        request_s = began_s + EARLY_SHARE * (time.monotonic() - began_s)
+        self._next_due_s, self._is_stuck = (request_s + next_ms / 1000 if next_ms >= 0 else None), next_ms == 0
         self._is_busy = bool(reply.rows)
         if reply.rows:
-            jobs = [self._build_job(row, began_s) for row in reply.rows]
-            self._heartbeat.extend_until_settled(jobs)
+            jobs = [self._build_leased_job(row, began_s) for row in reply.rows]
+            self._heartbeat.extend_leases_until_settled(jobs)
             self._buffer.extend(jobs)
             if 0 <= next_ms <= BLOCK_S * 1000:
                 self._is_holding_timer = False  # reserve has set the marker: the consumer that takes it keeps the timer
         return reply.word
 
     async def _wait_for_work(self, word: str) -> None:
-        """Wait until there may be work.
+        """Wait until there may be jobs to lease.
 
         The consumer that took the wake marker holds the timer; timers of other consumers fire a little later.
         """
@@ -314,7 +317,7 @@ class ConsumerLoop(Generic[J]):
         self._is_timer_over = reason is WakeReason.TIMER and self._is_holding_timer
 
     def _release_waiting_jobs(self) -> None:
-        """Release the jobs that wait behind a slow job, for idle consumers. Runs on the heartbeat's thread."""
+        """Release the leased jobs that wait behind a slow job, for idle consumers. Runs on the heartbeat's thread."""
         if self._buffer and self._current is not None and time.monotonic() > self._current_since_s + SLOW_S:
             self._release_unstarted_jobs(len(self._buffer))
 
@@ -325,9 +328,9 @@ class ConsumerLoop(Generic[J]):
             except IndexError:
                 return
             job.outcome = "sent"
-            self._outcomes.add("release", job)
+            self._outcomes.add_outcome("release", job)
 
-    def _follow_order(self, order: str) -> None:
+    def _follow_operator_order(self, order: str) -> None:
         self._order = order
         if order == "stop":
             log.info("queue %s: worker %s was told to stop", self._queue.name, self.worker)
@@ -335,16 +338,19 @@ class ConsumerLoop(Generic[J]):
         elif order == "quiet":
             self._waiter.interrupt()
 
-    def _stop_extending(self, job: Leased[Any]) -> None:
-        self._heartbeat.stop_extending(job)
+    def _stop_extending_lease(self, job: Leased[Any]) -> None:
+        self._heartbeat.stop_extending_lease(job)
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a copy in a forked child process; its jobs and connections belong to the parent."""
+        """Whether this consumer is a copy in a forked child process; its jobs and connections belong to the parent."""
         return os.getpid() != self._pid
 
     async def _close(self) -> None:
-        """Leave the queue. An unreachable or silent Redis must not keep the process from ending."""
+        """Send the last outcomes and remove the worker from the queue, within a short time.
+
+        An unreachable or silent Redis must not keep the process from ending.
+        """
         if self._is_forked:
             return
         is_finished = await self._run_with_timeout(self._send_final_calls, CLOSE_S)
@@ -361,22 +367,22 @@ class ConsumerLoop(Generic[J]):
             await self._waiter.cancel_wait()
 
     async def _send_final_calls(self) -> None:
-        """Send the remaining outcomes, pass the timer on, and leave the list of workers."""
+        """Send the remaining outcomes, pass the timer to another consumer, and leave the list of workers."""
         self._outcomes.is_closed = True
         try:
             if self._is_wait_cancelled:
                 await self._waiter.cancel_wait()  # an interrupt may have left a BZPOPMIN pending
             if self._is_holding_timer:
                 await self._waiter.restore_marker()
-            batches = self._outcomes.take_batches()
-            calls = [*(parcel.call for parcel in batches), self._heartbeat.build_leave_call()]
-            await self._outcomes.send(batches, calls, self._send)
+            batches = self._outcomes.take_outcome_batches()
+            calls = [*(batch.call for batch in batches), self._heartbeat.build_leave_call()]
+            await self._outcomes.send(batches, calls, self._send_calls)
         except RqtuiError as error:
             log.warning("queue %s: %s", self._queue.name, error)
 
 
 class Consumer(ConsumerLoop[Job]):
-    """An iterable of jobs and a context manager: inside it leases are extended, also after the iteration ended.
+    """An iterable of leased jobs and a context manager: inside it leases are extended, also after the iteration ended.
 
     `stop()` may be called from any thread and from a signal handler. Two threads must not share one consumer.
     """
@@ -387,9 +393,9 @@ class Consumer(ConsumerLoop[Job]):
 
     def __enter__(self) -> Self:
         if self._enter_count == 0:
-            heartbeat_options = self._prepare_heartbeat()
+            heartbeat_options = self._build_heartbeat_options()
             self._waiter = _AwaitableWaiter(WakeWaiter(self._queue.client, self._queue.keys["wake"]))
-            self._heartbeat = Heartbeat(self._send, self._queue.call, self._outcomes, **heartbeat_options)
+            self._heartbeat = Heartbeat(self._send_calls, self._queue.call, self._outcomes, **heartbeat_options)
             self._heartbeat.start()
         self._enter_count += 1  # last: what could not be entered is not inside
         return self
@@ -402,10 +408,10 @@ class Consumer(ConsumerLoop[Job]):
             run_without_event_loop(self._close())
 
     def __iter__(self) -> Generator[Job, None, None]:
-        """Yield jobs one by one. However the loop ends, jobs that were not started are released."""
+        """Yield leased jobs one by one. However the loop ends, jobs that were not started are released."""
         with self:
             try:
-                while run_without_event_loop(self._fill_buffer()):
+                while run_without_event_loop(self._fill_job_buffer()):
                     began_s = time.monotonic()
                     handed_out = 0
                     while self._start_next_job():
@@ -418,10 +424,10 @@ class Consumer(ConsumerLoop[Job]):
                 self._current = None
                 self._release_unstarted_jobs(len(self._buffer))
 
-    async def _send(self, calls: Sequence[Call]) -> list[Reply | Exception]:
+    async def _send_calls(self, calls: Sequence[Call]) -> list[Reply | Exception]:
         return send_calls(self._queue.client, calls)
 
-    def _build_job(self, row: Sequence[Any], began_s: float) -> Job:
+    def _build_leased_job(self, row: Sequence[Any], began_s: float) -> Job:
         return Job(self._queue, *row, sink=self._outcomes, began_s=began_s)
 
     async def _run_with_timeout(self, run_step: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""Durable puts: a call returns only after its writes are on disk or on a replica, so that a server crash loses no job.
+"""Put jobs durably: a call returns only after its writes are on disk or on a replica, so that a crash loses no job.
 
 WAITAOF (Redis 7.2, Valkey) is used if the server has an append-only file, otherwise WAIT for one replica. Behind
 sentinels and in a Cluster only a replica counts, because a replica takes over from a failed primary, and the old
@@ -25,8 +25,8 @@ Execute = Callable[..., Awaitable[Any]]
 """Sends one command on the connection that runs the script. Raises the errors of redis-py."""
 
 
-def run_durably(client: Redis, call: Call) -> Reply:
-    """Run `call`, then wait until its writes are on disk or on a replica; see `send_durably`."""
+def run_call_durably(client: Redis, call: Call) -> Reply:
+    """Run a call that puts jobs, then wait until its writes are on disk or on a replica; see `send_call_durably`."""
     with _open_single_connection(client) as connection:
 
         async def execute(*words: Any) -> Any:
@@ -35,16 +35,16 @@ def run_durably(client: Redis, call: Call) -> Reply:
         async def send(call: Call) -> Reply:
             return run_call(connection, call)
 
-        return run_without_event_loop(send_durably(send, execute, call, can_change_server(client)))
+        return run_without_event_loop(send_call_durably(send, execute, call, can_change_server(client)))
 
 
-async def send_durably(
+async def send_call_durably(
     send: Callable[[Call], Awaitable[Reply]], execute: Execute, call: Call, has_failover: bool
 ) -> Reply:
-    """Send `call`, then wait until its writes are on disk or on a replica; with `has_failover` only a replica counts.
+    """Send a call that puts jobs, then wait until its writes are on disk or on a replica.
 
-    Raises ServerError if neither confirms the writes within 3 s: then the job is in the queue, but only in memory.
-    Sending the call again with the same id does no harm.
+    With `has_failover` only a replica counts. Raises ServerError if neither confirms the writes within 3 s: then the
+    job is in the queue, but only in memory. Sending the call again with the same id does no harm.
     """
     meta_key = call.keys[[key.name for key in call.script.keys].index("meta")]
     reply = await send(call)
@@ -52,7 +52,7 @@ async def send_durably(
         # A call whose id existed wrote nothing, and WAIT would return at once. Setting a field to its old value is a
         # write, so WAIT then also covers the earlier call that put the job.
         await execute("HSET", meta_key, "version", "2")
-        is_durable = (not has_failover and await _is_on_disk(execute)) or await _is_on_replica(execute)
+        is_durable = (not has_failover and await _is_write_on_disk(execute)) or await _is_write_on_replica(execute)
     except (exceptions.RedisError, OSError) as error:
         raise Unknown(
             f"The job is in the queue; whether it is on disk or on a replica is not known: {error}"
@@ -64,11 +64,11 @@ async def send_durably(
 
 @contextmanager
 def _open_single_connection(client: Redis) -> Iterator[Redis]:
-    """Open a client with a single connection, which redis-py connects at once."""
+    """Open a Redis client with a single connection, which redis-py connects at once."""
     try:
         connection: Redis = client.client()  # type: ignore[no-untyped-call]
     except exceptions.RedisError as error:
-        raise error_replies.from_connection_error(error) from error
+        raise error_replies.build_connection_error(error) from error
     with connection:
         yield connection
 
@@ -83,7 +83,7 @@ _UNCONFIRMED_WITH_FAILOVER = (
 )
 
 
-async def _is_on_disk(execute: Execute) -> bool:
+async def _is_write_on_disk(execute: Execute) -> bool:
     try:
         local, _replicas = await execute("WAITAOF", 1, 0, TIMEOUT_MS)
     except exceptions.ResponseError:  # no such command, no append-only file, or an ACL denies it
@@ -91,5 +91,5 @@ async def _is_on_disk(execute: Execute) -> bool:
     return int(local) >= 1
 
 
-async def _is_on_replica(execute: Execute) -> bool:
+async def _is_write_on_replica(execute: Execute) -> bool:
     return int(await execute("WAIT", 1, TIMEOUT_MS)) >= 1

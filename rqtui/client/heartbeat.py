@@ -1,4 +1,4 @@
-"""The background loop of a consumer: it extends leases, and sends the worker's heartbeat and overdue outcomes.
+"""Extend the leases of a consumer in the background, and send the worker's heartbeat and overdue outcomes.
 
 All leases are extended in one call when the first of them has used a third of its time. The worker's heartbeat is sent
 whenever a third of `WORKER_TTL_MS` has passed. The loop never ends with an error: while Redis is unreachable it retries
@@ -30,7 +30,7 @@ INTERVALS_PER_LEASE = 3  # leases are extended, and heartbeats sent, after each 
 
 
 class HeartbeatLoop:
-    """The behaviour of a heartbeat: it decides which leases to extend, and when to send which calls.
+    """The behaviour of a worker's heartbeat: it decides which leases to extend, and when to send which calls.
 
     `leases` maps tokens to weak references, so that a job that no code can settle any more is garbage-collected.
     `identity` has the constant arguments of the script `beat`. `find_current_id` returns the id of the running job, or
@@ -61,40 +61,40 @@ class HeartbeatLoop:
         self._last_take_count = 0
         self._last_failure = ""
 
-    def _wake(self) -> None:
-        """End the current rest early."""
+    def _wake_loop(self) -> None:
+        """End the current rest of the heartbeat early."""
         raise NotImplementedError
 
-    def extend_until_settled(self, jobs: Iterable[Leased[Any]]) -> None:
-        """Extend the leases of `jobs` until they are settled, lost or garbage-collected."""
+    def extend_leases_until_settled(self, jobs: Iterable[Leased[Any]]) -> None:
+        """Extend the leases of jobs until they are settled, lost or garbage-collected."""
         for job in jobs:
             self.leases[job.token] = weakref.ref(job)
         if self._is_resting:
-            self._wake()
+            self._wake_loop()
 
-    def stop_extending(self, job: Leased[Any]) -> None:
-        """Stop extending the lease of `job`, which is over or settled."""
+    def stop_extending_lease(self, job: Leased[Any]) -> None:
+        """Stop extending the lease of a job that is over or settled."""
         self.leases.pop(job.token, None)
 
     def build_leave_call(self) -> Call:
-        """Build the call that removes the worker from the list."""
+        """Build the call that removes the worker from the queue's list of workers."""
         return self._make_call("beat", {**self._identity, "ttl_ms": WORKER_TTL_MS, "leave": True}, ())
 
-    async def _run_step_safely(self) -> None:
-        """Run one step; log any error and continue."""
+    async def _run_step_and_log_errors(self) -> None:
+        """Run one step of the heartbeat; log any error and continue."""
         try:
-            await self._run_step()
+            await self._send_due_calls()
         except Exception:  # a bug in rqtui must not end the heartbeat: every lease of the worker would expire
             log.exception("the heartbeat failed; it goes on")
             self._not_before_s = time.monotonic() + RETRY_S
 
-    def _compute_rest_s(self) -> float:
-        """Return how many seconds to rest until the next step."""
+    def _compute_rest_time_s(self) -> float:
+        """Return how many seconds to rest until the next step of the heartbeat."""
         if self.leases or self._outcomes:
             return TICK_S if self._ttr_ms is None else max(0.01, min(TICK_S, self._ttr_ms / 10_000))
         return max(0.0, max(self._next_beat_s, self._not_before_s) - time.monotonic())
 
-    async def _run_step(self) -> None:
+    async def _send_due_calls(self) -> None:
         now_s = time.monotonic()
         if self.leases:
             self._on_tick()
@@ -106,24 +106,24 @@ class HeartbeatLoop:
             self._make_call(
                 "extend",
                 {"ttr_ms": self._ttr_ms},
-                [(job.id_bytes, job.token) for job in leases[at : at + MAX_JOBS_PER_CALL]],
+                [(job.id_bytes, job.token) for job in leases[start : start + MAX_JOBS_PER_CALL]],
             )
-            for at in range(0, len(leases), MAX_JOBS_PER_CALL)
+            for start in range(0, len(leases), MAX_JOBS_PER_CALL)
         ]
         beat_calls = [self._build_beat_call()] if now_s >= self._next_beat_s else []
-        calls = [*(parcel.call for parcel in batches), *extend_calls, *beat_calls]
+        calls = [*(batch.call for batch in batches), *extend_calls, *beat_calls]
         if not calls:
             return
         results = await self._outcomes.send(batches, calls, self._send)
         failures = [result for result in results if isinstance(result, RqtuiError)]
-        self._log_failure(failures[0] if failures else None, now_s)
+        self._log_failure_once(failures[0] if failures else None, now_s)
         self._apply_extend_replies(leases, results[len(batches) : len(batches) + len(extend_calls)], now_s)
         if beat_calls and isinstance(results[-1], Reply):
             self._next_beat_s = now_s + WORKER_TTL_MS / INTERVALS_PER_LEASE / 1000
             self._on_order(results[-1].word)
 
-    def _log_failure(self, failure: RqtuiError | None, now_s: float) -> None:
-        """Log a failure once, not at each retry."""
+    def _log_failure_once(self, failure: RqtuiError | None, now_s: float) -> None:
+        """Log a failure of the heartbeat once, not at each retry."""
         if failure is not None:
             self._not_before_s = now_s + RETRY_S
         if failure is not None and str(failure) != self._last_failure:
@@ -131,12 +131,16 @@ class HeartbeatLoop:
         self._last_failure = str(failure or "")
 
     def _take_waiting_batches(self) -> list[OutcomeBatch]:
-        """Take the outcomes if they have waited since the last step; the next round trip sends newer ones."""
+        """Take the outcomes of jobs if they have waited since the last step; the next round trip sends newer ones."""
         previous_count, self._last_take_count = self._last_take_count, self._outcomes.take_count
-        return self._outcomes.take_batches() if self._outcomes and previous_count == self._outcomes.take_count else []
+        return (
+            self._outcomes.take_outcome_batches()
+            if self._outcomes and previous_count == self._outcomes.take_count
+            else []
+        )
 
     def _choose_leases_to_extend(self, now_s: float) -> list[Leased[Any]]:
-        """Return all held leases once the first of them has used a third of its time, else none."""
+        """Return the leased jobs once the first of them has used a third of its lease, else none."""
         leases = []
         is_time = False
         for token, reference in list(self.leases.items()):
@@ -155,13 +159,13 @@ class HeartbeatLoop:
     def _apply_extend_replies(
         self, leases: Sequence[Leased[Any]], results: Sequence[Reply | Exception], began_s: float
     ) -> None:
-        for at, result in zip(range(0, len(leases), MAX_JOBS_PER_CALL), results, strict=True):
+        for start, result in zip(range(0, len(leases), MAX_JOBS_PER_CALL), results, strict=True):
             if isinstance(result, Exception):
                 continue
-            for job, reply in zip(leases[at : at + MAX_JOBS_PER_CALL], result.each, strict=True):
+            for job, reply in zip(leases[start : start + MAX_JOBS_PER_CALL], result.each, strict=True):
                 job.apply_extend_reply(reply.word, began_s, self._ttr_ms or job.ttr_ms)
                 if reply.word != "extended":
-                    self.stop_extending(job)
+                    self.stop_extending_lease(job)
 
     def _build_beat_call(self) -> Call:
         return self._make_call("beat", {**self._identity, "ttl_ms": WORKER_TTL_MS, "job": self._find_current_id()}, ())
@@ -173,30 +177,30 @@ class Heartbeat(HeartbeatLoop):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._wake_event = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rqtui-heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="rqtui-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Send the first heartbeat at once, then continue until `close`."""
+        """Start the thread: send the worker's first heartbeat at once, then continue until `close`."""
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, and return when none of its calls is pending."""
+        """End the heartbeat's thread, and return when none of its calls is pending."""
         self._is_closed = True
-        self._wake()
+        self._wake_loop()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         while not self._is_closed:
-            run_without_event_loop(self._run_step_safely())
+            run_without_event_loop(self._run_step_and_log_errors())
             self._wait_for_next_step()
 
-    def _wake(self) -> None:
+    def _wake_loop(self) -> None:
         self._wake_event.set()
 
     def _wait_for_next_step(self) -> None:
         self._is_resting = True
-        wait_s = self._compute_rest_s()
+        wait_s = self._compute_rest_time_s()
         if self.leases or self._outcomes:
             self._is_resting = False
         if self._wake_event.wait(wait_s):

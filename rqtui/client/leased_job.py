@@ -1,4 +1,4 @@
-"""A leased job: its data, the token that proves the lease, and the methods that end the lease.
+"""Represent a leased job: its data, the token that proves the lease, and the methods that end the lease.
 
 `Queue.reserve` and `Queue.consume` create these. A method sends its verb at once and returns the script's word. A
 `with` block settles the job when it ends; in `consume` the outcome is sent together with the next claim
@@ -32,38 +32,38 @@ Word = TypeVar("Word")
 
 
 class JobQueue(Protocol):
-    """The queue of a job, as far as the job's data needs it."""
+    """The attributes of a queue that the data of a leased job needs."""
 
     name: str
     codec: Codec
 
 
 class SettlingQueue(JobQueue, Protocol):
-    """The queue of a job that settles with blocking calls."""
+    """The queue of a leased job that is settled with blocking calls."""
 
     def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Reply:
-        """Run `verb` on the lease of `job` now. Used by jobs and consumers."""
+        """Run a verb (ack, reject, …) on the lease of a job now. Used by jobs and consumers."""
         ...
 
 
 class PushTarget(Protocol):
-    """The queue to which a job is pushed."""
+    """The queue to which a leased job is pushed (`Job.push`)."""
 
     def put(self, body: Any, id: str | bytes | None = None, **options: Any) -> Any:
-        """Enqueue a job with this body and id."""
+        """Put a job with this body and id into the queue."""
         ...
 
 
 class OutcomeSink(Protocol):
-    """The buffer in which a `with` block leaves its outcome for the next round trip.
+    """The buffer in which the `with` block of a job leaves its outcome for the next round trip.
 
     If there is none, or if it is closed, the outcome is sent at once.
     """
 
     is_closed: bool
 
-    def add(self, verb: str, job: Leased[Any], error: bytes = b"") -> None:
-        """Send `verb` on the lease of `job` in the next round trip."""
+    def add_outcome(self, verb: str, job: Leased[Any], error: bytes = b"") -> None:
+        """Send a verb (ack, reject or release) on the lease of a job in the next round trip."""
         ...
 
     def report_settled(self, job: Leased[Any]) -> None:
@@ -119,13 +119,13 @@ class Leased(Generic[Word]):
 
     @property
     def id(self) -> str:
-        """The id as text. Bytes that are not UTF-8 become surrogate escapes."""
+        """The id of the job as text. Bytes that are not UTF-8 become surrogate escapes."""
         return to_text(self.id_bytes)
 
     @property
     def name(self) -> str:
         """The kind of job, as given to `put`; empty if none was given."""
-        return to_text(native_record.parse_fields(self._header)[native_record.NAME])
+        return to_text(native_record.parse_record_fields(self._header)[native_record.NAME])
 
     @property
     def attempts(self) -> int:
@@ -139,14 +139,17 @@ class Leased(Generic[Word]):
 
     @property
     def body(self) -> Any:
-        """The body, decoded by the queue's codec. Raises CodecError; inside `with job:` that rejects the job."""
+        """The body of the job, decoded by the queue's codec.
+
+        Raises CodecError; inside `with job:` that rejects the job.
+        """
         if self._body is None:
             self._body = (self._queue.codec.decode(self.raw),)
         return self._body[0]
 
     @property
     def lost(self) -> bool:
-        """Whether the lease is over, so that another worker may run the job.
+        """Whether the lease of the job is over, so that another worker may run the job.
 
         Stop working on it: later calls have no effect.
         """
@@ -157,7 +160,7 @@ class Leased(Generic[Word]):
 
         `keep` is how long the completed job stays in the queue's `done` place, with its body.
         """
-        return self._settle("ack", {} if keep is None else {"keep_ms": parse_duration(keep, "keep")})
+        return self._settle_lease("ack", {} if keep is None else {"keep_ms": parse_duration(keep, "keep")})
 
     def reject(self, error: str | BaseException = "", final: bool = False, delay: Duration | None = None) -> Word:
         """Report that the job failed. Returns `moved`, `stale` or `gone`.
@@ -166,25 +169,25 @@ class Leased(Generic[Word]):
         `final`. `error` is a text or an exception, stored with its traceback.
         """
         args = {"final": final, "delay_ms": None if delay is None else parse_duration(delay, "delay")}
-        return self._settle("reject", args, format_error(error))
+        return self._settle_lease("reject", args, format_error_text(error))
 
     def release(self, delay: Duration | None = None) -> Word:
         """Give the job back to the queue without counting the attempt. Returns `moved`, `stale` or `gone`.
 
         With `delay`, the job is not ready before that time has passed.
         """
-        return self._settle("release", {} if delay is None else {"delay_ms": parse_duration(delay, "delay")})
+        return self._settle_lease("release", {} if delay is None else {"delay_ms": parse_duration(delay, "delay")})
 
     def extend(self, ttr: Duration | None = None) -> Word:
-        """Set the end of the lease to `ttr` from now (None: the job's lease time).
+        """Set the end of the job's lease to `ttr` from now (None: the job's lease time).
 
         Returns `extended`, `cancelled`, `stale` or `gone`.
         """
-        self._check_leased("extend")
-        return self._extend(self.ttr_ms if ttr is None else parse_duration(ttr, "ttr"))
+        self._require_lease("extend")
+        return self._extend_lease(self.ttr_ms if ttr is None else parse_duration(ttr, "ttr"))
 
     def apply_extend_reply(self, word: str, began_s: float, ttr_ms: int) -> None:
-        """Update the lease from the reply to an extend that was sent at `began_s` (time.monotonic())."""
+        """Update the lease of the job from the reply to an extend that was sent at `began_s` (time.monotonic())."""
         if word == "extended":
             self.until_s = began_s + ttr_ms / 1000
         elif self.settling or self.outcome:
@@ -195,7 +198,7 @@ class Leased(Generic[Word]):
             self._is_lost = True
 
     def record_outcome(self, word: str) -> None:
-        """Record the script's word that ended this lease."""
+        """Record the word of the script that ended the job's lease."""
         self.outcome = word
         if self._sink is not None:
             self._sink.report_settled(self)
@@ -203,24 +206,24 @@ class Leased(Generic[Word]):
     def __repr__(self) -> str:
         return f"<Job {ascii(self.id)} of {self.queue}, attempt {self.attempt}: {self.outcome or 'open'}>"
 
-    def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> Word:
-        """End the lease now with `verb`."""
+    def _settle_lease(self, verb: str, args: Mapping[str, object], *columns: object) -> Word:
+        """End the lease of the job now, with a verb such as ack."""
         raise NotImplementedError
 
-    def _extend(self, ttr_ms: int) -> Word:
+    def _extend_lease(self, ttr_ms: int) -> Word:
         raise NotImplementedError
 
     def _buffer_outcome(self, verb: str, error: str | BaseException = "") -> bool:
-        """Leave the end of the lease for the consumer's next round trip; return False if there will be none."""
+        """Leave the outcome of the job for the consumer's next round trip; return False if there will be none."""
         if self._sink is None or self._sink.is_closed:
             return False
-        self._check_leased(verb)
+        self._require_lease(verb)
         self.outcome = "sent"
-        self._sink.add(verb, self, format_error(error) if verb == "reject" else b"")
+        self._sink.add_outcome(verb, self, format_error_text(error) if verb == "reject" else b"")
         return True
 
     def _choose_exit_verb(self, error: BaseException | None) -> str:
-        """Return the verb to run when a `with` block ends: ack, reject or release; empty if none is needed."""
+        """Return the verb to run when the `with` block of a job ends: ack, reject or release; empty if none is due."""
         if not self.token:  # the job was pulled, so there is no lease to settle
             return ""
         if error is None:
@@ -231,10 +234,10 @@ class Leased(Generic[Word]):
         return "" if self.outcome else "reject"
 
     def _is_reported_error(self, error: BaseException | None) -> bool:
-        """Return whether an exception in a `with` block was reported to the queue and must not propagate."""
+        """Return whether an exception in a job's `with` block was reported to the queue and must not propagate."""
         return bool(self.token) and isinstance(error, Exception)
 
-    def _check_leased(self, verb: str) -> None:
+    def _require_lease(self, verb: str) -> None:
         if not self.token:
             raise UsageError(f"Job {ascii(self.id)} was pulled, so it left the queue and there is no lease to {verb}.")
 
@@ -246,23 +249,23 @@ class Job(Leased[str]):
     _queue: SettlingQueue
 
     def push(self, queue: PushTarget, **options: Any) -> str:
-        """Put the job into another queue with the same id and name, then ack it here.
+        """Put the leased job into another queue with the same id and name, then ack it here.
 
-        `options` are those of `Queue.put`. Returns the word of the ack. If the call fails halfway, it is safe to repeat
-        it.
+        `options` are those of `Queue.put`. Returns the word of the ack. If the call fails halfway, repeating it is
+        safe.
         """
-        self._check_leased("push")
+        self._require_lease("push")
         queue.put(self.raw, self.id_bytes, **{"name": self.name, **options})
         return self.ack()
 
     def settle_later(self, verb: str, error: str | BaseException = "") -> None:
         """Ack, reject or release the job in the consumer's next round trip, at most 0.2 s from now.
 
-        `outcome` is `sent` until Redis has replied; the call is repeated until then. Without a consumer it is sent at
-        once.
+        `outcome` is `sent` until Redis has replied; the call is repeated until then. Without a consumer the call is
+        sent at once.
         """
         if not self._buffer_outcome(verb, error):
-            self._settle(verb, {}, *([format_error(error)] if verb == "reject" else []))
+            self._settle_lease(verb, {}, *([format_error_text(error)] if verb == "reject" else []))
 
     def __enter__(self) -> Self:
         return self
@@ -278,8 +281,8 @@ class Job(Leased[str]):
             self.settle_later(verb, "" if error is None else error)
         return self._is_reported_error(error)
 
-    def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> str:
-        self._check_leased(verb)
+    def _settle_lease(self, verb: str, args: Mapping[str, object], *columns: object) -> str:
+        self._require_lease(verb)
         self.settling = True
         try:
             self.record_outcome(self._queue.settle(verb, self, args, *columns).each[0].word)
@@ -287,15 +290,15 @@ class Job(Leased[str]):
             self.settling = False
         return self.outcome
 
-    def _extend(self, ttr_ms: int) -> str:
+    def _extend_lease(self, ttr_ms: int) -> str:
         began_s = time.monotonic()
         word = self._queue.settle("extend", self, {"ttr_ms": ttr_ms}).each[0].word
         self.apply_extend_reply(word, began_s, ttr_ms)
         return word
 
 
-def format_error(error: str | BaseException) -> bytes:
-    """Return the text of an error as the scripts store it: its last 2000 bytes; for an exception the traceback."""
+def format_error_text(error: str | BaseException) -> bytes:
+    """Return the error of a job as the scripts store it: the last 2000 bytes of the text or traceback."""
     text = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else str(error)
     encoded = text.strip().encode("utf-8", "replace")
     return encoded if len(encoded) <= ERROR_BYTES else encoded[-ERROR_BYTES:].decode("utf-8", "ignore").encode()

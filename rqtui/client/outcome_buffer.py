@@ -1,4 +1,4 @@
-"""The buffer of a consumer's job outcomes, which are sent together with the next round trip to Redis.
+"""Buffer the outcomes of a consumer's jobs, which are sent together with the next round trip to Redis.
 
 The `with` block of a job adds its outcome. The consumer sends the buffer in the pipeline that claims the next jobs; its
 heartbeat sends outcomes that would wait too long. An outcome whose reply was lost is sent again. The lease token makes
@@ -27,7 +27,7 @@ Send = Callable[[Sequence[Call]], Awaitable[list[Reply | Exception]]]
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBatch:
-    """Outcomes of one verb, with the call that sends them; `errors` has one entry per job."""
+    """Outcomes of jobs with the same verb, and the call that sends them; `errors` has one entry per job."""
 
     verb: str
     jobs: list[Leased[Any]]
@@ -36,7 +36,7 @@ class OutcomeBatch:
 
 
 class OutcomeBuffer:
-    """A thread-safe buffer of outcomes.
+    """A thread-safe buffer of the outcomes of jobs (ack, reject, release) that are not sent yet.
 
     `make_call(verb, rows)` builds the call of a batch. `on_settled(job)` is called when a job's outcome is final.
     """
@@ -56,8 +56,8 @@ class OutcomeBuffer:
     def __bool__(self) -> bool:
         return bool(self._acked or self._other_outcomes)
 
-    def add(self, verb: str, job: Leased[Any], error: bytes = b"") -> None:
-        """Send `verb` on the lease of `job` in the next round trip. The lease is extended until its reply."""
+    def add_outcome(self, verb: str, job: Leased[Any], error: bytes = b"") -> None:
+        """Send a verb on the lease of a job in the next round trip. The lease is extended until its reply."""
         if verb == "ack":
             self._acked.append(job)
         else:
@@ -67,23 +67,28 @@ class OutcomeBuffer:
         """Handle a job that was settled by a call of its own: call `on_settled`."""
         self._on_settled(job)
 
-    def take_batches(self) -> list[OutcomeBatch]:
-        """Empty the buffer and return its outcomes in batches; pass each to `record_result` or `put_back`."""
+    def take_outcome_batches(self) -> list[OutcomeBatch]:
+        """Empty the buffer and return the outcomes of jobs in batches.
+
+        Pass each batch to `record_batch_result` or `put_back_batch`.
+        """
         if not self:
             return []
         self.take_count += 1
         batches = []
-        while acks := _pop_batch(self._acked):
-            batches.append(self._build_batch("ack", acks, [b""] * len(acks)))
+        while acks := _pop_outcomes(self._acked):
+            batches.append(self._build_outcome_batch("ack", acks, [b""] * len(acks)))
         groups: dict[str, list[tuple[str, Leased[Any], bytes]]] = {}
-        for item in _pop_batch(self._other_outcomes):
+        for item in _pop_outcomes(self._other_outcomes):
             groups.setdefault(item[0], []).append(item)
         for verb, items in groups.items():
-            batches.append(self._build_batch(verb, [job for _, job, _ in items], [error for _, _, error in items]))
+            batches.append(
+                self._build_outcome_batch(verb, [job for _, job, _ in items], [error for _, _, error in items])
+            )
         return batches
 
     async def send(self, batches: Sequence[OutcomeBatch], calls: Sequence[Call], send: Send) -> list[Reply | Exception]:
-        """Send `calls`, of which the first are those of `batches`, and record the results of the batches.
+        """Send calls, of which the first are those of `batches`, and record the outcomes of the batches' jobs.
 
         If the send is interrupted, the batches go back to the buffer.
         """
@@ -91,16 +96,16 @@ class OutcomeBuffer:
             results = await send(calls)
         except BaseException:  # an interrupt, a cancelled task
             for batch in batches:
-                self.put_back(batch)
+                self.put_back_batch(batch)
             raise
         for batch, result in zip(batches, results, strict=False):
-            self.record_result(batch, result)
+            self.record_batch_result(batch, result)
         return results
 
-    def record_result(self, batch: OutcomeBatch, result: Reply | Exception) -> None:
-        """Record the result of a batch; put the batch back if a later try may succeed."""
+    def record_batch_result(self, batch: OutcomeBatch, result: Reply | Exception) -> None:
+        """Record the result of sending a batch of outcomes; put the batch back if a later try may succeed."""
         if isinstance(result, ServerError) and not isinstance(result, WrongType):
-            self.put_back(batch)
+            self.put_back_batch(batch)
             log.log(
                 logging.WARNING if isinstance(result, Denied | ReplicaOnly) else logging.INFO,
                 "%s; it is sent again",
@@ -121,17 +126,17 @@ class OutcomeBuffer:
                 )
             self._record_outcome(job, reply.word)
 
-    def put_back(self, batch: OutcomeBatch) -> None:
+    def put_back_batch(self, batch: OutcomeBatch) -> None:
         """Keep outcomes that were not sent, or whose reply was lost, for the next round trip."""
         self._resent_tokens.update(job.token for job in batch.jobs)
         for job, error in zip(batch.jobs, batch.errors, strict=True):
-            self.add(batch.verb, job, error)
+            self.add_outcome(batch.verb, job, error)
 
     def _record_outcome(self, job: Leased[Any], word: str) -> None:
         job.outcome = word
         self._on_settled(job)
 
-    def _build_batch(self, verb: str, jobs: list[Leased[Any]], errors: list[bytes]) -> OutcomeBatch:
+    def _build_outcome_batch(self, verb: str, jobs: list[Leased[Any]], errors: list[bytes]) -> OutcomeBatch:
         if verb == "reject":
             rows: list[tuple[object, ...]] = [
                 (job.id_bytes, job.token, error) for job, error in zip(jobs, errors, strict=True)
@@ -141,7 +146,7 @@ class OutcomeBuffer:
         return OutcomeBatch(verb, jobs, errors, self._make_call(verb, rows))
 
 
-def _pop_batch(items: deque[T]) -> list[T]:
+def _pop_outcomes(items: deque[T]) -> list[T]:
     popped: list[T] = []
     try:
         while len(popped) < MAX_JOBS_PER_CALL:

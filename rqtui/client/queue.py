@@ -1,4 +1,4 @@
-"""The Python API of the native queue: put jobs, lease them, and settle them.
+"""Provide the Python API of the native queue: put jobs, lease them, and settle them.
 
     queue = Queue("mail", "redis://localhost:6379")
     queue.put({"to": "a@b.c"}, id="welcome:42", delay="3d")
@@ -22,7 +22,16 @@ from redis import Redis, exceptions
 from rqtui import durations
 from rqtui.client import durability, native_keys
 from rqtui.client.background_send import send_in_background
-from rqtui.client.calls import NO_ARGS, Batch, Calls, Put, build_put, build_unknown_error, read_word, record_outcomes
+from rqtui.client.calls import (
+    NO_ARGS,
+    Batch,
+    Calls,
+    Put,
+    build_put_result,
+    build_unknown_put_error,
+    read_reply_word,
+    record_ack_outcomes,
+)
 from rqtui.client.codecs import BYTES, JSON, MSGPACK, Codec
 from rqtui.client.consumer import BATCH, Consumer
 from rqtui.client.leased_job import Job, Leased
@@ -40,7 +49,7 @@ run: Callable[[Redis, Call], Reply] = transport.run_call
 
 
 class Queue(Calls[str, Put]):
-    """A native queue, by name. Threads may share one object; after a fork it opens new connections.
+    """A native queue, by name. Threads may share one object; after a fork the queue opens new connections.
 
     `url_or_client` is a URL, or a redis-py client whose server and credentials are used (its connections are not).
     Raises UsageError for an invalid queue name or URL. The connection is opened by the first call.
@@ -65,7 +74,7 @@ class Queue(Calls[str, Put]):
         safe for jobs with an id.
         """
         return [
-            put for puts in send_in_background(self._build_batches(items, options), self._put_batch) for put in puts
+            put for puts in send_in_background(self._build_put_batches(items, options), self._put_batch) for put in puts
         ]
 
     def put_batches(self, items: Iterable[Any], **options: Any) -> Iterator[list[Put]]:
@@ -73,28 +82,28 @@ class Queue(Calls[str, Put]):
 
         Use it to show progress, or for more jobs than fit into memory.
         """
-        return map(self._put_batch, self._build_batches(items, options))
+        return map(self._put_batch, self._build_put_batches(items, options))
 
     def _put_batch(self, batch: Batch) -> list[Put]:
         return batch.build_puts(self._enqueue(batch.call, False))
 
     def _send_put(self, id: str | bytes, is_given: bool, call: Call, durable: bool) -> Put:
-        return build_put(id, is_given, self._enqueue(call, durable))
+        return build_put_result(id, is_given, self._enqueue(call, durable))
 
     def _enqueue(self, call: Call, durable: bool) -> Reply:
-        """Send the call, and send it again if the reply was lost.
+        """Send a call that puts jobs, and send it again if the reply was lost.
 
         A job that the first call enqueued is then reported as `exists` and stays as it is.
         """
-        send = durability.run_durably if durable else run
+        send = durability.run_call_durably if durable else run
         try:
             reply = send(self.client, call)
         except Unknown as lost:
             try:
                 reply = send(self.client, call)
             except ServerError as error:
-                raise build_unknown_error(lost, error) from error
-        if self._has_to_register():
+                raise build_unknown_put_error(lost, error) from error
+        if self._is_registration_due():
             try:
                 self._names_client.sadd(native_keys.QUEUES, self.name.encode())
             except exceptions.RedisError:
@@ -150,7 +159,7 @@ class Queue(Calls[str, Put]):
         burst: bool = False,
         stop: Event | None = None,
     ) -> Consumer:
-        """Return the iterable behind `consume`, which has a `stop()`. Takes the options of `consume`.
+        """Return the iterable of jobs behind `consume`, which has a `stop()`. Takes the options of `consume`.
 
         Use it as a context manager to keep leases extended until the end of the `with` block, also after the iteration.
         """
@@ -164,7 +173,7 @@ class Queue(Calls[str, Put]):
         """
         words: list[str] = []
         for chunk, call in self._build_ack_calls(list(jobs)):
-            words += record_outcomes(chunk, run(self.client, call))
+            words += record_ack_outcomes(chunk, run(self.client, call))
         return words
 
     # The queue itself
@@ -177,17 +186,17 @@ class Queue(Calls[str, Put]):
         run(self.client, self._build_configure_call(settings))
 
     def counts(self) -> dict[str, Any]:
-        """Return the current counts of the queue by the names in `lua/native/counts.lua`."""
+        """Return the current numbers of jobs in the queue, by the names in `lua/native/counts.lua`."""
         return dict(self._run_verb("counts").values)
 
     # What jobs and consumers use
 
     def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Reply:
-        """Run `verb` on the lease of `job` now. Used by jobs and consumers."""
+        """Run a verb (ack, reject, …) on the lease of a job now. Used by jobs and consumers."""
         return self._run_verb(verb, args, [(job.id_bytes, job.token, *columns)])
 
     def close(self) -> None:
-        """Close the connections that are not in use. The next call opens new ones."""
+        """Close the queue's connections that are not in use. The next call opens new ones."""
         self.client.close()
         self._names_client.close()
 
@@ -200,5 +209,5 @@ class Queue(Calls[str, Put]):
     def _run_verb(self, verb: str, args: Mapping[str, object] = NO_ARGS, rows: Iterable[Any] = ()) -> Reply:
         return run(self.client, self.call(verb, args, rows))
 
-    def _run_for_word(self, call: Call) -> str:
-        return read_word(run(self.client, call))
+    def _run_and_read_word(self, call: Call) -> str:
+        return read_reply_word(run(self.client, call))

@@ -1,4 +1,4 @@
-"""The worker behind `rqtui work QUEUE -- COMMAND`: it runs a command in any language for each job of a queue.
+"""Run a command in any language for each job of a queue: the worker behind `rqtui work QUEUE -- COMMAND`.
 
 Each job gets a process of its own, started from an argument list and never through a shell. The body is on its standard
 input; RQTUI_QUEUE, RQTUI_ID and RQTUI_ATTEMPT are in its environment. Exit code 0 acks the job, 75 (EX_TEMPFAIL)
@@ -39,7 +39,7 @@ STDOUT, STDERR = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """The result of one job's run.
+    """The result of running the command for one job.
 
     `outcome` is acked, released, rejected, lost, cancelled or unsettled (Redis could not be reached).
     """
@@ -73,10 +73,10 @@ class _WorkState:
             if self.say is not None:
                 self.say(id, stream, line)
 
-    def record_run(self, ran: JobRun) -> None:
+    def record_run(self, job_run: JobRun) -> None:
         with self.lock:
-            self.counts[ran.outcome] += 1
-            self.report(ran)
+            self.counts[job_run.outcome] += 1
+            self.report(job_run)
 
 
 def run_command_per_job(
@@ -91,15 +91,15 @@ def run_command_per_job(
     report: Callable[[JobRun], None] = lambda ran: None,
     say: Callable[[str, int, bytes], None] | None = None,
 ) -> Mapping[str, int]:
-    """Run `command` for each job, up to `concurrency` at once, until `stop` is set; return the counts of outcomes.
+    """Run a command for each job of a queue, up to `concurrency` at once, until `stop` is set.
 
-    `burst` ends when no job is ready, `max_jobs` after so many runs. After `stop`, running commands have ten seconds to
-    finish; then they are terminated and their jobs released. `report` is called for each run, one at a time. `say`
-    receives each printed line: the job's id, 1 for standard output or 2 for standard error, and the line without its
-    end. Without `say`, both streams go to this process's output. Raises UsageError for a missing command or an invalid
-    argument.
+    Returns counts by outcome. `burst` ends when no job is ready, `max_jobs` after so many runs. After `stop`, running
+    commands have ten seconds to finish; then they are terminated and their jobs released. `report` is called for each
+    run, one at a time. `say` receives each printed line: the job's id, 1 for standard output or 2 for standard error,
+    and the line without its end. Without `say`, both streams go to this process's output. Raises UsageError for a
+    missing command or an invalid argument.
     """
-    check_arguments(command, concurrency, max_jobs)
+    check_worker_arguments(command, concurrency, max_jobs)
     stop = stop or threading.Event()
     state = _WorkState(command, report, say)
     free_slots = threading.BoundedSemaphore(concurrency)
@@ -116,7 +116,7 @@ def run_command_per_job(
                     break
                 started += 1
                 thread = threading.Thread(
-                    target=_run_in_slot, args=(state, job, free_slots), name=f"rqtui-work-{started}"
+                    target=_run_job_in_slot, args=(state, job, free_slots), name=f"rqtui-work-{started}"
                 )
                 threads = {other for other in threads if other.is_alive()} | {thread}
                 thread.start()
@@ -129,8 +129,8 @@ def run_command_per_job(
     return dict(state.counts)
 
 
-def check_arguments(command: Sequence[str], concurrency: int, max_jobs: int | None) -> None:
-    """Raise UsageError if the command does not exist or an argument is invalid."""
+def check_worker_arguments(command: Sequence[str], concurrency: int, max_jobs: int | None) -> None:
+    """Raise UsageError if the worker's command does not exist or an argument is invalid."""
     if not command:
         raise UsageError("A command is needed: rqtui work QUEUE -- COMMAND [ARGUMENT…].")
     if shutil.which(command[0]) is None:
@@ -150,7 +150,7 @@ def _wait_for_threads(state: _WorkState, threads: set[threading.Thread], consume
                 state.stopped_s = time.monotonic()
 
 
-def _run_in_slot(state: _WorkState, job: Job, free_slots: threading.Semaphore) -> None:
+def _run_job_in_slot(state: _WorkState, job: Job, free_slots: threading.Semaphore) -> None:
     began_s = time.monotonic()
     try:
         run = _CommandRun(state, job)
@@ -165,7 +165,7 @@ def _run_in_slot(state: _WorkState, job: Job, free_slots: threading.Semaphore) -
 
 
 class _CommandRun:
-    """The run of the command for one job."""
+    """One run of the command, for one job."""
 
     def __init__(self, state: _WorkState, job: Job) -> None:
         self._state, self._job = state, job
@@ -176,20 +176,20 @@ class _CommandRun:
         self.exit_code: int | None = None
 
     def run(self) -> tuple[str, int | None, str]:
-        """Run the command and settle the job. Return the outcome, the exit code and the error message."""
+        """Run the command and settle its job. Returns the outcome, the exit code and the error message."""
         try:
-            process = self._start()
+            process = self._start_command()
         except (OSError, ValueError) as error:
             self._job.release(delay=NO_COMMAND_DELAY_S)
             return "released", None, f"the command could not be started: {error}"
         try:
-            self._communicate(process)
+            self._exchange_with_command(process)
         finally:
             self._kill_if_running(process)
         self.exit_code = process.returncode
-        return self._settle_by_exit()
+        return self._settle_by_exit_code()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start_command(self) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
             "RQTUI_QUEUE": self._job.queue,
@@ -207,8 +207,8 @@ class _CommandRun:
             start_new_session=True,
         )
 
-    def _communicate(self, process: subprocess.Popen[bytes]) -> None:
-        """Write the body to the command, read its output and check the lease, until the command has ended."""
+    def _exchange_with_command(self, process: subprocess.Popen[bytes]) -> None:
+        """Write the job's body to the command, read the output and check the lease, until the command has ended."""
         assert process.stdin and process.stderr
         printed = {process.stderr: STDERR, **({process.stdout: STDOUT} if process.stdout else {})}
         for pipe in (process.stdin, *printed):
@@ -221,25 +221,25 @@ class _CommandRun:
             while True:
                 for key, _ in selector.select(CHECK_S if selector.get_map() else 0):
                     if key.fileobj is process.stdin:
-                        unsent = self._write_input(process.stdin.fileno(), unsent)
+                        unsent = self._write_command_input(process.stdin.fileno(), unsent)
                         if not unsent:
                             selector.unregister(process.stdin)
                             process.stdin.close()
-                    elif not self._read_output(key.fd, key.data):
+                    elif not self._read_command_output(key.fd, key.data):
                         selector.unregister(key.fileobj)
-                if self._has_ended(
+                if self._has_command_ended(
                     process, is_open=process.stderr in {key.fileobj for key in selector.get_map().values()}
                 ):
                     break
-                self._end_if_needed(process)
+                self._terminate_if_needed(process)
         for pipe, stream in printed.items():
-            self._read_output(pipe.fileno(), stream)
+            self._read_command_output(pipe.fileno(), stream)
             self._report_last_line(stream)
         for pipe in (process.stdin, *printed):
             with contextlib.suppress(OSError):
                 pipe.close()
 
-    def _has_ended(self, process: subprocess.Popen[bytes], is_open: bool) -> bool:
+    def _has_command_ended(self, process: subprocess.Popen[bytes], is_open: bool) -> bool:
         """Return whether the command has ended.
 
         The end of its standard error wakes the selector. A command that closed it early is polled every `CHECK_S`.
@@ -252,7 +252,7 @@ class _CommandRun:
             return False
         return True
 
-    def _write_input(self, fd: int, unsent: memoryview) -> memoryview:
+    def _write_command_input(self, fd: int, unsent: memoryview) -> memoryview:
         try:
             return unsent[os.write(fd, unsent[:CHUNK]) :]
         except BlockingIOError:
@@ -260,8 +260,11 @@ class _CommandRun:
         except OSError:  # the command closed its input without reading all of it, which is allowed
             return unsent[:0]
 
-    def _read_output(self, fd: int, stream: int) -> bool:
-        """Report the available output of a stream, and store the end of the standard error. Return False at its end."""
+    def _read_command_output(self, fd: int, stream: int) -> bool:
+        """Report the available output of a command's stream; return False at its end.
+
+        The end of the errors is stored.
+        """
         while True:
             try:
                 chunk = os.read(fd, CHUNK)
@@ -274,32 +277,32 @@ class _CommandRun:
             if stream == STDERR:
                 self._tail = (self._tail + chunk)[-ERROR_BYTES:]
             if self._state.say is not None:
-                self._report_lines(chunk, stream)
+                self._report_output_lines(chunk, stream)
                 continue
             with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or replaced by text alone
                 sys.stderr.buffer.write(chunk)
                 sys.stderr.buffer.flush()
 
-    def _report_lines(self, chunk: bytes, stream: int) -> None:
-        """Report the complete lines; a line longer than a chunk is reported in pieces."""
-        *lines, rest = (self._partial_lines[stream] + chunk).split(b"\n")
-        while len(rest) > CHUNK:
-            lines, rest = [*lines, rest[:CHUNK]], rest[CHUNK:]
-        self._partial_lines[stream] = rest
+    def _report_output_lines(self, chunk: bytes, stream: int) -> None:
+        """Report the complete lines of a command's output; a line longer than a chunk is reported in pieces."""
+        *lines, partial_line = (self._partial_lines[stream] + chunk).split(b"\n")
+        while len(partial_line) > CHUNK:
+            lines, partial_line = [*lines, partial_line[:CHUNK]], partial_line[CHUNK:]
+        self._partial_lines[stream] = partial_line
         for line in lines:
             self._state.report_line(self._job.id, stream, line)
 
     def _report_last_line(self, stream: int) -> None:
-        """Report the last line if it has no line end."""
+        """Report the last line of a command's output if it has no line end."""
         if self._partial_lines[stream]:
             self._state.report_line(self._job.id, stream, self._partial_lines[stream])
             self._partial_lines[stream] = b""
 
-    def _end_if_needed(self, process: subprocess.Popen[bytes]) -> None:
-        """Terminate the command if its lease is lost or cancelled, or if the time after a stop is over."""
+    def _terminate_if_needed(self, process: subprocess.Popen[bytes]) -> None:
+        """Terminate the command if its job is cancelled, if the lease is lost, or if the time after a stop is over."""
         if self._end_reason:
             if time.monotonic() > self._terminated_s + TERM_S:
-                self._send_signal(process, signal.SIGKILL)
+                self._signal_command(process, signal.SIGKILL)
             return
         for reason, has_reason in (
             ("cancelled", self._job.cancelled),
@@ -308,20 +311,20 @@ class _CommandRun:
         ):
             if has_reason:
                 self._end_reason, self._terminated_s = reason, time.monotonic()
-                self._send_signal(process, signal.SIGTERM)
+                self._signal_command(process, signal.SIGTERM)
                 return
 
     def _kill_if_running(self, process: subprocess.Popen[bytes]) -> None:
         """Kill the command if it still runs, so that no command outlives its run."""
         if process.poll() is None:
-            self._send_signal(process, signal.SIGKILL)
+            self._signal_command(process, signal.SIGKILL)
             process.wait()
 
-    def _send_signal(self, process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    def _signal_command(self, process: subprocess.Popen[bytes], number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
 
-    def _settle_by_exit(self) -> tuple[str, int | None, str]:
+    def _settle_by_exit_code(self) -> tuple[str, int | None, str]:
         code = self.exit_code
         if self._end_reason == "lost":
             return "lost", code, "the lease was lost while the command ran"
@@ -331,12 +334,15 @@ class _CommandRun:
             return self._settle_job("ack", "acked")
         if code == RELEASE_EXIT_CODE or self._end_reason == "released":
             return self._settle_job("release", "released")
-        error = f"exit code {code}" if code is not None and code > 0 else f"ended by {_name_signal(code)}"
+        error = f"exit code {code}" if code is not None and code > 0 else f"ended by {_find_signal_name(code)}"
         tail = self._tail.decode("utf-8", "replace").strip()
         return self._settle_job("reject", "rejected", f"{error}: {tail}" if tail else error)
 
     def _settle_job(self, verb: str, outcome: str, error: str = "") -> tuple[str, int | None, str]:
-        """Settle the job. A lease that is over counts as lost; while Redis is unreachable, it is settled later."""
+        """Settle the job of the command. A lease that is over counts as lost.
+
+        While Redis is unreachable, the job is settled later.
+        """
         job = self._job
         try:
             word = job.reject(error) if verb == "reject" else job.ack() if verb == "ack" else job.release()
@@ -346,7 +352,7 @@ class _CommandRun:
         return ("lost" if word in ("stale", "gone") else outcome), self.exit_code, error
 
 
-def _name_signal(code: int | None) -> str:
+def _find_signal_name(code: int | None) -> str:
     with contextlib.suppress(ValueError):
         return signal.Signals(-(code or 0)).name
     return f"signal {-(code or 0)}"

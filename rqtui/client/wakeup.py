@@ -1,7 +1,8 @@
-"""Waiting for work without polling: for the wake marker and a local timer at once (the protocol: `lua/README.md`).
+"""Wait for new jobs without polling: for the wake marker and a local timer at once (the protocol: `lua/README.md`).
 
 A `WakeWaiter` blocks on `BZPOPMIN …:wake` on a connection of its own and watches the socket. So a local timer, exact to
-the millisecond, or a stop from another thread can end the wait, too. `consumer` uses it. No script is run here.
+the millisecond, or a stop from another thread can end the wait, too. `consumer` uses this module. No script is run
+here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNBLOCK_LAG_S = 0.005  # an UNBLOCK may reach Redis before the BZPOPMIN that it 
 
 
 class WakeReason(Enum):
-    """The reason why a wait ended."""
+    """The reason why a consumer's wait for new jobs ended."""
 
     MARKER = "marker"  # a job is ready or becomes due sooner; this consumer now has to keep the timer
     TIMER = "timer"
@@ -39,7 +40,10 @@ class WakeReason(Enum):
 
 
 class WakeWaiter:
-    """A waiter on the wake key of a queue. Only `interrupt` may be called from other threads or signal handlers."""
+    """Waits for new jobs on the wake key of a queue.
+
+    Only `interrupt` may be called from other threads or signal handlers.
+    """
 
     def __init__(self, client: Redis, key: str) -> None:
         self._client = client
@@ -58,12 +62,12 @@ class WakeWaiter:
         self._selector.register(self._read_fd, selectors.EVENT_READ)
 
     def interrupt(self) -> None:
-        """End the current wait, or the next one."""
+        """End the current wait for new jobs, or the next one."""
         with contextlib.suppress(OSError):  # a full pipe ends the wait anyway; after `close` there is no wait to end
             os.write(self._write_fd, b"!")
 
     def wait(self, timer_s: float | None, stop: threading.Event | None = None) -> WakeReason:
-        """Wait for the marker, for `timer_s` (None: no timer), for `stop` or `interrupt`.
+        """Wait for the wake marker, for `timer_s` (None: no timer), for `stop` or `interrupt`.
 
         After a reason other than MARKER and NOTHING, call `cancel_wait` before the next job is claimed. Raises
         Unreachable, Denied, ServerError.
@@ -71,23 +75,23 @@ class WakeWaiter:
         until_s = None if timer_s is None else time.monotonic() + timer_s
         if timer_s is not None and timer_s <= UNBLOCK_LAG_S and self._requested_s is None:
             return WakeReason.INTERRUPTED if self.pause(timer_s, stop) else WakeReason.TIMER
-        with self._translate_errors():
-            if not self._connect():
+        with self._translate_wait_errors():
+            if not self._open_wake_connection():
                 return self._wait_in_slices(until_s, stop)
-            self._send_request(timer_s)
+            self._send_bzpopmin(timer_s)
             if self._client_id is None:
                 until_s = None  # the timeout of BZPOPMIN is the timer
             while True:
                 reason = self._wait_for_event(until_s, stop)
                 if reason is WakeReason.MARKER:
-                    return self._read_reply()
+                    return self._read_wake_reply()
                 if reason is not WakeReason.NOTHING:
                     return reason
                 if time.monotonic() > (self._requested_s or 0) + self._block_s + GRACE_S:
                     raise exceptions.ConnectionError("Redis does not answer any more.")
 
     def pause(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Wait without a request to Redis; return True if interrupted or stopped before the time was over."""
+        """Wait some seconds without a request to Redis; return whether an interrupt or `stop` ended the wait."""
         until_s = time.monotonic() + seconds
         while True:
             if stop is not None and stop.is_set():
@@ -101,36 +105,36 @@ class WakeWaiter:
             with selectors.DefaultSelector() as pipe:
                 pipe.register(self._read_fd, selectors.EVENT_READ)
                 if pipe.select(select_s):
-                    self._drain_pipe()
+                    self._drain_interrupt_pipe()
                     return True
             if left_s == 0:
                 return False
 
     def cancel_wait(self) -> None:
-        """End the pending BZPOPMIN, and put back a marker that it took at the last moment for other consumers."""
+        """End the pending BZPOPMIN, and put back a wake marker that it took at the last moment for other consumers."""
         if self._requested_s is None:
             return
-        with self._translate_errors():
+        with self._translate_wait_errors():
             if self._client_id is None:
-                self._disconnect()
+                self._close_wake_connection()
                 # BZPOPMIN may have taken the marker; a second one is harmless.
                 self._client.zadd(self._key, {b"wake": 0})
                 return
-            while not self._is_readable(0):
-                self._unblock()
-                if self._requested_s is None or self._is_readable(UNBLOCK_LAG_S):
+            while not self._has_readable_reply(0):
+                self._unblock_bzpopmin()
+                if self._requested_s is None or self._has_readable_reply(UNBLOCK_LAG_S):
                     break
-            if self._requested_s is not None and self._read_reply() is WakeReason.MARKER:
+            if self._requested_s is not None and self._read_wake_reply() is WakeReason.MARKER:
                 self._client.zadd(self._key, {b"wake": 0})
 
     def restore_marker(self) -> None:
-        """Put the marker back for another consumer, which then keeps the timer."""
-        with self._translate_errors():
+        """Put the wake marker back for another consumer, which then keeps the timer."""
+        with self._translate_wait_errors():
             self._client.zadd(self._key, {b"wake": 0})
 
     def close(self) -> None:
-        """Release the connection and the pipe. No other method may be called afterwards."""
-        self._disconnect()
+        """Release the waiter's connection and pipe. No other method may be called afterwards."""
+        self._close_wake_connection()
         if self._connection is not None:
             self._client.connection_pool.release(self._connection)
             self._connection = None
@@ -139,7 +143,7 @@ class WakeWaiter:
         os.close(read_fd)  # after the attributes are cleared, so that a late `interrupt` does not write to another file
         os.close(write_fd)
 
-    def _send_request(self, timer_s: float | None) -> None:
+    def _send_bzpopmin(self, timer_s: float | None) -> None:
         if self._requested_s is not None:
             return
         self._block_s = BLOCK_S
@@ -161,8 +165,8 @@ class WakeWaiter:
                 return WakeReason.MARKER
         return WakeReason.NOTHING
 
-    def _connect(self) -> bool:
-        """Open a connection whose socket can be watched; return False if the client has none."""
+    def _open_wake_connection(self) -> bool:
+        """Open the connection whose socket is watched for the wake marker; return False if the client has no socket."""
         connection = self._connection
         if not self._is_watchable:
             return False
@@ -171,7 +175,7 @@ class WakeWaiter:
             connection = self._connection = pool.get_connection()
         elif self._socket is not None and connection._sock is self._socket:
             return True
-        self._disconnect()
+        self._close_wake_connection()
         connection.connect()
         try:
             connection.send_command("CLIENT", "ID", check_health=False)
@@ -188,14 +192,17 @@ class WakeWaiter:
         return self._is_watchable
 
     def _wait_for_event(self, until_s: float | None, stop: threading.Event | None) -> WakeReason:
-        """Wait for an event. MARKER means that the socket has a reply, NOTHING that the caller has to call again."""
+        """Wait for a reply, the timer, `stop` or an interrupt.
+
+        MARKER means that the socket has a reply, NOTHING that the caller has to call again.
+        """
         if stop is not None and stop.is_set():
             return WakeReason.INTERRUPTED
         now_s = time.monotonic()
         if until_s is not None and now_s >= until_s:
             return WakeReason.TIMER
         wait_s = self._block_s + GRACE_S if stop is None else STOP_CHECK_S
-        if self._is_pending():
+        if self._has_decrypted_data():
             return WakeReason.MARKER
         if until_s is not None:
             if until_s - now_s < EPOLL_S:
@@ -204,43 +211,43 @@ class WakeWaiter:
             wait_s = min(wait_s, _round_down_to_ms(until_s - now_s))
         ready = {key.fileobj for key, _ in self._selector.select(wait_s)}
         if self._read_fd in ready:
-            self._drain_pipe()
+            self._drain_interrupt_pipe()
             return WakeReason.INTERRUPTED
         return WakeReason.MARKER if ready else WakeReason.NOTHING
 
-    def _is_readable(self, wait_s: float) -> bool:
-        if self._is_pending():
+    def _has_readable_reply(self, wait_s: float) -> bool:
+        if self._has_decrypted_data():
             return True
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             return bool(selector.select(wait_s))
 
-    def _is_pending(self) -> bool:
+    def _has_decrypted_data(self) -> bool:
         """Return whether TLS has decrypted unread data, for which the socket never becomes readable."""
         if self._connection._sock is not self._socket:
             raise exceptions.ConnectionError("The connection was closed.")  # by Queue.close in another thread
         pending = getattr(self._socket, "pending", None)
         return bool(pending and pending())
 
-    def _read_reply(self) -> WakeReason:
+    def _read_wake_reply(self) -> WakeReason:
         reply = self._connection.read_response()
         self._requested_s = None
         return WakeReason.NOTHING if reply is None else WakeReason.MARKER
 
-    def _unblock(self) -> None:
+    def _unblock_bzpopmin(self) -> None:
         try:
             self._client.execute_command("CLIENT", "UNBLOCK", self._client_id)  # type: ignore[no-untyped-call]
         except exceptions.ResponseError:  # an ACL denies it: from now on the timeout of BZPOPMIN is the timer
-            self._disconnect()
+            self._close_wake_connection()
             self._may_unblock = False
             self._client.zadd(self._key, {b"wake": 0})
 
-    def _drain_pipe(self) -> None:
+    def _drain_interrupt_pipe(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._read_fd, 512):
                 pass
 
-    def _disconnect(self) -> None:
+    def _close_wake_connection(self) -> None:
         self._requested_s = None
         if self._socket is not None:
             with contextlib.suppress(KeyError, ValueError):
@@ -250,22 +257,22 @@ class WakeWaiter:
             self._connection.disconnect()
 
     @contextlib.contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _translate_wait_errors(self) -> Iterator[None]:
         try:
             yield
         except (exceptions.RedisError, OSError) as error:
-            self._disconnect()
-            raise translate_error(error) from error
+            self._close_wake_connection()
+            raise translate_wait_error(error) from error
 
 
 def _round_down_to_ms(seconds: float) -> float:
-    """Round down to whole milliseconds, because a selector rounds up; the caller sleeps for the rest."""
+    """Round seconds down to whole milliseconds, because a selector rounds up; the caller sleeps for the rest."""
     return max(0.0, math.floor(seconds / EPOLL_S) * EPOLL_S - 1e-6)
 
 
-def translate_error(error: Exception) -> RqtuiError:
-    """Convert an error of redis-py to one of rqtui's, for a command that may safely be sent again."""
+def translate_wait_error(error: Exception) -> RqtuiError:
+    """Convert an error of redis-py while waiting for jobs to one of rqtui's. The command may safely be sent again."""
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
-        return error_replies.from_connection_error(error)
-    translated = error_replies.from_reply(error, "waiting for work", "")
+        return error_replies.build_connection_error(error)
+    translated = error_replies.build_reply_error(error, "waiting for work", "")
     return ServerError(str(translated)) if isinstance(translated, Refused) else translated

@@ -142,10 +142,10 @@ def _build_settings(
         problems += [
             f"{url_position}: the environment variable {name} is not set; the URL needs it." for name in unset_variables
         ]
-        if "password_file" in reader.profile and not passwords.has_password(effective_url):
-            effective_url = passwords.add_password(effective_url, _read_profile_password(reader, problems))
-    elif not passwords.has_password(effective_url):
-        effective_url = passwords.add_password(effective_url, passwords.read_from_environment(environ))
+        if "password_file" in reader.profile and not passwords.has_url_password(effective_url):
+            effective_url = passwords.add_url_password(effective_url, _read_profile_password(reader, problems))
+    elif not passwords.has_url_password(effective_url):
+        effective_url = passwords.add_url_password(effective_url, passwords.read_password_from_environment(environ))
     if requested_url and "url" in reader.profile:
         notes.append(f"The URL comes from {requested_url[1]}: it is not the one of profile {reader.name}.")
     read_only = read_setting("read_only", False, command_line.read_only or None)
@@ -198,7 +198,7 @@ def _read_profile_password(reader: _SettingsReader, problems: list[str]) -> str:
     """
     position = reader.config.format_key_position("profiles", reader.name, "password_file")
     try:
-        return passwords.read_from_file(reader.profile["password_file"], position)
+        return passwords.read_password_from_file(reader.profile["password_file"], position)
     except UsageError as error:
         problems.append(str(error))
         return ""

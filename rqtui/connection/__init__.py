@@ -1,1 +1,1 @@
-"""The way to a Redis: URLs, passwords, TLS, sentinels and Clusters, a server of one's own, and errors in words."""
+"""Connect to Redis: URLs, passwords, TLS, sentinels and Clusters, a private server, and errors as sentences."""

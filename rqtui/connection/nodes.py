@@ -1,4 +1,4 @@
-"""Functions that work on a client of one server and on a client of a Cluster alike. redis-py is imported late."""
+"""Work on a client of one Redis server and on a client of a Cluster alike. redis-py is imported late."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
 
 def is_cluster(client: Any) -> bool:
-    """Return whether `client` is a `cluster.Cluster`, the client for all nodes of a Cluster."""
+    """Return whether a client is a `cluster.Cluster`, which has a connection to each node of a Redis Cluster."""
     return bool(getattr(client, "is_cluster", False))
 
 
 def find_key_client(client: Redis | Cluster, key: str) -> Redis:
-    """Return a client for commands on `key`: `client` itself, or for a Cluster a client that follows the key's slot."""
+    """Return a client for commands on a key: `client` itself, or for a Cluster a client that follows the key's slot."""
     return client.create_key_client(key) if is_cluster(client) else client  # type: ignore[union-attr, return-value]
 
 
-def list_nodes(client: Redis | Cluster) -> list[Redis]:
-    """Return the clients of all primaries of a Cluster; for any other client, the client itself.
+def list_node_clients(client: Redis | Cluster) -> list[Redis]:
+    """Return the clients of all primaries of a Cluster; for a client of one server, the client itself.
 
     Raises an error of redis-py if no node answers.
     """
-    return client.list_primaries() if is_cluster(client) else [client]  # type: ignore[union-attr, list-item]
+    return client.list_primary_clients() if is_cluster(client) else [client]  # type: ignore[union-attr, list-item]
 
 
-def ping(client: Redis | Cluster) -> None:
-    """Return after the server has answered a PING, also if an ACL denied it.
+def ping_server(client: Redis | Cluster) -> None:
+    """Return after Redis has replied to a PING, also if an ACL denied the command.
 
-    Raises an error of redis-py if the server does not answer.
+    Raises an error of redis-py if no reply arrives.
     """
     from redis.exceptions import NoPermissionError
 

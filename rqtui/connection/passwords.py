@@ -19,37 +19,40 @@ VARIABLE, FILE_VARIABLE = "RQTUI_PASSWORD", "RQTUI_PASSWORD_FILE"
 FILE_BYTES = 1 << 20
 
 
-def has_password(url: str) -> bool:
-    """Return whether a URL contains a password."""
-    authority, tail = _split_url(url)[1:]
+def has_url_password(url: str) -> bool:
+    """Return whether a Redis URL contains a password."""
+    authority, tail = _split_redis_url(url)[1:]
     return ":" in authority.rpartition("@")[0] or re.search(r"[?&]password=", tail) is not None
 
 
-def add_password(url: str, password: str) -> str:
-    """Return `url` with `password` added, unless it already has one."""
-    scheme, authority, tail = _split_url(url)
-    if not password or has_password(url):
+def add_url_password(url: str, password: str) -> str:
+    """Return a Redis URL with a password added, unless it already has one."""
+    scheme, authority, tail = _split_redis_url(url)
+    if not password or has_url_password(url):
         return url
     login, _, hosts = authority.rpartition("@")
     return f"{scheme}{login}:{quote(password, safe='')}@{hosts}{tail}"
 
 
-def _split_url(url: str) -> tuple[str, str, str]:
-    """Split a URL into its scheme with `://`, the part before the first `/`, `?` or `#`, and the rest."""
-    scheme, separator, rest = url.partition("://")
-    delimiter = re.search(r"[/?#]", rest)
-    end = delimiter.start() if delimiter else len(rest)
-    return scheme + separator, rest[:end], rest[end:]
+def _split_redis_url(url: str) -> tuple[str, str, str]:
+    """Split a Redis URL into its scheme with `://`, the part before the first `/`, `?` or `#`, and the rest."""
+    scheme, separator, after_scheme = url.partition("://")
+    delimiter = re.search(r"[/?#]", after_scheme)
+    end = delimiter.start() if delimiter else len(after_scheme)
+    return scheme + separator, after_scheme[:end], after_scheme[end:]
 
 
-def read_from_environment(environ: Mapping[str, str]) -> str:
-    """Return the password from the environment, or from the file named there; empty if neither is set."""
+def read_password_from_environment(environ: Mapping[str, str]) -> str:
+    """Return the Redis password from RQTUI_PASSWORD, or from the file that RQTUI_PASSWORD_FILE names.
+
+    Empty if neither is set.
+    """
     if environ.get(FILE_VARIABLE):
-        return read_from_file(environ[FILE_VARIABLE], FILE_VARIABLE)
+        return read_password_from_file(environ[FILE_VARIABLE], FILE_VARIABLE)
     return environ.get(VARIABLE, "")
 
 
-def read_from_file(path: str, source: str) -> str:
+def read_password_from_file(path: str, source: str) -> str:
     """Return the first line of a password file.
 
     Raises UsageError, whose text begins with `source`, if the file is unreadable or its first line is empty.

@@ -22,7 +22,7 @@ _DROPPED_OPTIONS = ("himport_registry", "maint_notifications_config", "maint_not
 
 
 class PooledConnection:
-    """A connection with its socket, poll function and hiredis reader, which each call needs.
+    """A Redis connection with its socket, poll function and hiredis reader, which each call needs.
 
     `is_plain` means that bytes may be sent and received without redis-py's connection, because it would only pass them
     on: no TLS, no connection that follows a failover or counts commands, no class of the caller.
@@ -38,7 +38,7 @@ class PooledConnection:
         self.refresh_socket()
 
     def refresh_socket(self) -> None:
-        """Read the connection's current socket and reader, and update `is_plain`."""
+        """Read the current socket and reader of the Redis connection, and update `is_plain`."""
         connection = self.connection
         sock: Any = getattr(connection, "_sock", None)
         reader: Any = getattr(getattr(connection, "_parser", None), "_reader", None)
@@ -55,7 +55,7 @@ class PooledConnection:
             self._poll, self._has_data = poller.poll, reader.has_data
 
     def is_ready(self) -> bool:
-        """Return whether the connection is open with no unread data. False if this cannot be checked cheaply."""
+        """Return whether the Redis connection is open and has no unread data. False if a check would be expensive."""
         return self.is_plain and self.connection._sock is self._sock and not self._has_data() and not self._poll(0)
 
     def receive_expected(self, expected: bytes) -> bool:
@@ -76,9 +76,9 @@ class PooledConnection:
 
 
 def is_passthrough(kind: type) -> bool:
-    """Return whether a connection class sends, reads and polls exactly as redis-py's Connection."""
-    ours = ("send_packed_command", "read_response", "can_read")
-    return all(getattr(kind, name, None) is getattr(Connection, name) for name in ours)
+    """Return whether a connection class sends, reads and polls exactly as redis-py's own Connection does."""
+    method_names = ("send_packed_command", "read_response", "can_read")
+    return all(getattr(kind, name, None) is getattr(Connection, name) for name in method_names)
 
 
 class Pool(ConnectionPool):
@@ -97,23 +97,26 @@ class Pool(ConnectionPool):
         self.is_passthrough = is_passthrough(self.connection_class)
 
     def get_connection(self, *_words: Any, **_options: Any) -> Any:
-        """Return an open connection without unread data. Raises the errors of redis-py."""
-        line = self.take()
+        """Return an open Redis connection without unread data. Raises the errors of redis-py."""
+        line = self.take_connection()
         self._lent[line.connection] = line
         return line.connection
 
     def release(self, connection: Any) -> None:
-        """Return a connection to the pool. redis-py also calls this for connections that it could not open."""
+        """Return a Redis connection to the pool. redis-py also calls this for connections that it could not open."""
         try:
             line = self._lent.pop(connection)
         except KeyError:
             if all(line.connection is not connection for line in self._idle):  # It may be released a second time.
                 super().release(connection)
             return
-        self.give_back(line)
+        self.return_connection(line)
 
-    def take(self) -> PooledConnection:
-        """Return an open connection as a PooledConnection. The caller must pass it to `give_back` exactly once."""
+    def take_connection(self) -> PooledConnection:
+        """Return an open Redis connection as a PooledConnection.
+
+        The caller must pass it to `return_connection` exactly once.
+        """
         pid = os.getpid()
         while True:
             try:
@@ -131,8 +134,8 @@ class Pool(ConnectionPool):
             line.refresh_socket()
         return line
 
-    def give_back(self, line: PooledConnection) -> None:
-        """Put a connection from `take` back into the pool."""
+    def return_connection(self, line: PooledConnection) -> None:
+        """Put a connection from `take_connection` back into the pool."""
         connection = line.connection
         if connection.pid != os.getpid():
             return
@@ -142,7 +145,7 @@ class Pool(ConnectionPool):
             super().release(connection)
 
     def disconnect(self, inuse_connections: bool = True) -> None:
-        """Close the idle connections and, by default, those in use. Each reconnects at its next use."""
+        """Close the idle connections to Redis and, by default, those in use. Each reconnects at its next use."""
         with contextlib.suppress(IndexError):
             while True:
                 super().release(self._idle.pop().connection)
@@ -150,7 +153,7 @@ class Pool(ConnectionPool):
 
 
 def reconnect_if_stale(connection: Any) -> None:
-    """Open the connection if it is new, belongs to another server, or was closed by the server meanwhile."""
+    """Open a Redis connection if it is new, belongs to another server, or was closed by the server meanwhile."""
     # `can_read` would also open a new connection, but without the checks of `connect`.
     if connection._sock is None or getattr(connection, "is_misplaced", False):
         connection.connect()

@@ -27,7 +27,7 @@ ERROR_CHARACTERS = 4096  # longer error texts are truncated
 
 
 class ReplyTooLong(exceptions.InvalidResponse):
-    """A reply is longer than any that Redis sends to rqtui. The text begins with "its reply"."""
+    """A reply of Redis is longer than any that Redis sends to rqtui. The text begins with "its reply"."""
 
 
 # Every reply calls these; `super()` takes a tenth of a microsecond more.
@@ -35,15 +35,18 @@ _feed, _gets, _has_data = Reader.feed, Reader.gets, Reader.has_data
 
 
 class LimitedReader(Reader):
-    """A hiredis reader that raises ReplyTooLong for a reply beyond the limits. Its connection must be closed then."""
+    """A hiredis reader that raises ReplyTooLong for a reply beyond the limits.
+
+    The connection must be closed then.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._not_whole = options["notEnoughData"]
         self._head: Any = bytearray()  # bytes whose headers have not been parsed yet
-        self._reset()
+        self._reset_reply_state()
 
-    def _reset(self) -> None:
+    def _reset_reply_state(self) -> None:
         self._is_empty = True  # no reply is incomplete, and no byte of the next one has arrived
         self._reads_headers = False
         self._skipped = 0  # bytes of a value that have not arrived yet
@@ -51,26 +54,30 @@ class LimitedReader(Reader):
         self._items = self._reply_bytes = 0  # of the current reply so far
 
     def feed(self, data: Any, start: int = 0, length: int | None = None) -> None:
-        """Add received bytes, or the part of `data` that begins at `start`, and check them against the limits."""
+        """Pass received bytes to hiredis, and check the limits of the reply. The bytes begin at `start` of `data`."""
         end = len(data) if length is None else start + length
-        before = 0
+        previous_length = 0
         if self._is_empty:
             if self._reads_headers:
-                self._reset()
+                self._reset_reply_state()
             self._head = data[start:end]  # a copy, because the connection receives into the same buffer again
         else:
             if type(self._head) is not bytearray:
                 self._head = bytearray(self._head)
-            before = len(self._head)
+            previous_length = len(self._head)
             self._head += memoryview(data)[start:end]
         self._is_empty = False
-        if self._reads_headers or len(self._head) > FREE_BYTES or _LONG_TABLE.search(self._head, max(0, before - 9)):
+        if (
+            self._reads_headers
+            or len(self._head) > FREE_BYTES
+            or _LONG_TABLE.search(self._head, max(0, previous_length - 9))
+        ):
             self._reads_headers = True
-            self._read_headers()
+            self._parse_reply_headers()
         _feed(self, data, start, end - start)
 
     def gets(self, decode: bool = True) -> Any:
-        """Return the next reply, or the `notEnoughData` value if it has not arrived completely."""
+        """Return the next reply of Redis, or the `notEnoughData` value if the reply has not arrived completely."""
         try:
             reply = _gets(self, decode)
         except MemoryError:
@@ -79,31 +86,31 @@ class LimitedReader(Reader):
             self._is_empty = not _has_data(self)
         return reply
 
-    def _read_headers(self) -> None:
-        """Parse the headers in `_head`, and drop all bytes of it except an incomplete line."""
+    def _parse_reply_headers(self) -> None:
+        """Parse the RESP2 headers in the received bytes, and keep only an incomplete line at their end."""
         if type(self._head) is not bytearray:
             self._head = bytearray(self._head)
-        head, at, begun = self._head, self._skipped, 0
+        head, position, reply_start = self._head, self._skipped, 0
         missing, items, arrived = self._missing, self._items, len(self._head)
         match_value = _SMALL_VALUE.match
-        while at < arrived:
+        while position < arrived:
             # Most values of a long reply are small. A second loop for them takes half the time.
-            while missing and (value := match_value(head, at)):
+            while missing and (value := match_value(head, position)):
                 missing -= 1
-                at = value.end() + int(value[1]) + 2
-            if at >= arrived:
+                position = value.end() + int(value[1]) + 2
+            if position >= arrived:
                 break
-            line_end = head.find(b"\r\n", at, at + LINE_BYTES)
+            line_end = head.find(b"\r\n", position, position + LINE_BYTES)
             if line_end < 0:
-                if len(head) - at >= LINE_BYTES:
-                    raise ReplyTooLong(f"its reply has a line of more than {_mb(LINE_BYTES)}")
+                if len(head) - position >= LINE_BYTES:
+                    raise ReplyTooLong(f"its reply has a line of more than {_format_megabytes(LINE_BYTES)}")
                 break
             if not missing:  # The next reply begins here.
-                missing, items, begun, self._reply_bytes = 1, 0, at, 0
+                missing, items, reply_start, self._reply_bytes = 1, 0, position, 0
             missing -= 1
-            kind = head[at]
-            number = _number(head[at + 1 : line_end]) if kind in _SIZED else 0
-            at = line_end + 2
+            kind = head[position]
+            number = _parse_header_number(head[position + 1 : line_end]) if kind in _SIZED else 0
+            position = line_end + 2
             if kind == _ARRAY and number > 0:
                 missing += number
                 items += number
@@ -111,14 +118,16 @@ class LimitedReader(Reader):
                     raise ReplyTooLong(f"its reply has {items} values, and rqtui reads {REPLY_ITEMS} at most")
             elif kind == _VALUE and number >= 0:
                 if number > VALUE_BYTES:
-                    raise ReplyTooLong(f"its reply has a value of {number} bytes, and Redis allows {_mb(VALUE_BYTES)}")
-                at += number + 2
-        arrived = min(at, arrived)
-        self._reply_bytes += arrived - begun
-        self._skipped, self._missing, self._items = at - arrived, missing, items
+                    raise ReplyTooLong(
+                        f"its reply has a value of {number} bytes, and Redis allows {_format_megabytes(VALUE_BYTES)}"
+                    )
+                position += number + 2
+        arrived = min(position, arrived)
+        self._reply_bytes += arrived - reply_start
+        self._skipped, self._missing, self._items = position - arrived, missing, items
         del head[:arrived]
         if self._reply_bytes > REPLY_BYTES:
-            raise ReplyTooLong(f"its reply has more than {_mb(REPLY_BYTES)}")
+            raise ReplyTooLong(f"its reply has more than {_format_megabytes(REPLY_BYTES)}")
 
 
 # A possible header of a long array. hiredis allocates memory for the whole array when it reads the header.
@@ -128,11 +137,11 @@ _ARRAY, _VALUE = b"*$"
 _SIZED = frozenset(b"*$")
 
 
-def _mb(number: int) -> str:
+def _format_megabytes(number: int) -> str:
     return f"{number >> 20} MB"
 
 
-def _number(text: bytearray) -> int:
+def _parse_header_number(text: bytearray) -> int:
     try:
         return int(text)
     except ValueError:  # hiredis refuses the reply when it parses this header.
@@ -140,20 +149,20 @@ def _number(text: bytearray) -> int:
 
 
 class UnexpectedReply(exceptions.InvalidResponse):
-    """A reply has another type than its command returns. The text begins with "its reply"."""
+    """A reply of Redis has another type than its command returns. The text begins with "its reply"."""
 
     def __init__(self, command: str, reply: object) -> None:
         super().__init__(f"its reply to {command} has an unexpected form: {reply!r:.80}")
 
 
-def check_replies(client: Redis) -> Redis:
-    """Make the commands of `client` raise UnexpectedReply for a malformed reply, and return the client."""
+def check_reply_types(client: Redis) -> Redis:
+    """Make the commands of a Redis client raise UnexpectedReply for a reply of the wrong type. Returns the client."""
     client.response_callbacks = _CheckedCallbacks(client.response_callbacks)
     return client
 
 
 class _CheckedCallbacks(CaseInsensitiveDict):
-    """The response callbacks of redis-py by command, with a check of the reply.
+    """The response callbacks of redis-py by command, each with a check of the reply's type.
 
     A client shares the callbacks with its pipelines.
     """
@@ -176,39 +185,41 @@ class _CheckedCallbacks(CaseInsensitiveDict):
         return converted
 
 
-def _is_number(reply: object) -> bool:
+def _is_integer_reply(reply: object) -> bool:
     return type(reply) is int
 
 
-def _is_text(reply: object) -> bool:
+def _is_text_reply(reply: object) -> bool:
     return reply is None or isinstance(reply, bytes)
 
 
-def _has_texts(reply: object) -> bool:
-    return isinstance(reply, list) and all(map(_is_text, reply))
+def _is_text_list_reply(reply: object) -> bool:
+    return isinstance(reply, list) and all(map(_is_text_reply, reply))
 
 
-def _is_step(reply: object) -> bool:
-    return isinstance(reply, list) and len(reply) == 2 and _is_text(reply[0]) and _has_texts(reply[1])
+def _is_scan_reply(reply: object) -> bool:
+    return isinstance(reply, list) and len(reply) == 2 and _is_text_reply(reply[0]) and _is_text_list_reply(reply[1])
 
 
 _FORMS: Mapping[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("LLEN", "ZCARD", "SCARD", "HLEN", "XLEN", "EXISTS", "SISMEMBER", "STRLEN"), _is_number),
-    **dict.fromkeys(("TYPE", "GET", "HGET", "LINDEX"), _is_text),
-    **dict.fromkeys(("LRANGE", "ZRANGE", "SMEMBERS", "HMGET", "MGET", "HGETALL", "HKEYS", "HVALS", "KEYS"), _has_texts),
-    **dict.fromkeys(("SCAN", "SSCAN", "HSCAN", "ZSCAN"), _is_step),
+    **dict.fromkeys(("LLEN", "ZCARD", "SCARD", "HLEN", "XLEN", "EXISTS", "SISMEMBER", "STRLEN"), _is_integer_reply),
+    **dict.fromkeys(("TYPE", "GET", "HGET", "LINDEX"), _is_text_reply),
+    **dict.fromkeys(
+        ("LRANGE", "ZRANGE", "SMEMBERS", "HMGET", "MGET", "HGETALL", "HKEYS", "HVALS", "KEYS"), _is_text_list_reply
+    ),
+    **dict.fromkeys(("SCAN", "SSCAN", "HSCAN", "ZSCAN"), _is_scan_reply),
 }
 """Checks of the RESP2 replies, before redis-py converts them, to the plain commands that rqtui sends."""
 
 
-def _create_reader(reader: Any, parse_error: Any) -> LimitedReader:
-    """Create the limited reader that replaces redis-py's reader, which has read nothing yet."""
+def _create_limited_reader(reader: Any, parse_error: Any) -> LimitedReader:
+    """Create the reader with limits that replaces redis-py's reader, which has read nothing yet."""
     return LimitedReader(
         protocolError=exceptions.InvalidResponse, replyError=parse_error, notEnoughData=reader.gets(), errors="replace"
     )
 
 
-def _truncate(text: str) -> str:
+def _truncate_error_text(text: str) -> str:
     return text if len(text) <= ERROR_CHARACTERS else text[: ERROR_CHARACTERS - 1] + "…"
 
 
@@ -216,25 +227,25 @@ class LimitedParser(_HiredisParser):
     """redis-py's parser for blocking connections, with limits on the size of replies."""
 
     def on_connect(self, connection: Any, **options: Any) -> None:
-        """Create the limited reader for the socket of a new connection."""
+        """Create the reader with limits for the socket of a new connection."""
         super().on_connect(connection, **options)  # type: ignore[no-untyped-call]
-        self._reader = _create_reader(self._reader, self.parse_error)
+        self._reader = _create_limited_reader(self._reader, self.parse_error)
 
     @classmethod
     def parse_error(cls, response: str) -> Any:
-        """Return the exception for an error reply, after truncating its text."""
-        return super().parse_error(_truncate(response))  # type: ignore[no-untyped-call]
+        """Return the exception for an error reply of Redis, with its text truncated to 4096 characters."""
+        return super().parse_error(_truncate_error_text(response))  # type: ignore[no-untyped-call]
 
 
 class LimitedParserForLoop(_AsyncHiredisParser):
     """redis-py's parser for asyncio connections, with limits on the size of replies."""
 
     def on_connect(self, connection: Any) -> None:
-        """Create the limited reader for the stream of a new connection."""
+        """Create the reader with limits for the stream of a new asyncio connection."""
         super().on_connect(connection)  # type: ignore[no-untyped-call]
-        self._reader = _create_reader(self._reader, self.parse_error)  # type: ignore[assignment]
+        self._reader = _create_limited_reader(self._reader, self.parse_error)  # type: ignore[assignment]
 
     @classmethod
     def parse_error(cls, response: str) -> Any:
-        """Return the exception for an error reply, after truncating its text."""
-        return super().parse_error(_truncate(response))  # type: ignore[no-untyped-call]
+        """Return the exception for an error reply of Redis, with its text truncated to 4096 characters."""
+        return super().parse_error(_truncate_error_text(response))  # type: ignore[no-untyped-call]

@@ -23,9 +23,9 @@ _OF_SENTINELS = {"sentinel_username": "username", "sentinel_password": "password
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """A parsed URL with several hosts.
+    """A parsed URL with several hosts, of sentinels or of Cluster nodes (`kind`).
 
-    `kind` is sentinel or cluster; `single` is the URL of one server at the first host.
+    `single` is the URL of one server at the first host.
     """
 
     kind: str
@@ -39,13 +39,13 @@ class Hosts:
 
 
 def format_address(address: Address) -> str:
-    """Format an address as in a URL: `[::1]:6379`."""
+    """Format the host and port of a server as in a URL: `[::1]:6379`."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def parse_hosts(url: str, shown: str) -> Hosts | None:
-    """Parse a URL with several hosts; return None for any other URL.
+def parse_multi_host_url(url: str, shown: str) -> Hosts | None:
+    """Parse the URL of sentinels or Cluster nodes (`redis+sentinel://`, `redis+cluster://`); None for any other URL.
 
     Raises UsageError, which quotes the URL as `shown`.
     """
@@ -53,21 +53,23 @@ def parse_hosts(url: str, shown: str) -> Hosts | None:
     if match is None:
         return None
     scheme, kind, authority, path, query, fragment = match.groups()
-    login, at, names = authority.rpartition("@")
-    hosts = tuple(_parse_address(name, kind, shown) for name in names.split(","))
-    service, database = _parse_path(kind, path or "", shown)
+    login, at_sign, names = authority.rpartition("@")
+    hosts = tuple(_parse_host_and_port(name, kind, shown) for name in names.split(","))
+    service, database = _parse_service_and_database(kind, path or "", shown)
     options = parse_qsl(query or "", keep_blank_values=True)
-    own = {_OF_SENTINELS[name]: value for name, value in options if name in _OF_SENTINELS and kind == "sentinel"}
+    sentinel_login = {
+        _OF_SENTINELS[name]: value for name, value in options if name in _OF_SENTINELS and kind == "sentinel"
+    }
     if "db" in dict(options):
         raise UsageError(f'The URL "{shown}" cannot have the option db; a database stands behind the service, as /2.')
-    rest = [(name, value) for name, value in options if name not in _OF_SENTINELS or kind != "sentinel"]
-    first = f"[{hosts[0][0]}]" if ":" in hosts[0][0] else hosts[0][0]
-    single = f"{scheme}://{login}{at}{first}:{hosts[0][1]}{database}"
-    single += f"?{urlencode(rest, quote_via=quote)}" if rest else ""
-    return Hosts(kind, hosts, single + (fragment or ""), service, own)
+    other_options = [(name, value) for name, value in options if name not in _OF_SENTINELS or kind != "sentinel"]
+    first_host = f"[{hosts[0][0]}]" if ":" in hosts[0][0] else hosts[0][0]
+    single = f"{scheme}://{login}{at_sign}{first_host}:{hosts[0][1]}{database}"
+    single += f"?{urlencode(other_options, quote_via=quote)}" if other_options else ""
+    return Hosts(kind, hosts, single + (fragment or ""), service, sentinel_login)
 
 
-def _parse_address(name: str, kind: str, shown: str) -> Address:
+def _parse_host_and_port(name: str, kind: str, shown: str) -> Address:
     try:
         parts = urlsplit(f"//{name}")
         host, port = parts.hostname, parts.port
@@ -81,8 +83,8 @@ def _parse_address(name: str, kind: str, shown: str) -> Address:
     return host, port or PORTS[kind]
 
 
-def _parse_path(kind: str, path: str, shown: str) -> tuple[str, str]:
-    """Return the service and the path of the database. A Cluster has neither, except database 0."""
+def _parse_service_and_database(kind: str, path: str, shown: str) -> tuple[str, str]:
+    """Return the sentinel service in the path of a URL, and the path of the database. A Cluster has neither."""
     if kind == "cluster":
         if path not in ("", "/", "/0"):
             raise UsageError(

@@ -26,7 +26,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main(folder: str, command: list[str]) -> int:
-    """Run `command` until it ends, standard input closes or SIGTERM arrives.
+    """Run a command until it ends, standard input closes or SIGTERM arrives.
 
     Returns the exit code of the command, or 0 if the command was ended here.
     """
@@ -37,7 +37,7 @@ def main(folder: str, command: list[str]) -> int:
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
         start_new_session=True,
-        preexec_fn=_build_death_signal(),  # noqa: PLW1509 - there is one thread only
+        preexec_fn=_build_parent_death_hook(),  # noqa: PLW1509 - there is one thread only
     )
     try:
         print(process.pid, flush=True)
@@ -48,7 +48,7 @@ def main(folder: str, command: list[str]) -> int:
         return process.returncode
     finally:
         was_running = process.poll() is None
-        _terminate(process)
+        _terminate_process_group(process)
         if was_running:
             _remove_folder(folder)
 
@@ -57,8 +57,8 @@ def _exit_on_signal(_signal: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _build_death_signal() -> Callable[[], object] | None:
-    """Return a function that the child calls before it starts the command, so that it dies with this watchdog too.
+def _build_parent_death_hook() -> Callable[[], object] | None:
+    """Return a function for the child process that makes the kernel kill it when this watchdog dies.
 
     Returns None where the kernel cannot do that. This process has one thread, so forking with Python code is safe, and
     the thread rule of PDEATHSIG does not matter.
@@ -71,7 +71,7 @@ def _build_death_signal() -> Callable[[], object] | None:
     return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _terminate(process: subprocess.Popen[bytes]) -> None:
+def _terminate_process_group(process: subprocess.Popen[bytes]) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal_number)

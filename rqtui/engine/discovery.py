@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rqtui.config.settings import DEFAULT_SYSTEM
-from rqtui.connection.connect import translate_errors
-from rqtui.connection.nodes import is_cluster, ping
+from rqtui.connection.connect import translate_redis_errors
+from rqtui.connection.nodes import is_cluster, ping_server
 from rqtui.engine.joint_reads import read_jointly
 from rqtui.engine.walk import MAX_KEYS_PER_DISCOVERY, Walk, WalkResult
 from rqtui.engine.walk_file import WalkFile
@@ -123,7 +123,7 @@ class Discovery:
     def _read_next_queue_names(self, system: System, steps: Iterator[list[str]]) -> list[str] | None:
         """Return the next queue names that a system stores, or None at the end. Records that an ACL denied them."""
         try:
-            with translate_errors():
+            with translate_redis_errors():
                 return next(steps, None)
         except Denied:
             if not system.is_explicit:
@@ -147,7 +147,7 @@ class Discovery:
         pipe = self.client.pipeline(transaction=False)
         for key in (key for keys in marker_keys.values() for key in keys):
             pipe.exists(to_bytes(key))
-        with translate_errors():
+        with translate_redis_errors():
             replies = iter(pipe.execute(raise_on_error=False))
         replies_by_system = {name: [next(replies) for _key in keys] for name, keys in marker_keys.items()}
         hidden_systems |= {
@@ -225,7 +225,7 @@ class Discovery:
             pipe = self.client.pipeline(transaction=False)
             for key in result.examples.values():
                 pipe.exists(key)
-            with translate_errors():
+            with translate_redis_errors():
                 existing = pipe.execute(raise_on_error=False)
             missing = [pattern for pattern, count in zip(result.examples, existing, strict=True) if count == 0]
             for pattern in missing:
@@ -323,7 +323,7 @@ class Discovery:
         if is_cluster(self.client):
             checks = [partial(system.has_queue, self.client, queue) for system in systems]
         else:
-            with translate_errors():
+            with translate_redis_errors():
                 results = read_jointly(self.client, [partial(_check_queue_exists, system, queue) for system in systems])
             checks = [partial(_unwrap_result, result) for result in results]
         existing = [
@@ -341,7 +341,7 @@ class Discovery:
         stored in `problems`, and the discovery of the other systems continues.
         """
         try:
-            with translate_errors():
+            with translate_redis_errors():
                 return function(*args)
         except Denied:
             if system.is_explicit:
@@ -350,9 +350,9 @@ class Discovery:
         except Unreachable:
             if not is_cluster(self.client):
                 raise
-            self.client.forget_slots()
-            with translate_errors():
-                ping(self.client)  # raises when no node answers
+            self.client.discard_slot_map()
+            with translate_redis_errors():
+                ping_server(self.client)  # raises when no node answers
             return None
         except UsageError:
             raise

@@ -19,7 +19,7 @@ from typing import Any
 from hiredis import Reader
 
 from rqtui.connection.cluster import Cluster
-from rqtui.connection.connect import translate_errors
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.errors import RqtuiError, Unknown, Unreachable, UsageError
 from rqtui.model import Queue, Ref
 from rqtui.scripts import script as scripts
@@ -270,7 +270,7 @@ def _run_commands(client: Any, commands: Sequence[bytes]) -> list[Any]:
     replies: list[Any] = reply_of_pipeline.values["replies"]
     for reply in replies:
         if isinstance(reply, Exception) and not str(reply).startswith("WRONGTYPE"):
-            with translate_errors():
+            with translate_redis_errors():
                 raise reply
     return replies
 

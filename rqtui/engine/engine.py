@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rqtui.config import thresholds
 from rqtui.config.thresholds import Thresholds
-from rqtui.connection.connect import translate_errors
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.engine.counts import QueueCounter
 from rqtui.engine.discovery import Discovery
 from rqtui.engine.event_listener import EventListener
@@ -309,7 +309,7 @@ class Engine(Discovery):
 
     def fetch_server_time_ms(self) -> int:
         """Return the server's time in ms. Times of jobs come from this clock; the local clock may differ."""
-        with translate_errors():
+        with translate_redis_errors():
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
@@ -600,14 +600,14 @@ class Engine(Discovery):
     def register_queue(self, ref: Ref) -> None:
         """Register a queue's name for discovery, after its first job was accepted."""
         system = self.systems[ref.system]
-        with translate_errors():
+        with translate_redis_errors():
             system.register_queue(self.client, ref.queue)
         if ref not in self.refs:
             self._add_refs([ref])
 
     def unregister_queue(self, ref: Ref) -> None:
         """Remove a queue's name from discovery, after the whole queue was purged."""
-        with translate_errors():
+        with translate_redis_errors():
             self.systems[ref.system].unregister_queue(self.client, ref.queue)
         self.refs = [other for other in self.refs if other != ref]
 

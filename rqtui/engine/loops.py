@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rqtui.connection.connect import translate_errors
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.durations import compute_reconnect_delay_s
 from rqtui.engine.due_times import POLL_INTERVAL_S, DuePoll, DueTimes
 from rqtui.errors import RqtuiError, ServerError, UsageError
@@ -346,7 +346,7 @@ def _compute_next_batch(batch: int, call_ms: float, is_full: bool) -> int:
 
 def _measure_round_trip_ms(client: Any) -> float:
     """Measure the duration of a round trip in ms, which is subtracted from the duration of a batch."""
-    with translate_errors():
+    with translate_redis_errors():
         began = time.monotonic()
         client.time()  # A worker's ACL allows TIME, because the scripts need it, but not PING.
         return (time.monotonic() - began) * 1000

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rqtui.connection.connect import translate_errors
-from rqtui.connection.meter import find_meter
-from rqtui.connection.nodes import ping
+from rqtui.connection.connect import translate_redis_errors
+from rqtui.connection.meter import find_client_meter
+from rqtui.connection.nodes import ping_server
 from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError, describe_and_log
 from rqtui.model import Cost, Focus, Job, Outcome, Ref, Snapshot
@@ -448,10 +448,10 @@ class Ticker:
 
     def _compute_interval_cost(self) -> Cost | None:
         """Return the cost of all commands since the snapshot an interval ago, or since the last one before that."""
-        meter = find_meter(self.engine.client)
+        meter = find_client_meter(self.engine.client)
         if meter is None:
             return None
-        now_s, present_total = time.monotonic(), meter.compute_total()
+        now_s, present_total = time.monotonic(), meter.compute_total_cost()
         while len(self._cost_totals) > 1 and self._cost_totals[1][0] <= now_s - self.wait_s:
             self._cost_totals.popleft()
         _taken_s, earlier_total = self._cost_totals[0]
@@ -475,8 +475,8 @@ class Ticker:
 
     def _measure_ping_ms(self) -> float:
         began_s = time.monotonic()
-        with translate_errors():
-            ping(self.engine.client)
+        with translate_redis_errors():
+            ping_server(self.engine.client)
         return (time.monotonic() - began_s) * 1000
 
     def _step_change(self) -> None:

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rqtui.connection.connect import translate_errors
-from rqtui.connection.nodes import list_nodes
+from rqtui.connection.connect import translate_redis_errors
+from rqtui.connection.nodes import list_node_clients
 from rqtui.errors import Unreachable
 from rqtui.scripts import script as scripts
 from rqtui.system_base.system import System
@@ -102,8 +102,8 @@ class Walk:
         """
         began_s, keys_before = time.monotonic(), self.progress.keys_walked
         self.is_interrupted = False
-        with translate_errors():
-            servers = list_nodes(self.client)
+        with translate_redis_errors():
+            servers = list_node_clients(self.client)
         for server in servers:
             name = _format_server_address(server) if len(servers) > 1 else ""
             while (cursor := self.progress.cursors.get(name)) != "0":

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from rqtui.connection.connect import translate_errors
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, UsageError, WrongType
 from rqtui.model import Job, Outcome, Place, Ref, State
@@ -305,7 +305,7 @@ class BatchDrain(Drain):
 
     def prepare_drain(self) -> None:
         """Lock the source queue, waiting for another migration of it, and load the batch of an interrupted one."""
-        with translate_errors():
+        with translate_redis_errors():
             deadline_s = time.monotonic() + LOCK_MS / 1000 + 1
             while not self._client.set(self._lock_key, self._lock_token, nx=True, px=LOCK_MS):
                 if time.monotonic() > deadline_s:
@@ -339,7 +339,7 @@ class BatchDrain(Drain):
 
         Raises Refused if the lock expired during the last batch and another migration has it.
         """
-        with translate_errors():
+        with translate_redis_errors():
             if self._client.get(self._lock_key) != self._lock_token.encode():
                 raise Refused(f"another migration of {self.ref} has begun; this one ends here.")
             self._client.pexpire(self._lock_key, LOCK_MS)
@@ -363,13 +363,13 @@ class BatchDrain(Drain):
     def finish_batch(self) -> None:
         """Store a new name for the next batch."""
         self._batch_name = secrets.token_hex(8)
-        with translate_errors():
+        with translate_redis_errors():
             self._client.set(self._name_key, to_bytes(f"{self._batch_name} {self._target}"))
         self._is_finished = True
 
     def clean_up(self, skipped_jobs: Sequence[Job]) -> None:
         """Release the lock of this migration, and delete the batch's name unless a batch is unfinished."""
-        with translate_errors():
+        with translate_redis_errors():
             if self._client.get(self._lock_key) == self._lock_token.encode():
                 self._client.delete(self._lock_key, *([self._name_key] if self._is_finished else []))
 
@@ -382,7 +382,7 @@ class ParkDrain(BatchDrain):
 
     def count_parked(self) -> dict[str, int]:
         """Return the number of jobs in the list `leaving`."""
-        with translate_errors():
+        with translate_redis_errors():
             count = self._client.llen(to_bytes(self.system.keys(self.ref.queue)[PARKED_KEY]))
         return {PARKED_KEY: count} if count else {}
 
@@ -443,7 +443,7 @@ class ConsumerDrain(BatchDrain, LeaseDrain):
         super().clean_up(skipped_jobs)
         script, keys = self.system.script("reserve"), self.system.keys(self.ref.queue)
         written_keys = [key for key in script.keys if key.name in script.writes and self._is_finished]
-        with translate_errors():
+        with translate_redis_errors():
             for key in written_keys:
                 if key.type in ("set", "hash"):
                     (self._client.srem if key.type == "set" else self._client.hdel)(

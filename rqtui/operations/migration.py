@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rqtui.config.settings import DEFAULT_SYSTEM
-from rqtui.connection.connect import translate_errors
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, ServerError, Unknown, UsageError
 from rqtui.ids import ID_BYTES
@@ -131,7 +131,7 @@ class Migration:
 
         Adds the ids of the jobs to `seen_ids` if the system cannot find jobs by id.
         """
-        with translate_errors():
+        with translate_redis_errors():
             is_empty = not self.engine.client.exists(self._target_keys["jobs"], self._target_keys["done"])
         requests = [self._target_system.job_request(self.target.queue, job.id, job.body_bytes) for job in jobs]
         target_jobs = [None] * len(jobs) if is_empty else self.engine.send_requests(requests)
@@ -360,7 +360,7 @@ class Migration:
     def _fetch_dead_ttl_ms(self) -> int:
         """Return how long (ms) the target keeps dead jobs, from its setting `dead_ttl_ms` as first read."""
         if self._dead_ttl_ms is None:
-            with translate_errors():
+            with translate_redis_errors():
                 setting = self.engine.client.hget(self._target_keys["meta"], "dead_ttl_ms") or b""
             self._dead_ttl_ms = int(setting) if setting.isdigit() else _DEAD_TTL_MS
         return self._dead_ttl_ms
@@ -435,17 +435,17 @@ class Migration:
             if copy.job.state is not State.DEAD and (copy.job.due_ms or 0) < now_ms + HOLD_MS
         }
         if entries:
-            with translate_errors():
+            with translate_redis_errors():
                 self.engine.client.hset(self._held_copies_key, mapping=entries)
 
     def _delete_held_copy_entries(self, ids: Sequence[bytes]) -> None:
         if ids:
-            with translate_errors():
+            with translate_redis_errors():
                 self.engine.client.hdel(self._held_copies_key, *ids)
 
     def _release_earlier_copies(self) -> Iterator[int]:
         """Release the copies of an interrupted run whose originals are deleted. Yield 0 if there were any."""
-        with translate_errors():
+        with translate_redis_errors():
             entries = self.engine.client.hgetall(self._held_copies_key)
         original_ids = [drain.find_originals(list(entries)) for drain in self._drains] if entries else []
         kept_ids, taken_ids = (
@@ -474,7 +474,7 @@ class Migration:
         """
         unreleased = [pair for pair in copies if pair[0].job.state is not State.DEAD]
         ready_count = sum((copy.job.due_ms or 0) <= now_ms for copy, _line in unreleased)
-        with translate_errors():
+        with translate_redis_errors():
             seq = (
                 self.engine.client.hincrby(self._target_keys["meta"], "seq", ready_count) - ready_count
                 if ready_count

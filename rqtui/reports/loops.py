@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rqtui.connection.connect import translate_errors
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.errors import RqtuiError
 from rqtui.model import Focus, Job, PageSelection, Queue, Ref, Snapshot, State
 
@@ -124,7 +124,7 @@ def format_target_places(verb: str, job: Job, system: System) -> str:
 def count_connections(engine: Engine) -> dict[str, int] | None:
     """Count the connections that run each loop; None if the server does not list its clients."""
     try:
-        with translate_errors():
+        with translate_redis_errors():
             named = [str(client.get("name", "")) for client in engine.client.client_list()]
     except RqtuiError:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rqtui.connection.connect import ServerInfo, build_server_info, translate_errors
+from rqtui.connection.connect import ServerInfo, build_server_info, translate_redis_errors
 from rqtui.connection.nodes import is_cluster
 from rqtui.engine.health import rules
 from rqtui.model import Finding
@@ -98,7 +98,7 @@ def read_report(client: Any) -> Report:
     """Read the report on a Redis server in two round trips. Raises Unreachable or Denied if no reply comes at all."""
     missing: dict[str, str] = {}
     user = client.connection_pool.connection_kwargs.get("username") or "default"
-    with translate_errors():
+    with translate_redis_errors():
         rtt_ms, now_ms, skew_ms = _read_clock(client, missing, user)
         pipe = client.pipeline(transaction=False)
         for command in _COMMANDS_BY_PART.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
-from rqtui.connection.connect import check_connection, connect
+from rqtui.connection.connect import connect, open_and_authenticate
 from rqtui.scenarios.actors import Actor, Turn, stop_actors
 from rqtui.scenarios.ledger import Ledger
 from rqtui.scenarios.run import CUT_S, Run, Status
@@ -57,7 +57,7 @@ class ForeignRun(Run):
 
     def prepare(self) -> None:
         """Put the jobs that the scenario has at its start."""
-        check_connection(self._client, self.url)
+        open_and_authenticate(self._client, self.url)
         self.pace.restart()
         self.stage.produce(self._client)
 

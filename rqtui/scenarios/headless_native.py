@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from rqtui.client.native_keys import build_keys
-from rqtui.connection.connect import connect, mask, probe
+from rqtui.client.native_keys import build_queue_keys
+from rqtui.connection.connect import connect, mask, read_server_info
 from rqtui.scenarios.headless import DispatcherAndReaper, press_controls
 from rqtui.scenarios.native_run import NativeRun
 from rqtui.scenarios.proof import verify_accepted_jobs
@@ -56,7 +56,7 @@ def run_native_headless(
             "scenario": scenario.name,
             "layout": scenario.system,
             "seed": seed,
-            "server": {"url": mask(url), "title": probe(client, url).title},
+            "server": {"url": mask(url), "title": read_server_info(client, url).title},
             "elapsed_ms": elapsed_ms,
             "put": status.put,
             "digest": run.producers.digest,
@@ -94,7 +94,9 @@ def _verify_jobs(client: Any, run: NativeRun) -> dict[str, Any]:
 
 
 def _read_counts(client: Any, queue: str) -> dict[str, Any]:
-    values = scripts.run_call(client, scripts.load_scripts("native")["counts"].build_call(build_keys(queue))).values
+    values = scripts.run_call(
+        client, scripts.load_scripts("native")["counts"].build_call(build_queue_keys(queue))
+    ).values
     return {"queue": queue, **{name: values[name] for name in _COUNTS}}
 
 
@@ -103,7 +105,7 @@ def check_queue(client: Any, queue: str) -> Iterator[dict[str, Any]]:
     script, walk, cursor = scripts.load_scripts("native")["check"], "scheduled", "0"
     while True:
         reply = scripts.run_call(
-            client, script.build_call(build_keys(queue), {"walk": walk, "cursor": cursor, "limit": _CHECK_LIMIT})
+            client, script.build_call(build_queue_keys(queue), {"walk": walk, "cursor": cursor, "limit": _CHECK_LIMIT})
         )
         for id, fault, where in reply.rows:
             kind, text = fault.replace("_", "-"), f"{fault.replace('_', ' ')}: {where}".rstrip(": ")

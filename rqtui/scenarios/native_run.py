@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from itertools import count
 
-from rqtui.client.native_keys import QUEUES, build_keys
+from rqtui.client.native_keys import QUEUES, build_queue_keys
 from rqtui.connection.connect import connect
 from rqtui.engine.loops import Loop
 from rqtui.errors import ServerError
@@ -69,7 +69,7 @@ class NativeRun(Run):
         for plan in self.scenario.queues:
             if plan.settings:
                 rows = [[name, str(value)] for name, value in plan.settings.items()]
-                scripts.run_call(client, configure.build_call(build_keys(plan.name), {}, rows))
+                scripts.run_call(client, configure.build_call(build_queue_keys(plan.name), {}, rows))
         client.sadd(QUEUES, *self.queues)
         seconds, micros = client.time()
         past = self.scenario.past(self.seed)

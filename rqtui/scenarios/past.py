@@ -12,7 +12,7 @@ from zlib import crc32
 
 from redis.exceptions import ResponseError
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.scenarios.producers import BATCH, build_enqueue_call
 from rqtui.scenarios.scenario import PastGroup, fill_placeholders
 from rqtui.scripts import script as scripts
@@ -58,7 +58,7 @@ def _create_group(client: Any, group: PastGroup, at_ms: int) -> None:
     if group.worker:
         _lease_jobs(client, group, group.worker, at_ms)
         args = {"now_ms": at_ms, "worker": group.worker, "ttl_ms": _BEAT_TTL_MS, "host": "demo"}
-        scripts.run_call(client, scripts.load_scripts("native")["beat"].build_call(build_keys(group.queue), args))
+        scripts.run_call(client, scripts.load_scripts("native")["beat"].build_call(build_queue_keys(group.queue), args))
     elif group.error:
         _fail_until_dead(client, group, at_ms)
 
@@ -67,13 +67,13 @@ def _lease_jobs(client: Any, group: PastGroup, worker: str, at_ms: int) -> list[
     """Reserve the jobs of the group for `worker`; return their ids and tokens."""
     args = {"now_ms": at_ms, "limit": len(group.jobs), "worker": worker, "ttr_ms": group.ttr_ms}
     reply = scripts.run_call(
-        client, scripts.load_scripts("native")["reserve"].build_call(build_keys(group.queue), args)
+        client, scripts.load_scripts("native")["reserve"].build_call(build_queue_keys(group.queue), args)
     )
     return [list(row[:2]) for row in reply.rows]
 
 
 def _fail_until_dead(client: Any, group: PastGroup, at_ms: int) -> None:
-    native, key = scripts.load_scripts("native"), build_keys(group.queue)
+    native, key = scripts.load_scripts("native"), build_queue_keys(group.queue)
     for attempt in range(1, ATTEMPTS + 1):
         leased = _lease_jobs(client, group, f"{group.queue}-{attempt}", at_ms)
         if not leased:  # an earlier run with the same seed created this past

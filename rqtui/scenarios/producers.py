@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from rqtui.client.native_keys import QUEUES, build_keys
-from rqtui.connection.connect import translate_errors
+from rqtui.client.native_keys import QUEUES, build_queue_keys
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.engine.loops import Round
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
@@ -118,7 +118,7 @@ class Producers:
                     self._accepted_ids.setdefault(queue, []).extend(id.encode() for id in accepted_ids)
         self._pending, self._is_resend = [], False
         if new := set(queues) - self._registered_queues:
-            with translate_errors():  # the demo may end, and its server with it, while a step is under way
+            with translate_redis_errors():  # the demo may end, and its server with it, while a step is under way
                 self._client.sadd(QUEUES, *new)
             self._registered_queues |= new
 
@@ -128,5 +128,5 @@ def build_enqueue_call(queue: str, jobs: Sequence[NewJob], now_ms: int | None = 
     script = scripts.load_scripts("native")["enqueue"]
     names = [arg.name for arg in script.each]
     return script.build_call(
-        build_keys(queue), {"now_ms": now_ms}, [[getattr(job, name) for name in names] for job in jobs]
+        build_queue_keys(queue), {"now_ms": now_ms}, [[getattr(job, name) for name in names] for job in jobs]
     )

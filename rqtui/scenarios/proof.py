@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rqtui.client.native_keys import build_keys
-from rqtui.connection.connect import translate_errors
+from rqtui.client.native_keys import build_queue_keys
+from rqtui.connection.connect import translate_redis_errors
 from rqtui.model import State
 
 CHUNK = 1_000  # ids per round trip
@@ -53,9 +53,9 @@ def verify_accepted_jobs(client: Any, accepted: Mapping[str, Sequence[bytes]]) -
     missing: list[bytes] = []
     doubled: list[bytes] = []
     deleted_count = 0
-    with translate_errors():
+    with translate_redis_errors():
         for queue, ids in accepted.items():
-            names = build_keys(queue)
+            names = build_queue_keys(queue)
             for start in range(0, len(ids), CHUNK):
                 chunk = ids[start : start + CHUNK]
                 with client.pipeline(transaction=True) as pipe:

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from rqtui.client import native_record
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.engine.loops import Round
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
@@ -205,7 +205,7 @@ class SimulatedWorkers:
                 if not worker.holds:
                     worker.state = "idle"
 
-        return self._scripts[verb].build_call(build_keys(queue), {}, rows), take_reply
+        return self._scripts[verb].build_call(build_queue_keys(queue), {}, rows), take_reply
 
     def _count_outcome(self, verb: str, each: Reply) -> None:
         if each.word not in ("moved", "done"):
@@ -236,7 +236,7 @@ class SimulatedWorkers:
             calls.append(
                 (
                     self._scripts["extend"].build_call(
-                        build_keys(queue), {}, [[item.id, item.token] for item in leases]
+                        build_queue_keys(queue), {}, [[item.id, item.token] for item in leases]
                     ),
                     take_reply,
                 )
@@ -254,7 +254,7 @@ class SimulatedWorkers:
             def take_reply(reply: Reply, worker: SimWorker = worker) -> None:
                 worker.order = reply.word
 
-            calls.append((self._scripts["beat"].build_call(build_keys(worker.queue), args), take_reply))
+            calls.append((self._scripts["beat"].build_call(build_queue_keys(worker.queue), args), take_reply))
 
     def _remove_stopped_workers(self, calls: list[HandledCall]) -> None:
         """Remove workers that an operator stopped, once they hold no job."""
@@ -272,7 +272,7 @@ class SimulatedWorkers:
                 self._take_claimed_jobs(worker, reply)
 
             args = {"limit": worker.batch, "worker": worker.name}
-            calls.append((self._scripts["reserve"].build_call(build_keys(worker.queue), args), take_reply))
+            calls.append((self._scripts["reserve"].build_call(build_queue_keys(worker.queue), args), take_reply))
 
     def _take_claimed_jobs(self, worker: SimWorker, reply: Reply) -> None:
         if not reply.rows:
@@ -281,7 +281,7 @@ class SimulatedWorkers:
         run_ms = 0
         wall_s = time.monotonic()
         for id, token, attempt, _most, ttr_ms, record, _body in reply.rows:
-            name = native_record.parse_fields(record)[-1].decode("utf-8", "replace")
+            name = native_record.parse_record_fields(record)[-1].decode("utf-8", "replace")
             fate = self._scenario.choose_fate(self._seed, name, id, attempt)
             error = "" if self.is_fixed else fate.error
             worker.holds.append(_Lease(id, token, ttr_ms / 1000, error, fate.kills, wall_s))
@@ -297,7 +297,9 @@ class SimulatedWorkers:
                 mine = [w for w in self.workers if w.queue == queue and w.state != "stalled"]
                 rows = [[lease.id, lease.token] for worker in mine for lease in worker.holds]
                 for at in range(0, len(rows), RELEASE):
-                    calls.append(self._scripts["release"].build_call(build_keys(queue), {}, rows[at : at + RELEASE]))
+                    calls.append(
+                        self._scripts["release"].build_call(build_queue_keys(queue), {}, rows[at : at + RELEASE])
+                    )
                 calls += [self._build_leave_call(worker) for worker in mine]
             answers, _ = _send_calls(self._client, calls) if calls else ([], None)
             self.tally.released += sum(each.word == "moved" for answer in answers if answer for each in answer.each)
@@ -305,7 +307,7 @@ class SimulatedWorkers:
 
     def _build_leave_call(self, worker: SimWorker) -> Call:
         args = {"worker": worker.name, "ttl_ms": WORKER_TTL_MS, "leave": True}
-        return self._scripts["beat"].build_call(build_keys(worker.queue), args)
+        return self._scripts["beat"].build_call(build_queue_keys(worker.queue), args)
 
 
 def _send_calls(client: Any, calls: Sequence[Call]) -> tuple[list[Reply | None], ServerError | None]:

@@ -16,7 +16,7 @@ from hiredis import pack_command
 from redis import Redis, exceptions
 
 from rqtui.connection import cluster as topology
-from rqtui.connection.buffered_replies import append_received
+from rqtui.connection.buffered_replies import append_received_replies
 from rqtui.connection.cluster import Cluster
 from rqtui.connection.pool import Pool, PooledConnection, reconnect_if_stale
 from rqtui.connection.redis_errors import acl_denials
@@ -80,9 +80,9 @@ def send_one_call(client: Redis | Cluster, call: Any) -> Any:
     if type(pool) is not Pool or not pool.is_passthrough or success_reply is None:
         return send_calls(client, (call,))[0]
     try:
-        pooled_connection = pool.take()
+        pooled_connection = pool.take_connection()
     except exceptions.RedisError as error:
-        return script_errors.from_connection_error(error)
+        return script_errors.build_connection_error(error)
     try:
         expected, expected_reply = success_reply
         replies = _send_and_receive(
@@ -98,7 +98,7 @@ def send_one_call(client: Redis | Cluster, call: Any) -> Any:
             else _convert_replies_to_results(pooled_connection.connection, pool, (call,), replies)[0]
         )
     finally:
-        pool.give_back(pooled_connection)
+        pool.return_connection(pooled_connection)
 
 
 def has_moved_calls(results: Sequence[Any]) -> bool:
@@ -125,15 +125,15 @@ def _send_to_cluster_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
     for i, call in enumerate(calls):
         try:
             groups.setdefault(
-                cluster.find_key_client(call.keys[0]) if call.keys else cluster.find_live_node(), []
+                cluster.find_key_client(call.keys[0]) if call.keys else cluster.find_live_node_client(), []
             ).append(i)
         except exceptions.RedisError as error:
-            results[i] = script_errors.from_connection_error(error)
+            results[i] = script_errors.build_connection_error(error)
     for client, call_numbers in groups.items():
         for i, result in zip(call_numbers, _send_to_server(client, [calls[i] for i in call_numbers]), strict=True):
             results[i] = result
     if any(isinstance(result, Elsewhere | Unreachable) for result in results):
-        cluster.forget_slots()
+        cluster.discard_slot_map()
     if all(isinstance(result, Unreachable) for result in results):
         return results
     return [NodeAway(str(result)) if isinstance(result, Unreachable) else result for result in results]
@@ -152,13 +152,13 @@ def _send_to_server(client: Redis, calls: Sequence[Any]) -> list[Any]:
             try:
                 reconnect_if_stale(own_connection)
             except exceptions.RedisError as error:
-                return [script_errors.from_connection_error(error) for _ in calls]
+                return [script_errors.build_connection_error(error) for _ in calls]
             return _run_calls_on_connection(own_connection, client.connection_pool, calls)
     pool: Any = client.connection_pool
     try:
         connection = pool.get_connection()
     except exceptions.RedisError as error:
-        return [script_errors.from_connection_error(error) for _ in calls]
+        return [script_errors.build_connection_error(error) for _ in calls]
     try:
         return _run_calls_on_connection(connection, pool, calls)
     finally:
@@ -366,7 +366,7 @@ def _send_and_receive(
             try:
                 replies.append(connection.read_response(disconnect_on_error=False))
                 if len(replies) < number:
-                    append_received(connection, replies, number)
+                    append_received_replies(connection, replies, number)
             except REPLIES as reply:
                 replies.append(reply)
     except BROKEN as error:
@@ -391,8 +391,8 @@ async def _build_call_result(exchange: Exchange, call: Any, reply: Any) -> Any:
     script = call.script
     if isinstance(reply, _Lost):
         may_have_run = reply.may_have_run and not script.read_only
-        return script_errors.from_lost_reply(reply.reason, script.name, may_have_run, script.read_only)
-    error = script_errors.from_reply(reply, script.name, script.path, script.source, script.read_only)
+        return script_errors.build_lost_reply_error(reply.reason, script.name, may_have_run, script.read_only)
+    error = script_errors.build_reply_error(reply, script.name, script.path, script.source, script.read_only)
     if isinstance(error, Denied):
         return acl_denials.add_missing_right(error, str(reply), script.source, call.keys)
     return await _find_wrong_type_key(exchange, call, error) if isinstance(error, WrongType) else error
@@ -411,5 +411,5 @@ async def _find_wrong_type_key(exchange: Exchange, call: Any, error: RqtuiError)
             and expected not in ("any", "channel", key_type.decode())
         ):
             name = to_bytes(key)
-            return script_errors.build_wrong_type(name, key_type.decode(), expected, script.read_only)
+            return script_errors.build_wrong_type_error(name, key_type.decode(), expected, script.read_only)
     return error

@@ -1,1 +1,1 @@
-"""The base of queue systems: places, keys and scripts, from which everything else is derived."""
+"""Provide the base classes of queue systems: places, keys and scripts, from which all other abilities follow."""

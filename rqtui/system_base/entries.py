@@ -1,7 +1,7 @@
-"""Names for jobs without an id: members of lists and sets that consist of their bytes alone.
+"""Give names to jobs without an id: members of lists and sets that consist of their bytes alone.
 
 A name is a digest of the bytes (for a longer entry of the first 4096, the last 64 and the length), with `.2` appended
-for the second of equal entries on a page. Names are valid only in this process: `Entries` keeps what they stand for.
+for the second of equal entries on a page. Names are valid only in this process: `Entries` keeps the entries they name.
 """
 
 from __future__ import annotations
@@ -19,20 +19,26 @@ _REMEMBERED = 20_000
 
 
 class Entry(NamedTuple):
-    """An entry as a script finds it again: its first bytes (all of them where `size` says so), size, last bytes."""
+    """An entry of a Redis list or set, as a script finds it again: its first bytes, its size and its last bytes.
+
+    `head` has all bytes if the entry is not longer than that.
+    """
 
     head: bytes
     size: int
     tail: bytes
 
     @classmethod
-    def from_bytes(cls, whole: bytes) -> Entry:
-        """Return the entry with these bytes."""
-        return cls(whole, len(whole), whole[-TAIL_BYTES:])
+    def from_bytes(cls, entry_bytes: bytes) -> Entry:
+        """Return the entry of a Redis list or set that consists of these bytes."""
+        return cls(entry_bytes, len(entry_bytes), entry_bytes[-TAIL_BYTES:])
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Entry:
-        """Return the entry in the columns `head size tail` of a reply; `tail` may be empty if `head` is complete."""
+        """Return the entry in the columns `head size tail` of a script's reply.
+
+        `tail` may be empty if `head` is complete.
+        """
         head, size = row["head"], row["size"]
         return cls(head, size, (head if len(head) >= size else row["tail"])[-TAIL_BYTES:])
 
@@ -43,19 +49,22 @@ class Entry(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """Twelve letters that identify these bytes."""
+        """Twelve letters that identify the bytes of the entry."""
         text = b"%d:%s:%s" % (self.size, self.head[:HEAD_BYTES], self.tail)
         return blake2b(text, digest_size=6).hexdigest().encode()
 
 
 class Entries:
-    """The recently named entries, by their names."""
+    """The entries of lists and sets that were named recently in this process, by their names."""
 
     def __init__(self) -> None:
         self._known: LruCache[bytes, Entry] = LruCache(_REMEMBERED)
 
     def assign_name(self, entry: Entry, seen: Counter[bytes], called: bytes = b"") -> bytes:
-        """Return a name for an entry: `called` or its digest; `seen` numbers equal names on one page."""
+        """Return a name for a job that is only bytes: `called` or its digest. Equal names on one page get a number.
+
+        `seen` counts the names on the page.
+        """
         digest = called or entry.digest
         seen[digest] += 1
         id = digest if seen[digest] == 1 else b"%s.%d" % (digest, seen[digest])
@@ -63,10 +72,10 @@ class Entries:
         return id
 
     def find(self, id: bytes) -> Entry | None:
-        """Return the entry with this name; None if it was not named recently in this process."""
+        """Return the list or set entry that was named so; None if it was not named recently in this process."""
         return self._known.get(id)
 
 
-def strip_number(id: bytes) -> bytes:
-    """Return a name without the number that distinguishes equal entries."""
+def strip_name_number(id: bytes) -> bytes:
+    """Return the name of a job without the number that distinguishes equal entries on a page."""
     return id.partition(b".")[0]

@@ -1,4 +1,4 @@
-"""The base of systems that rqtui did not invent: a subclass adds only its places, its keys and a `decode`.
+"""Provide the base of systems that rqtui did not invent: a subclass adds only places, keys and a `decode`.
 
 The scripts `counts`, `page`, `show` and `faults` of its folder return values by fixed names (see `lua/README.md`).
 """
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from rqtui.errors import ScriptError, ServerError
 from rqtui.model import Count, EventCoverage, Fact, Finding, Job, Page, Place, Queue
 from rqtui.scripts.script import Reply
-from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_number
+from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_name_number
 from rqtui.system_base.event_cache import EventCache
 from rqtui.system_base.system import Replies, Request, System, build_uncounted_queue, quote_for_shell, unwrap_reply
 from rqtui.text.formats import format_age, format_count
@@ -31,7 +31,7 @@ _FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "ov
 
 @dataclass(frozen=True, slots=True)
 class FindingText:
-    """The texts for one kind of finding, with placeholders.
+    """The texts for one kind of health finding of a system, with placeholders.
 
     `{number}` is how many, `{id}` an example, `{key}` the key, `{queue}` the queue, `{seconds:age}` a duration. In the
     remedy they are quoted for a shell, and `rqtui reap {queue}` also names system and options. `key` is the fix by a
@@ -45,14 +45,17 @@ class FindingText:
 
 
 class Number(int):
-    """A number in the text of a finding: `{number}` as it is, `{seconds:age}` as `14m28`."""
+    """A number in the text of a health finding: `{number}` as it is, `{seconds:age}` as `14m28`."""
 
     def __format__(self, spec: str) -> str:
         return format_age(self * 1000) if spec == "age" else super().__format__(spec)
 
 
 class ForeignSystem(System):
-    """A system that rqtui did not invent. `finding_texts` has the texts for its `faults.lua`, by kind."""
+    """A queue system that rqtui did not invent, whose `page` script returns rows that `decode` converts to jobs.
+
+    `finding_texts` has the texts for its `faults.lua`, by kind.
+    """
 
     queues_per_tally: ClassVar[int] = 25  # queues per call of `tally`, where it has one
     jobs_per_page_call: ClassVar[int] = (
@@ -67,16 +70,15 @@ class ForeignSystem(System):
 
     @cached_property
     def _place_counters(self) -> tuple[tuple[Place, Callable[..., Count], str, str, bool], ...]:
-        """The places with their count factories and value names.
+        """For each place: a factory of its count, and the names of the reply values for exactness and total.
 
-        Each has the names of the values for exactness and total, and whether it is exact although shared places are
-        sampled.
+        The last item says whether the place is exact although shared places are sampled.
         """
         has_shared = any(place.is_shared for place in self.places)
         return tuple(
             (
                 place,
-                _build_count_factory(place),
+                _build_cached_count_factory(place),
                 f"{place.name}_exact",
                 f"{place.name}_of",
                 has_shared and not place.is_shared,
@@ -90,23 +92,26 @@ class ForeignSystem(System):
         return frozenset(name for _place, _make, *names, _alone in self._place_counters for name in names)
 
     def _find_counter_names(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the names of the values that are counters; all replies of one script have the same names."""
+        """Return the names of the reply values that are counters. All replies of one script have the same names."""
         names = (*values,)
-        found = self._counters.get(names)
-        if found is None:
-            found = self._counters[names] = tuple(
+        counter_names = self._counters.get(names)
+        if counter_names is None:
+            counter_names = self._counters[names] = tuple(
                 n for n in names if n not in _FACTS and n not in self._place_value_names
             )
-        return found
+        return counter_names
 
     # -- what a subclass says -------------------------------------------------------------------------------------
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from the columns of `page` (or the values of `show`); put what it cannot read into `problem`."""
+        """Build a job from a row of the script `page`, or from the values of `show`.
+
+        What cannot be read is explained in the job's `problem`.
+        """
         raise NotImplementedError
 
     def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return the counts that only grow; `in`, `out` and `failed` are the basis of the rates."""
+        """Return the counts of a queue that only grow; `in`, `out` and `failed` are the basis of the rates."""
         return {}
 
     # -- derived --------------------------------------------------------------------------------------------------
@@ -117,58 +122,61 @@ class ForeignSystem(System):
         return f"--system {quote_for_shell(spec)} {name}" if spec else name
 
     def queue_request(self, queue: str) -> Request[Queue]:
-        """Build the request for the script `counts`: a number per place, and other facts."""
+        """Build the request that counts a queue with the script `counts`: a number per place, and other facts."""
         return Request((self.build_call("counts", queue, {}),), lambda answers: self._parse_queue(queue, answers[0]))
 
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue]] | None:
-        """Build the request for the script `tally`, some queues per call; None if there is no such script.
+        """Build the request that counts many queues with the script `tally`; None if there is no such script.
 
-        A reply has the columns of `counts`, one row per queue.
+        A reply has the columns of `counts`, one row per queue; a call counts `queues_per_tally` queues.
         """
         script = self.scripts.get("tally")
         if script is None:
             return None
-        every = [self.keys(queue) for queue in queues]
-        of_all = {key.name: every[0][key.name] for key in script.keys}
+        keys_by_queue = [self.keys(queue) for queue in queues]
+        shared_keys = {key.name: keys_by_queue[0][key.name] for key in script.keys}
         names = [key.name for key in script.keys_each]
         args = {arg.name: self.options[arg.name] for arg in script.args if arg.name in self.options}
         calls = [
-            script.build_call(of_all, args, each_keys=[[keys[name] for name in names] for keys in every[at:end]])
-            for at, end in _split_range(len(every), self.queues_per_tally)
+            script.build_call(
+                shared_keys, args, each_keys=[[keys[name] for name in names] for keys in keys_by_queue[start:end]]
+            )
+            for start, end in _split_into_ranges(len(keys_by_queue), self.queues_per_tally)
         ]
 
         def parse_reply(answers: Replies) -> list[Queue]:
-            told = [
+            queue_replies = [
                 Reply("counted", values={**answer.values, **row})
                 for answer in map(unwrap_reply, answers)
-                for row in read_rows(answer)
+                for row in convert_rows_to_dicts(answer)
             ]
-            return [self._parse_queue(queue, answer) for queue, answer in zip(queues, told, strict=True)]
+            return [self._parse_queue(queue, answer) for queue, answer in zip(queues, queue_replies, strict=True)]
 
         return Request(tuple(calls), parse_reply)
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for the script `page`, in the order of the place; offset -1 is the last page.
+        """Build the request for a page of jobs with the script `page`. Offset -1 is the last page.
 
-        If the system limits the jobs per call, a long page is several calls in one round trip.
+        The jobs are in the order of the place. If the system limits the jobs per call, a long page is several calls in
+        one round trip.
         """
         place, size = self.place(place).name, self.jobs_per_page_call
         if self.is_from_events(place):
             return Request((), lambda _answers: self._build_event_page(queue, place, offset, limit))
         if offset < 0 or not size or limit <= size:
             return self._page_part_request(queue, place, offset, limit, body_bytes)
-        asks = [
-            self._page_part_request(queue, place, offset + at, end - at, body_bytes)
-            for at, end in _split_range(limit, size)
+        part_requests = [
+            self._page_part_request(queue, place, offset + start, end - start, body_bytes)
+            for start, end in _split_into_ranges(limit, size)
         ]
 
         def parse_reply(answers: Replies) -> Page:
-            pages = [ask.parse([answer]) for ask, answer in zip(asks, answers, strict=True)]
+            pages = [request.parse([answer]) for request, answer in zip(part_requests, answers, strict=True)]
             jobs = tuple(job for page in pages for job in page.jobs)
             following = offset + len(jobs)
             return replace(pages[0], jobs=jobs, next=following if jobs and following < pages[0].total else None)
 
-        return Request(tuple(call for ask in asks for call in ask.calls), parse_reply)
+        return Request(tuple(call for request in part_requests for call in request.calls), parse_reply)
 
     def _page_part_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
         args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
@@ -176,7 +184,7 @@ class ForeignSystem(System):
         return Request((call,), lambda answers: self._parse_page(queue, place, offset, limit, answers[0]))
 
     def scan_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for the script `scan` if the place is shared, else for a page."""
+        """Build the request for one step through all jobs of a place: with the script `scan` if the place is shared."""
         place = self.place(place).name
         if "scan" not in self.scripts or not self.is_shared(place):
             return self.page_request(queue, place, offset, limit, body_bytes)
@@ -185,14 +193,17 @@ class ForeignSystem(System):
         return Request((call,), lambda answers: self._parse_scan_page(queue, place, offset, answers[0]))
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
-        """Build the request for the script `show`; its result falls back to the job's last event."""
+        """Build the request for one job with the script `show`.
+
+        If Redis does not have the job, its last event is used.
+        """
         call = self.build_call("show", queue, {"id": id, "body_bytes": body_bytes})
         return Request(
             (call,), lambda answers: self._parse_job(queue, answers[0]) or self.event_cache.find_in_queue(queue, id)
         )
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]] | None:
-        """Build the request for the script `faults`, whose result is the findings as text."""
+        """Build the request for the system's own health findings with the script `faults`; None if there is none."""
         if "faults" not in self.scripts:
             return None
         return Request((self.build_call("faults", queue, {}),), lambda answers: self._parse_findings(queue, answers[0]))
@@ -237,15 +248,15 @@ class ForeignSystem(System):
             },
         )
 
-    def _build_event_count(self, queue: str, place: Place, make: Callable[..., Count]) -> Count:
-        counted, hearing = self.event_cache.count(queue, place.name), self.event_coverage
-        of = counted.of_all if hearing.since_ms is not None else None
-        if given := self.event_cache.count_reassigned(queue, place.name):
-            hearing = hearing._replace(reassigned=given)
-        return make(counted.of_queue, hearing.is_complete, of, hearing)
+    def _build_event_count(self, queue: str, place: Place, build_count: Callable[..., Count]) -> Count:
+        event_count, coverage = self.event_cache.count(queue, place.name), self.event_coverage
+        shared_total = event_count.of_all if coverage.since_ms is not None else None
+        if reassigned := self.event_cache.count_reassigned(queue, place.name):
+            coverage = coverage._replace(reassigned=reassigned)
+        return build_count(event_count.of_queue, coverage.is_complete, shared_total, coverage)
 
     def _build_event_page(self, queue: str, place: str, offset: int, limit: int) -> Page:
-        """Return the stored jobs of a place that comes from events, newest first."""
+        """Return the cached jobs of a place that is filled from Pub/Sub events, newest first."""
         number = self.event_cache.count(queue, place).of_queue
         total, first, jobs = self.event_cache.list_page(queue, place, offset, limit)
         following = first + len(jobs)
@@ -269,7 +280,7 @@ class ForeignSystem(System):
             raise answer
         v: Mapping[str, Any] = answer.values
         self.set_server_time(v["now_ms"])
-        jobs = self.decode_rows(queue, place, read_rows(answer), v["now_ms"])
+        jobs = self.decode_rows(queue, place, convert_rows_to_dicts(answer), v["now_ms"])
         first = offset if offset >= 0 else max(0, v["total"] - limit)
         following = first + len(jobs)
         return Page(
@@ -289,7 +300,10 @@ class ForeignSystem(System):
         return page if page.error or isinstance(answer, Exception) else replace(page, next=answer.values["next"])
 
     def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
-        """Return the jobs of a page. Equal ids get a number, because rows are distinguished by id."""
+        """Build the jobs of a page from the rows of a reply.
+
+        Equal ids get a number, because rows are distinguished by id.
+        """
         seen: Counter[bytes] = Counter()
         jobs = []
         for row in rows:
@@ -306,16 +320,16 @@ class ForeignSystem(System):
         return self.decode(queue, answer.values["place"], answer.values, answer.values["now_ms"])
 
     def _parse_findings(self, queue: str, answer: Reply | Exception) -> tuple[Finding, ...]:
-        """Build the findings of a reply. A kind with several remedies has the one that fits after a colon."""
+        """Build the health findings of a reply. A kind with several remedies has the fitting one after a colon."""
         if isinstance(answer, ServerError):
             return build_uncounted_queue(
                 queue, self.name, answer
             ).findings  # the key that the counts do not look at, or they too
         if isinstance(answer, Exception):
             raise answer
-        found = []
-        for row in read_rows(answer):
-            fault = self.finding_texts[row["kind"]]
+        findings = []
+        for row in convert_rows_to_dicts(answer):
+            texts = self.finding_texts[row["kind"]]
             id: bytes = row["id"]
             numbers = {name: Number(value) for name, value in row.items() if isinstance(value, int)}
             words = {**row, **numbers, "id": id[:60].decode("utf-8", "backslashreplace") or EMPTY_ID, "queue": queue}
@@ -327,61 +341,61 @@ class ForeignSystem(System):
                 "id": quote_for_shell(id) if len(id) <= _TYPED_BYTES else "ID",
                 "queue": self.queue_argument(queue),
             }
-            remedy = fault.remedy.replace(f"{type(self).name}:{{queue}}", "{queue}")
-            found.append(
+            remedy = texts.remedy.replace(f"{type(self).name}:{{queue}}", "{queue}")
+            findings.append(
                 Finding(
                     row["kind"].partition(":")[0].replace("_", "-"),
-                    fault.severity,
+                    texts.severity,
                     queue,
-                    fault.text.format(**words),
+                    texts.text.format(**words),
                     remedy.format(**quoted),
                     (row["key"],) if row["key"] else (),
                     (id,) if id else (),
-                    key=fault.key,
+                    key=texts.key,
                     jobs=row.get("number", 0),
                     since_ms=row.get("since_ms"),
                     until_ms=row.get("until_ms"),
                 )
             )
-        return tuple(found)
+        return tuple(findings)
 
     def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
-        """Return the jobs in the reply of `reserve` or `pull`, whose rows have the columns of `page`."""
+        """Return the jobs in the reply of the script `reserve` or `pull`, whose rows have the columns of `page`."""
         reserved = next((place.name for place in self.places if place.state == "reserved"), "")
         place = reserved or self.scripts["pull"].sources[0]
         now_ms: Any = answer.values.get("now_ms", 0)
-        return tuple(self.decode_rows(queue, place, read_rows(answer), now_ms)) if answer.rows else ()
+        return tuple(self.decode_rows(queue, place, convert_rows_to_dicts(answer), now_ms)) if answer.rows else ()
 
 
 class EntrySystem(ForeignSystem):
-    """A system whose jobs are only bytes. Rows have the columns `head size tail`; `show` takes these three."""
+    """A queue system whose jobs are only bytes. Rows have the columns `head size tail`; `show` takes these three."""
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         self.entries = Entries()
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from an entry and the other columns; its id is empty if the entry contains none.
+        """Build a job from a list or set entry and the other columns; the id is empty if the entry contains none.
 
         The caller sets the id of such a job and everything that follows from the entry's bytes.
         """
         raise NotImplementedError
 
     def extract_body(self, entry: Entry, row: Mapping[str, Any]) -> bytes:
-        """Return the body of the job in a complete entry."""
+        """Return the body of the job that an entry contains; the entry has all its bytes."""
         return entry.head
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build the job of a single entry."""
+        """Build the job of a single entry that a script returned."""
         return self._build_named_job(queue, place, row, now_ms, Counter())
 
     def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
-        """Build the jobs of a page of entries."""
+        """Build the jobs of a page of entries. Jobs without an id get a digest of their bytes as id."""
         seen: Counter[bytes] = Counter()
         return [self._build_named_job(queue, place, row, now_ms, seen) for row in rows]
 
     def read_new_id(self, row: Mapping[str, object]) -> bytes:
-        """Return the id of a new job; the digest of its bytes if jobs have no ids."""
+        """Return the id of a job that was just put; the digest of its bytes if jobs have no ids."""
         if self.has_ids:
             return super().read_new_id(row)
         body = row["body"]
@@ -403,12 +417,15 @@ class EntrySystem(ForeignSystem):
         )
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
-        """Find a job by a digest seen in this process, by its bytes, or by a digest among the first of each place."""
-        known = self.entries.find(id)
-        entry = known or Entry.from_bytes(id)
+        """Build the request for one job, named by a digest or by its bytes.
+
+        A digest that was not assigned in this process is searched among the first entries of each place.
+        """
+        named_entry = self.entries.find(id)
+        entry = named_entry or Entry.from_bytes(id)
         args = {"head": entry.head, "size": entry.size, "tail": entry.tail, "body_bytes": body_bytes}
         calls = [self.build_call("show", queue, args)]
-        if known is None:
+        if named_entry is None:
             calls += [
                 self.build_call(
                     "page", queue, {"place": p.name, "offset": 0, "limit": LOOK_BACK, "body_bytes": HEAD_BYTES}
@@ -423,13 +440,13 @@ class EntrySystem(ForeignSystem):
             return replace(job, id=id if self.entries.find(id) else job.id)
         for place, answer in zip(self.places, answers[1:], strict=False):
             jobs = self._parse_page(queue, place.name, 0, LOOK_BACK, answer).jobs
-            if match := next((job for job in jobs if job.id == id or strip_number(job.id) == id), None):
+            if match := next((job for job in jobs if job.id == id or strip_name_number(job.id) == id), None):
                 return replace(match, id=id)
         return None
 
 
-def _build_count_factory(place: Place) -> Callable[..., Count]:
-    """Build a cached factory of a place's counts: equal counts are the same object, so comparing them is cheap."""
+def _build_cached_count_factory(place: Place) -> Callable[..., Count]:
+    """Return a function that builds the counts of a place. Equal counts are the same object, so comparing is cheap."""
 
     @lru_cache(1_000)
     def make(number: int, exact: bool, of: int | None, heard: EventCoverage | None = None) -> Count:
@@ -444,29 +461,32 @@ def build_side_key(key: str, what: str) -> str:
     return f"rqtui:{slot}:{what}"
 
 
-def read_rows(answer: Reply) -> list[dict[str, Any]]:
-    """Return the table of a reply as one dict per row."""
+def convert_rows_to_dicts(answer: Reply) -> list[dict[str, Any]]:
+    """Return the table in a script's reply as one dict per row, by column name."""
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
-def list_facts(rows: Iterable[tuple[str, str | int | None, str]]) -> list[Fact]:
-    """Return a fact for each row (label, value, kind) whose value is neither None nor an empty text."""
+def build_facts(rows: Iterable[tuple[str, str | int | None, str]]) -> list[Fact]:
+    """Build a fact for each row (label, value, kind) whose value is neither None nor an empty text."""
     return [Fact(label, value, kind) for label, value, kind in rows if value is not None and value != ""]
 
 
-def describe_unread(read: int, total: int, what: str) -> str:
-    """Describe that fewer of `what` were read than Redis has; empty if all were read."""
+def describe_unread_rest(read: int, total: int, what: str) -> str:
+    """Describe how many of `total` jobs or other things (`what`) were read; empty if all were read."""
     return f"{format_count(read, width=9)} of {format_count(total, width=9)} {what} were read" if read < total else ""
 
 
-def _split_range(number: int, size: int) -> list[tuple[int, int]]:
-    """Split `number` items into ranges of at most `size`; return their starts and ends."""
-    return [(at, min(at + size, number)) for at in range(0, number, size)]
+def _split_into_ranges(number: int, size: int) -> list[tuple[int, int]]:
+    """Split the numbers below `number` into ranges of at most `size`; return their starts and ends."""
+    return [(start, min(start + size, number)) for start in range(0, number, size)]
 
 
 @cache
 def load_finding_texts(folder: Path) -> Mapping[str, FindingText]:
-    """Load the texts of a system's findings from `faults.toml`, if there is one. Raises ScriptError if invalid."""
+    """Load the texts of a system's health findings from `faults.toml`, if there is one.
+
+    Raises ScriptError if the file is invalid.
+    """
     path = folder / "faults.toml"
     if not path.is_file():
         return {}

@@ -1,4 +1,4 @@
-"""A sample of the members of a place without an order, kept so that rows do not move under the cursor.
+"""Hold a sample of the members of a place without an order, so that rows do not move under the cursor.
 
 A page of such a place requests the cached members again (`plan_request`), and the reply updates the sample
 (`apply_reply`): members that left the place are dropped, and new members are added at the end. `set_system.py` uses the
@@ -29,7 +29,7 @@ class SampleRequest(NamedTuple):
 
 @dataclass(slots=True)
 class Sample:
-    """The cached members of a place by id, in the order in which they were first read.
+    """The cached members of a Redis set by id, in the order in which they were first read.
 
     The value is None for a member that is requested again by its bytes. A member that is too long for that keeps its
     last row.
@@ -42,7 +42,10 @@ class Sample:
     seen_long_ids: set[bytes] = field(default_factory=set)  # the long members that the current walk has read
 
     def plan_request(self, offset: int, limit: int) -> SampleRequest:
-        """Plan the request for `limit` rows from `offset` on (-1: the last rows), and for spare rows behind them."""
+        """Plan which members of a set to request for a page of `limit` rows from `offset` on (-1: the last rows).
+
+        Some spare rows behind them are requested too.
+        """
         ids = list(self.members)
         size = min(limit + min(limit, SPARE), MAX_PER_REQUEST)
         start = offset if offset >= 0 else max(0, len(ids) - size)
@@ -55,7 +58,10 @@ class Sample:
     def apply_reply(
         self, request: SampleRequest, rows: Mapping[bytes, Row], long_ids: set[bytes], total: int, cursor: str
     ) -> None:
-        """Update the sample from a reply: its rows by id, the ids of long members, the total and the walk's cursor."""
+        """Update the sample of a set from a reply: its rows by id, the ids of long members, the total, and the cursor.
+
+        Members that are missing in the reply are dropped.
+        """
         self.total, self.cursor = total, cursor
         missing_ids = {id for id in request.cached_ids if id not in rows}
         has_read_ahead = len(request.cached_ids) - len(missing_ids) < request.limit
@@ -72,7 +78,7 @@ class Sample:
                 self.members[id] = row if id in long_ids else None
 
     def select_rows(self, offset: int, limit: int, fresh: Mapping[bytes, Row]) -> tuple[int, list[Row]]:
-        """Return the offset of the first row (-1: the end), and the rows to show: those in `fresh` and long ones."""
+        """Return the rows of a page: the offset of the first (-1: the end), and the rows in `fresh` or cached."""
         ids = list(self.members)
         first = offset if offset >= 0 else max(0, len(ids) - limit)
         rows = (fresh.get(id) or self.members[id] for id in ids[first:])

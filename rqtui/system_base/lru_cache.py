@@ -1,4 +1,4 @@
-"""A dictionary of limited size that drops the entries stored longest ago."""
+"""Provide a dictionary of limited size that drops the values stored longest ago."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ V = TypeVar("V")
 
 
 class LruCache(OrderedDict[K, V]):
-    """At most `most` values by key, in the order in which they were last stored."""
+    """A dictionary of at most `most` values, which drops the value that was stored longest ago."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most
 
     def store(self, key: K, value: V) -> V:
-        """Store a value as the newest and return it."""
+        """Store a value as the newest and return it; beyond `most` values the oldest one is dropped."""
         self[key] = value
         self.move_to_end(key)
         if len(self) > self.most:

@@ -1,6 +1,6 @@
-"""The values that an option of a system accepts (`--system NAME:key=value`), as a test and as words.
+"""Define the values that an option of a system accepts (`--system NAME:key=value`), as a test and as words.
 
-A system declares them by option (`System.option_values`), and `System` refuses any other value when it is made.
+A system declares them by option (`System.option_values`), and `System` refuses any other value when it is created.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import NamedTuple
 
 
 class OptionValue(NamedTuple):
-    """Whether a value fits, and which do in words: `prefix is WORDS`."""
+    """The values that an option of a system accepts: a test, and a description for error messages."""
 
     accepts: Callable[[str], object]
     description: str
 
 
-def accept_pattern(pattern: str, words: str) -> OptionValue:
-    """Accept values that a regular expression matches completely."""
+def accept_pattern_values(pattern: str, words: str) -> OptionValue:
+    """Accept the values of a system's option that a regular expression matches completely."""
     return OptionValue(re.compile(pattern).fullmatch, words)
 
 
-def accept_words(*values: str) -> OptionValue:
-    """Accept one of some words."""
+def accept_listed_words(*values: str) -> OptionValue:
+    """Accept only some words as the value of a system's option."""
     return OptionValue(values.__contains__, f"{', '.join(values[:-1])} or {values[-1]}")
 
 
 def accept_whole_number(least: int, most: int, unit: str) -> OptionValue:
-    """Accept a whole number of a unit, from `least` to `most`."""
+    """Accept a whole number from `least` to `most` as the value of a system's option; `unit` is for error messages."""
     digits = re.compile(r"[0-9]{1,20}")
     return OptionValue(
         lambda value: digits.fullmatch(value) is not None and least <= int(value) <= most,
@@ -36,6 +36,6 @@ def accept_whole_number(least: int, most: int, unit: str) -> OptionValue:
     )
 
 
-NAME = accept_pattern(r"[^\s*?\[\]\\,=]+", r"a name without blanks and without *?[]\,=")
-NAME_OR_NOTHING = accept_pattern(r"[^\s*?\[\]\\,=]*", rf"empty, or {NAME.description}")
+NAME = accept_pattern_values(r"[^\s*?\[\]\\,=]+", r"a name without blanks and without *?[]\,=")
+NAME_OR_NOTHING = accept_pattern_values(r"[^\s*?\[\]\\,=]*", rf"empty, or {NAME.description}")
 """Of keys, or of a part of them: it stands in patterns of `SCAN`, and in `--system` itself."""

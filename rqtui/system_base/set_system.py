@@ -1,8 +1,8 @@
-"""Systems whose places are sets, which have no order: a page is a part of a sample that is held.
+"""Provide the base of systems whose places are sets, which have no order, so that a page is part of a held sample.
 
-Rows stay where they are under a cursor; who left drops out, and others come in at the end (`system/sample.py`). `page`
-is asked with the members that are held, as rows of one column, and with the cursor of its walk; it answers which of
-them are still there, and others. Rows have the columns `head size tail`, as those of `foreign.Entrywise`.
+Rows stay where they are under a cursor; members that left drop out, and others come in at the end
+(`system_base/held_sample.py`). The script `page` gets the held members as rows of one column, and the cursor of its
+walk; it returns those that still exist, and others. Rows have the columns `head size tail`, as those of `EntrySystem`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rqtui.errors import ServerError
 from rqtui.model import Job, Page
 from rqtui.scripts.script import Reply
 from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry
-from rqtui.system_base.foreign_system import ForeignSystem, read_rows
+from rqtui.system_base.foreign_system import ForeignSystem, convert_rows_to_dicts
 from rqtui.system_base.held_sample import MAX_MEMBERS, Sample, SampleRequest
 from rqtui.system_base.system import Request
 from rqtui.text.names import to_bytes
 
 
 class SetSystem(ForeignSystem):
-    """A system whose places are unordered sets, and whose members are their own ids."""
+    """A queue system whose places are unordered sets, and whose members are their own ids."""
 
     can_find_by_id = True
 
@@ -32,22 +32,25 @@ class SetSystem(ForeignSystem):
         self._samples: dict[tuple[str, str], Sample] = {}
 
     def build_member_id(self, entry: Entry) -> bytes:
-        """Return the id of a member: its bytes, or a digest if it is long."""
+        """Return the id of a job that is a member of a set: its bytes, or a digest if it is long."""
         return entry.head if entry.size <= HEAD_BYTES else self.entries.assign_name(entry, Counter())
 
     def read_new_id(self, row: Mapping[str, object]) -> bytes:
-        """Return the id of a new member."""
+        """Return the id of a job that was just put as a member of a set."""
         body = row["body"]
         return self.build_member_id(Entry.from_bytes(body if isinstance(body, bytes) else to_bytes(str(body))))
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
-        """Build the request for a member by its bytes, or for a long one by its digest."""
+        """Build the request for one member of a set, named by its bytes, or by its digest if it is long."""
         entry = self.entries.find(id) or Entry.from_bytes(id)
         args = {"head": entry.head, "size": entry.size, "tail": entry.tail, "body_bytes": body_bytes}
         return Request((self.build_call("show", queue, args),), lambda answers: self._parse_job(queue, answers[0]))
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for a page of the sample. Cached members are read again, and new ones added at the end."""
+        """Build the request for a page of the held sample of a set.
+
+        Cached members are read again, new ones added last.
+        """
         place = self.place(place).name
         request = self._samples.setdefault((queue, place), Sample()).plan_request(offset, limit)
         args = {"place": place, "limit": request.limit, "body_bytes": body_bytes, "cursor": request.cursor}
@@ -57,7 +60,7 @@ class SetSystem(ForeignSystem):
         )
 
     def draw_next_sample(self, queue: str, place: str) -> None:
-        """Drop the sample; the walk over the set continues at its cursor."""
+        """Drop the sample of a set, so that the next page shows other members. The walk over the set continues."""
         key = queue, self.place(place).name
         sample = self._samples.get(key)
         if sample is not None:
@@ -71,7 +74,7 @@ class SetSystem(ForeignSystem):
         if isinstance(reply, Exception):
             raise reply
         values: Mapping[str, Any] = reply.values
-        rows = {self.build_member_id(Entry.from_row(row)): row for row in read_rows(reply)}
+        rows = {self.build_member_id(Entry.from_row(row)): row for row in convert_rows_to_dicts(reply)}
         long_ids = {id for id, row in rows.items() if row["size"] > HEAD_BYTES}
         sample, set_size = self._samples[queue, place], values["of"]
         sample.apply_reply(request, rows, long_ids, set_size, values["cursor"])
@@ -79,5 +82,5 @@ class SetSystem(ForeignSystem):
         jobs = tuple(self.decode(queue, place, row, values["now_ms"]) for row in shown)
         total, following = min(set_size, MAX_MEMBERS), first + len(jobs)
         following_page = following if following < total and jobs else None
-        whole = set_size if set_size > total else None
-        return Page(queue, self.name, place, jobs, total, True, first, following_page, place_total=whole)
+        place_total = set_size if set_size > total else None
+        return Page(queue, self.name, place, jobs, total, True, first, following_page, place_total=place_total)

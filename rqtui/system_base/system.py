@@ -1,4 +1,4 @@
-"""The base class of queue systems, and the requests and replies that systems exchange with the engine.
+"""Provide the base class of queue systems, and the requests and replies that systems exchange with the engine.
 
 A subclass (one per file in `systems/`) declares its places, its keys, how its queues are discovered and how its records
 are decoded. A system does not talk to Redis itself, except in the methods that take a `client`: it builds `Request`s
@@ -71,7 +71,7 @@ class Request(Generic[T_co]):
 
 
 class System:
-    """One queue system; the base class for authors of systems.
+    """A queue system: its places, keys, scripts and options. The base class for authors of systems.
 
     Each positional option mapping holds the key=value pairs of one `--system NAME:key=value`, merged into `defaults`;
     all of them are in `specs`. `is_explicit` is False if no option named the system and rqtui only looks for its keys;
@@ -162,8 +162,8 @@ class System:
         for spec in options:
             unknown = sorted(set(spec) - set(self.defaults))
             if unknown:
-                known = ", ".join(self.defaults) or "none"
-                raise UsageError(f"system {self.name} has no option {', '.join(unknown)}; its options: {known}.")
+                option_names = ", ".join(self.defaults) or "none"
+                raise UsageError(f"system {self.name} has no option {', '.join(unknown)}; its options: {option_names}.")
         self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
         if self.shared_option and len(self.specs) > 1:
             raise UsageError(f"system {self.name}: one --system for each {self.shared_option}.")
@@ -178,21 +178,21 @@ class System:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options of queues that no `--system` names."""
+        """The options of the system for queues that no `--system` names."""
         return self.specs[0]
 
     def options_of(self, queue: str) -> dict[str, str]:
-        """Return the options of one queue: those of the `--system` that names it, or else the first ones.
+        """Return the system's options for one queue: those of the `--system` that names it, or else the first ones.
 
         The first ones are returned with this queue's name as `queue_option`.
         """
         if not self.queue_option:
             return self.options
-        found = next((spec for spec in self.specs if spec[self.queue_option] == queue), None)
-        return found or {**self.options, self.queue_option: queue}
+        named_options = next((spec for spec in self.specs if spec[self.queue_option] == queue), None)
+        return named_options or {**self.options, self.queue_option: queue}
 
     def script_options(self, queue: str) -> dict[str, str]:
-        """Return the options of a queue in the form in which scripts expect them.
+        """Return the options of a queue in the form in which the system's scripts expect them.
 
         Override it if a person types an option differently from how the script needs it.
         """
@@ -202,24 +202,24 @@ class System:
         """Return the `SYSTEM:key=value,…` that `--system` needs for this queue; empty if the defaults do."""
         options = self.options_of(queue)
         unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
-        told = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
-        return f"{type(self).name}:{told}" if unusual else ""
+        option_text = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
+        return f"{type(self).name}:{option_text}" if unusual else ""
 
     def named_queues(self) -> list[str]:
-        """Return the queues that the options name."""
+        """Return the queues that the options of the system (`--system`) name."""
         return [spec[self.queue_option] for spec in self.specs if spec[self.queue_option]] if self.queue_option else []
 
     # -- hooks that a subclass implements -------------------------------------------------------------------------
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return every key of `queue` by the name that script headers use."""
+        """Return every Redis key of a queue, by the name that script headers use."""
         raise NotImplementedError
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield names of queues in lists, one list per round trip. Raises no error except `ServerError`.
+        """Yield the names of the system's queues in lists, one list per round trip.
 
-        By default these are the queues that the options name; if the system is not explicit, only those whose keys
-        exist.
+        Raises no error except `ServerError`. By default these are the queues that the options name; if the system is
+        not explicit, only those whose keys exist.
         """
         yield [queue for queue in self.named_queues() if self.is_explicit or self.has_keys_of(client, queue)]
 
@@ -236,22 +236,22 @@ class System:
         return False
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Return the queues to which the keys in `found` belong; each key matches one of `key_patterns`.
+        """Return the queues to which keys found by a walk belong; each key matches one of `key_patterns`.
 
         May read the keys, in one round trip.
         """
         return []
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the system has a queue of that name. Takes one round trip."""
+        """Return whether the system has a queue of that name. Takes at most one round trip."""
         return queue in self.named_queues() and (self.is_explicit or self.has_keys_of(client, queue))
 
     def queue_request(self, queue: str) -> Request[Queue]:
-        """Build the request for the counts and the state of one queue."""
+        """Build the request for the job counts and the state of one queue."""
         raise NotImplementedError
 
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue] | Request[list[Queue]]] | None:
-        """Build one request for the counts of many queues; None if the system has no script for that.
+        """Build one request for the job counts of many queues; None if the system has no script for that.
 
         Its `parse` raises if the script failed. It may return a follow-up request instead of the queues, if queues that
         changed need more calls.
@@ -259,11 +259,14 @@ class System:
         return None
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for `limit` jobs of `place` from `offset` on, with at most `body_bytes` of each body."""
+        """Build the request for one page of jobs: `limit` jobs of a place from `offset` on.
+
+        At most `body_bytes` of each body are read.
+        """
         raise NotImplementedError
 
     def scan_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for one step of a scan that visits every job of `place` once.
+        """Build the request for one step of a scan that visits every job of a place once.
 
         `offset` is the `next` of the previous page. In a shared place, offsets are ranks among the jobs of all queues:
         a step reads a bounded number of them and returns up to `limit` jobs of this queue, possibly none; `next` is
@@ -276,7 +279,7 @@ class System:
         raise NotImplementedError
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for the workers of the queue. By default there are none."""
+        """Build the request for the workers of a queue. By default there are none."""
         return Request((), lambda _answers: ())
 
     def inspect_request(self, queue: str, worker: str) -> Request[WorkerInspection] | None:
@@ -284,7 +287,7 @@ class System:
         return None
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]] | None:
-        """Build the request for the recurring schedules of all queues; None if Redis holds none."""
+        """Build the request for the recurring jobs (schedules) of all queues; None if Redis holds none."""
         return None
 
     def ends_request(self, queue: str) -> Request[Sequence[tuple[int, int, int]]] | None:
@@ -295,7 +298,7 @@ class System:
         return None
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:
-        """Build the request for the statistics per kind of job; None if the system keeps none.
+        """Build the request for the system's statistics per kind of job; None if the system keeps none.
 
         Statistics about all queues (without a `queue`) are requested once, with the name of any queue.
         """
@@ -305,24 +308,27 @@ class System:
         """Read existing jobs of a queue before a job is put, if the format of a new job depends on them."""
 
     def register_queue(self, client: Any, queue: str) -> None:
-        """Add a new queue to the system's list of queue names, if it keeps one."""
+        """Add a new queue to the system's list of queue names in Redis, if the system keeps one."""
 
     def unregister_queue(self, client: Any, queue: str) -> None:
-        """Remove a purged queue from the system's list of queue names, if it keeps one."""
+        """Remove a purged queue from the system's list of queue names in Redis, if the system keeps one."""
 
     def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
-        """Return the jobs that a script just handed out: leased jobs, each with a token, or pulled jobs."""
+        """Return the jobs in the reply of a script that just leased or pulled them. Leased jobs have a token."""
         raise NotImplementedError
 
     def draw_next_sample(self, queue: str, place: str) -> None:
-        """Show other members of an unordered place from now on than those shown so far."""
+        """Let the next page of an unordered place show other members than those shown so far."""
 
     def needs_probe(self, queue: Queue) -> bool:
-        """Return whether the counts of a queue call for its health check: by `probed_states`, which is cheap."""
+        """Return whether a queue may have findings of its system, judging by its counts (`probed_states`).
+
+        Cheap: no I/O.
+        """
         return not self.probed_states or any(queue.count_in_state(state) for state in self.probed_states)
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]] | None:
-        """Build the request for a bounded health check of this system's own findings; None if it has none.
+        """Build the request for a bounded check for the system's own health findings; None if it has none.
 
         The engine sends it a few times a minute.
         """
@@ -341,14 +347,14 @@ class System:
         return ()
 
     def record_event(self, channel: bytes, message: bytes, at_ms: int) -> None:
-        """Process a Pub/Sub message received at `at_ms` (server clock). Must ignore what it cannot parse.
+        """Process a Pub/Sub message of the system, received at `at_ms` (server clock). Ignore what cannot be parsed.
 
         Called on the engine's thread before the counts of a poll are read. Very long messages are truncated at their
         end.
         """
 
     def event_requests(self) -> Sequence[Request[None]]:
-        """Build the requests needed to interpret published events; they are parsed before the counts of a poll."""
+        """Build the requests needed to interpret Pub/Sub events; they are parsed before the counts of a poll."""
         return ()
 
     def build_row_values(self, queue: str, job: Job) -> Mapping[str, object]:
@@ -365,15 +371,18 @@ class System:
         raise NotImplementedError
 
     def build_queue_rows(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
-        """Return the rows for a script that is called for the queue as a whole and has columns (names of workers …)."""
+        """Return the rows for a script that acts on a whole queue and has columns (names of workers …)."""
         return ()
 
     def encode_body(self, body: bytes) -> bytes:
-        """Return a body in the form that this system's workers read. Raises UsageError if they could not read it."""
+        """Return a job's body in the form that the system's workers read.
+
+        Raises UsageError if they could not read it.
+        """
         return body
 
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the columns of `enqueue` for a new job. The body of `row` is encoded by `encode_body`.
+        """Return the columns of the script `enqueue` for a new job. The body of `row` is encoded by `encode_body`.
 
         Override it if a typed body contains more than the body of the job.
         """
@@ -396,17 +405,20 @@ class System:
         return MigrationTerms(max(0, job.attempts - (job.state is State.RESERVED)), job.max_attempts)
 
     def queue_argument(self, queue: str) -> str:
-        """Return the argument that names this queue on a command line."""
+        """Return the argument that names a queue on rqtui's command line, quoted for a shell."""
         return quote_for_shell(queue)
 
     # -- derived --------------------------------------------------------------------------------------------------
 
     def set_server_time(self, now_ms: int) -> None:
-        """Record the server's clock from a reply."""
+        """Record the time of the Redis server from a reply."""
         self._clock = (now_ms, time.monotonic())
 
     def now_ms(self) -> int:
-        """Return the server's clock, extrapolated from the last reply; this machine's clock before the first reply."""
+        """Return the server's time (ms since 1970), extrapolated from the last reply.
+
+        Before the first reply, this machine's clock is used.
+        """
         heard_ms, at_s = self._clock
         return heard_ms + int((time.monotonic() - at_s) * 1000) if heard_ms else time.time_ns() // 1_000_000
 
@@ -416,26 +428,32 @@ class System:
         return self.event_coverage.since_ms
 
     def place(self, name: str) -> Place:
-        """Return the place with that name, else the first place with that state. Raises UsageError if there is none."""
+        """Return the place of the system with that name, else the first place with that state.
+
+        Raises UsageError if none.
+        """
         return self.find_places(name)[0]
 
     def find_places(self, word: str) -> tuple[Place, ...]:
-        """Return the place with that name, else all places with that state. Raises UsageError if there is none."""
-        found = tuple(place for place in self.places if place.name == word)
-        found = found or tuple(place for place in self.places if place.state == word)
-        if not found:
+        """Return the place of the system with that name, else all places with that state. Raises UsageError if none."""
+        places = tuple(place for place in self.places if place.name == word)
+        places = places or tuple(place for place in self.places if place.state == word)
+        if not places:
             raise UsageError(
                 f'{self.name} has no place "{word}"; its places: {", ".join(p.name for p in self.places)}.'
             )
-        return found
+        return places
 
     def is_shared(self, place: str) -> bool:
-        """Return whether a place holds the jobs of all queues; with an empty name, whether any place does."""
-        meant = [self.place(place)] if place else self.places
-        return any(each.is_shared and not each.is_from_events for each in meant)
+        """Return whether a place holds the jobs of all queues of the system.
+
+        With an empty name: whether any place does.
+        """
+        checked_places = [self.place(place)] if place else self.places
+        return any(checked_place.is_shared and not checked_place.is_from_events for checked_place in checked_places)
 
     def is_from_events(self, place: str) -> bool:
-        """Return whether a place has no key and its jobs come from Pub/Sub events."""
+        """Return whether a place has no Redis key, so that its jobs are known only from Pub/Sub events."""
         return self.place(place).is_from_events
 
     def purges_by_job(self, place: str) -> bool:
@@ -443,16 +461,18 @@ class System:
         return self.is_shared(place) and self.can("delete", place)
 
     def script(self, name: str) -> Script:
-        """Return the script of a verb. Raises UsageError with the reason or the known verbs if there is none."""
-        found = self.scripts.get(name)
-        if found is None:
-            known = ", ".join(sorted(name for name, script in self.scripts.items() if not script.read_only))
-            why = self.missing_verbs.get(name)
-            raise UsageError(f'{self.name} has no verb "{name}"' + (f": {why}." if why else f"; its verbs: {known}."))
-        return found
+        """Return the Lua script of a verb. Raises UsageError with the reason or the known verbs if there is none."""
+        script_found = self.scripts.get(name)
+        if script_found is None:
+            verb_names = ", ".join(sorted(name for name, script in self.scripts.items() if not script.read_only))
+            reason = self.missing_verbs.get(name)
+            raise UsageError(
+                f'{self.name} has no verb "{name}"' + (f": {reason}." if reason else f"; its verbs: {verb_names}.")
+            )
+        return script_found
 
     def can(self, name: str, place: str = "") -> bool:
-        """Return whether the system has that verb, and whether the verb takes jobs from `place` (empty: any)."""
+        """Return whether the system has a verb, and whether the verb takes jobs from `place` (empty: any place)."""
         script = self.scripts.get(name)
         if script is None:
             return False
@@ -477,7 +497,7 @@ class System:
         return tuple([place for place in places if (place in dead) == is_over][:1] or places[:1])
 
     def has_no_attempts_left(self, job: Job) -> bool:
-        """Return whether a job that is reaped is not tried again."""
+        """Return whether a job that is reaped would not be tried again."""
         return job.max_attempts is not None and job.attempts >= job.max_attempts
 
     def unchanged_guard(self, name: str, job: Job) -> dict[str, object]:
@@ -497,18 +517,18 @@ class System:
     def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """Build a call of a script with the keys of `queue`. Raises UsageError for a field the script does not declare.
+        """Build a call of one of the system's scripts with the keys of a queue.
 
-        Arguments that are missing in `args` are filled from the options of the queue.
+        Raises UsageError for a field that the script does not declare. Arguments that are missing in `args` are filled
+        from the options of the queue.
         """
         script = self.script(name)
-        known = {arg.name for arg in script.args}
+        argument_names = {arg.name for arg in script.args}
         columns = {arg.name for arg in script.each}
-        stray = sorted(set(args) - known - columns)
-        if stray:
-            raise UsageError(
-                f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}."
-            )
+        unknown_fields = sorted(set(args) - argument_names - columns)
+        if unknown_fields:
+            known_fields = ", ".join(sorted(argument_names | columns))
+            raise UsageError(f"{name} has no field {', '.join(unknown_fields)}; its fields: {known_fields}.")
         keys, options = self.keys(queue), self.script_options(queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
@@ -521,14 +541,14 @@ class System:
         return script.build_call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
 
     def select_arguments(self, name: str, values: Mapping[str, object]) -> dict[str, object]:
-        """Return the entries of `values` that the script of that name takes as arguments."""
-        taken = {arg.name for arg in self.script(name).args}
-        return {name: value for name, value in values.items() if name in taken}
+        """Return the entries of `values` that a script of the system takes as arguments."""
+        argument_names = {arg.name for arg in self.script(name).args}
+        return {name: value for name, value in values.items() if name in argument_names}
 
     def verb_requests(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
     ) -> list[Request[list[Outcome]]]:
-        """Build the requests that run verb `name` on `jobs`, one per chunk of jobs.
+        """Build the requests that run a verb on jobs, one per chunk of jobs.
 
         Without jobs the verb acts on the queue, or on the place named in the form. A value comes from the form, else
         from the job, else from the system's options.
@@ -541,7 +561,7 @@ class System:
             return [self._queue_verb_request(name, queue, form)]
         able, new, refused = self._split_refused_jobs(name, jobs, form)
         by_place = any(arg.name == "place" for arg in self.script(name).args)
-        chunks = _split_into_chunks(able, self.jobs_per_call, by_place=by_place)
+        chunks = _split_jobs_into_chunks(able, self.jobs_per_call, by_place=by_place)
         asks = [self._chunk_request(name, queue, chunk, form, new) for chunk in chunks]
         return [*([_build_refused_request(refused)] if refused else []), *asks]
 
@@ -550,7 +570,7 @@ class System:
         script = self.script(name)
         rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
         call = self.build_call(name, queue, form, rows)
-        return Request((call,), lambda answers: _read_queue_outcomes(script, form, answers[0]))
+        return Request((call,), lambda answers: _convert_reply_to_queue_outcomes(script, form, answers[0]))
 
     def _split_refused_jobs(
         self, name: str, jobs: Sequence[Job], form: Mapping[str, object]
@@ -577,22 +597,24 @@ class System:
         return able, new, refused
 
     def can_resume(self, queue: Queue) -> bool:
-        """Return whether a resume has an effect on a queue, judging by its counts."""
+        """Return whether resuming a queue would have an effect, judging by its counts."""
         return queue.is_paused
 
     def refuse_event_places(self, name: str, places: Collection[str]) -> None:
-        """Raise UsageError if the verb cannot act on one of `places` because that place has no key."""
+        """Raise UsageError if a verb cannot act on one of `places` because that place has no Redis key."""
         for place in self.places:
             if place.name in places and (why := self._explain_event_place(name, place.name)):
                 raise UsageError(why)
 
     def explain_refusal(self, name: str, job: Job) -> str:
-        """Return why a verb cannot act on this job, as far as known without asking Redis; empty if it can."""
+        """Return why a verb cannot act on a job, as far as known without asking Redis; empty if it can."""
         return self._explain_event_place(name, job.place)
 
     def _explain_event_place(self, name: str, place: str) -> str:
-        """Return why a verb takes no job from this place if the reason is that the place has no key; else empty."""
-        if not any(each.is_from_events and each.name == place for each in self.places) or self.can(name, place):
+        """Return why a verb takes no job from a place, if the reason is that the place has no Redis key; else empty."""
+        if not any(
+            listed_place.is_from_events and listed_place.name == place for listed_place in self.places
+        ) or self.can(name, place):
             return ""
         return f"{name} takes no job from {place}: what stands there was heard, and Redis holds nothing of it."
 
@@ -604,22 +626,22 @@ class System:
         script = self.script("enqueue")
         columns = [column.name for column in script.each]
         taken = {*columns, *self.converted_fields}
-        stray = sorted({name for row in rows for name in row} - taken)
-        if stray:
-            wrong, given = (
-                ", ".join(_name_user_fields(names)) for names in (stray, [*columns, *self.converted_fields])
+        unknown_fields = sorted({name for row in rows for name in row} - taken)
+        if unknown_fields:
+            unknown_text, known_text = (
+                ", ".join(_list_user_fields(names)) for names in (unknown_fields, [*columns, *self.converted_fields])
             )
-            raise UsageError(f"{self.name} keeps no {wrong}; a job of it is given {given}.")
-        made = [self.build_new_job(queue, row) for row in rows]
+            raise UsageError(f"{self.name} keeps no {unknown_text}; a job of it is given {known_text}.")
+        new_jobs = [self.build_new_job(queue, row) for row in rows]
         if "id" in columns:
-            made = [{"id": create_job_id(), **row} for row in made]
-        call = self.build_call("enqueue", queue, {}, made)
-        ids = [self.read_new_id(row) for row in made]
+            new_jobs = [{"id": create_job_id(), **row} for row in new_jobs]
+        call = self.build_call("enqueue", queue, {}, new_jobs)
+        ids = [self.read_new_id(row) for row in new_jobs]
 
         def parse_reply(answers: Replies) -> list[Outcome]:
             answer = answers[0]
             each: Sequence[Reply | Exception] = answer.each if isinstance(answer, Reply) else [answer] * len(ids)
-            return [_read_outcome(script, id, one) for id, one in zip(ids, each, strict=True)]
+            return [_convert_reply_to_outcome(script, id, reply) for id, reply in zip(ids, each, strict=True)]
 
         return Request((call,), parse_reply)
 
@@ -646,14 +668,19 @@ class System:
         if script.each:
             call = self.build_call(name, queue, args, rows)
             return Request(
-                (call,), lambda answers: _read_job_outcomes(script, jobs, answers[0]), tuple(jobs), tuple(rows)
+                (call,),
+                lambda answers: _convert_reply_to_job_outcomes(script, jobs, answers[0]),
+                tuple(jobs),
+                tuple(rows),
             )
         calls = tuple(
             self.build_call(name, queue, {**{k: v for k, v in row.items() if k in scalars}, **args}) for row in rows
         )
         return Request(
             calls,
-            lambda answers: [_read_outcome(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)],
+            lambda answers: [
+                _convert_reply_to_outcome(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)
+            ],
             tuple(jobs),
         )
 
@@ -661,14 +688,14 @@ class System:
 USER_FIELDS = ("id", "body", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
 
 
-def _name_user_fields(columns: Sequence[str]) -> list[str]:
-    """Return the fields that a person gives for a new job with these columns; if none, the columns."""
-    known = {column.removesuffix("_ms") for column in columns}
-    return [name for name in USER_FIELDS if name in known] or list(columns)
+def _list_user_fields(columns: Sequence[str]) -> list[str]:
+    """Return the fields that a person gives for a new job, if its script has these columns; if none, the columns."""
+    field_names = {column.removesuffix("_ms") for column in columns}
+    return [name for name in USER_FIELDS if name in field_names] or list(columns)
 
 
 def find_late_place(places: Sequence[Place]) -> Place | None:
-    """Return the place of reserved jobs with expired leases, if a system shows them as a place of their own."""
+    """Return the place of leased jobs that are past their deadline, if a system shows them as a place of their own."""
     reserved = [place for place in places if place.state is State.RESERVED and place.where]
     return reserved[-1] if len(reserved) > 1 else None
 
@@ -678,16 +705,18 @@ def is_state_counted_at(place: Place, places: Sequence[Place]) -> bool:
 
     That is the place whose scores are the times that are counted, else the first place of its state.
     """
-    alike = [other for other in places if other.state is place.state]
-    timed = [other for other in alike if other.score.startswith(_TIMED_BY.get(place.state, "-"))]
-    return place is (timed or alike)[0]
+    same_state = [other_place for other_place in places if other_place.state is place.state]
+    timed_places = [
+        other_place for other_place in same_state if other_place.score.startswith(_TIMED_BY.get(place.state, "-"))
+    ]
+    return place is (timed_places or same_state)[0]
 
 
 _TIMED_BY = {State.SCHEDULED: "due", State.RESERVED: "deadline"}
 
 
 def isolate_request(build: Callable[[], Request[T]], build_error_result: Callable[[Exception], T]) -> Request[T]:
-    """Build a request and turn any error of building or parsing it into a result.
+    """Build a request that never raises: an error of building or parsing becomes a result.
 
     This way one unreadable queue does not stop the others. A lost connection affects all requests, so it is raised
     separately, by `raise_if_connection_lost`.
@@ -724,14 +753,14 @@ def page_request(system: System, queue: str, place: str, offset: int, limit: int
 
 def build_uncounted_queue(queue: str, system: str, error: Exception) -> Queue:
     """Build the `Queue` of a queue whose counts failed, with the error, and a finding if a key has a wrong type."""
-    found: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     if isinstance(error, WrongType) and error.key:
-        found = (describe_foreign_key(queue, error.key, str(error)),)
-    return Queue(queue, system, workers=None, error=describe_and_log(error, log), findings=found)
+        findings = (describe_foreign_key(queue, error.key, str(error)),)
+    return Queue(queue, system, workers=None, error=describe_and_log(error, log), findings=findings)
 
 
 def describe_foreign_key(queue: str, key: str, text: str) -> Finding:
-    """Build the finding for a key of a queue that has another type than its place needs."""
+    """Build the health finding for a key of a queue that has another type than its place needs."""
     remedy = "find out whose key it is; RENAME it, or choose another name for the queue"
     return Finding("wrong-type", "critical", queue, text, remedy, (key,))
 
@@ -746,14 +775,14 @@ def quote_for_shell(word: str | bytes) -> str:
 
 
 def unwrap_reply(answer: Reply | Exception) -> Reply:
-    """Return the reply; raise it if it is an exception."""
+    """Return the reply of a script call, or raise the error that was returned in its place."""
     if isinstance(answer, Exception):
         raise answer
     return answer
 
 
 def raise_if_connection_lost(answers: Replies, checked: Replies | None = None) -> Replies:
-    """Return the replies; raise the ServerError if the connection was lost, or if every reply is an error.
+    """Return the replies of script calls; raise the ServerError if the connection was lost or every reply is an error.
 
     If `checked` is given, only these replies decide whether every reply is an error.
     """
@@ -767,7 +796,7 @@ def raise_if_connection_lost(answers: Replies, checked: Replies | None = None) -
     return answers
 
 
-def _split_into_chunks(jobs: Sequence[Job], size: int, by_place: bool) -> Iterator[list[Job]]:
+def _split_jobs_into_chunks(jobs: Sequence[Job], size: int, by_place: bool) -> Iterator[list[Job]]:
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(job.place if by_place else "", []).append(job)
@@ -781,20 +810,24 @@ def _build_refused_request(refused: Sequence[tuple[Job, Outcome]]) -> Request[li
     return Request((), lambda _answers: [outcome for _job, outcome in refused], tuple(job for job, _outcome in refused))
 
 
-def _read_queue_outcomes(script: Script, form: Mapping[str, object], answer: Reply | Exception) -> list[Outcome]:
+def _convert_reply_to_queue_outcomes(
+    script: Script, form: Mapping[str, object], answer: Reply | Exception
+) -> list[Outcome]:
     if isinstance(answer, Reply) and answer.each:
         id = form.get("id", form.get("worker", b""))
-        return [_read_outcome(script, id if isinstance(id, bytes) else to_bytes(str(id)), answer.each[0])]
-    return [_read_outcome(script, b"", answer)]
+        return [_convert_reply_to_outcome(script, id if isinstance(id, bytes) else to_bytes(str(id)), answer.each[0])]
+    return [_convert_reply_to_outcome(script, b"", answer)]
 
 
-def _read_job_outcomes(script: Script, jobs: Sequence[Job], answer: Reply | Exception) -> list[Outcome]:
+def _convert_reply_to_job_outcomes(script: Script, jobs: Sequence[Job], answer: Reply | Exception) -> list[Outcome]:
     if isinstance(answer, Exception):
-        return [_read_outcome(script, job.id, answer) for job in jobs]
-    return [_read_outcome(script, job.id, each) for job, each in zip(jobs, answer.each, strict=True)]
+        return [_convert_reply_to_outcome(script, job.id, answer) for job in jobs]
+    return [
+        _convert_reply_to_outcome(script, job.id, job_reply) for job, job_reply in zip(jobs, answer.each, strict=True)
+    ]
 
 
-def _read_outcome(script: Script, id: bytes, answer: Reply | Exception) -> Outcome:
+def _convert_reply_to_outcome(script: Script, id: bytes, answer: Reply | Exception) -> Outcome:
     if isinstance(answer, Unknown):
         return Outcome(script.name, id, "unknown", f"the reply was lost, it may have happened: {answer}")
     if isinstance(answer, Unreachable):

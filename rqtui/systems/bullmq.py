@@ -40,7 +40,7 @@ from rqtui.model import (
 )
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
-from rqtui.system_base.foreign_system import ForeignSystem, describe_unread, list_facts, read_rows
+from rqtui.system_base.foreign_system import ForeignSystem, build_facts, convert_rows_to_dicts, describe_unread_rest
 from rqtui.system_base.lru_cache import LruCache
 from rqtui.system_base.option_values import NAME
 from rqtui.system_base.system import Replies, Request, unwrap_reply
@@ -267,7 +267,7 @@ class BullMQ(ForeignSystem):
         """Report running jobs whose named worker has no connection: it was killed, and their locks are not over yet."""
         try:
             clients = _parse_worker_connections(self.prefix, replies)
-            runs = [run for run in read_rows(unwrap_reply(replies[2])) if run["pb"] and run["left_ms"] >= 0]
+            runs = [run for run in convert_rows_to_dicts(unwrap_reply(replies[2])) if run["pb"] and run["left_ms"] >= 0]
         except RqtuiError as error:
             log.debug("who holds jobs is not told: %s", error)
             return ()
@@ -332,8 +332,8 @@ class BullMQ(ForeignSystem):
         def parse_workers(replies: Replies) -> tuple[Worker, ...]:
             roster = unwrap_reply(replies[-1])
             clients = [client for client in _parse_worker_connections(self.prefix, replies) if client.queue == queue]
-            workers = _build_workers(queue, clients, read_rows(roster), roster.values["now_ms"])
-            note = describe_unread(len(roster.rows), roster.values["total"], f"running jobs of {queue}")
+            workers = _build_workers(queue, clients, convert_rows_to_dicts(roster), roster.values["now_ms"])
+            note = describe_unread_rest(len(roster.rows), roster.values["total"], f"running jobs of {queue}")
             return WorkerList(workers, note and f"{note} for the workers that hold their locks")
 
         return Request((*self._build_client_calls(), self.build_call("roster", queue, {})), parse_workers)
@@ -357,7 +357,7 @@ class BullMQ(ForeignSystem):
                     _build_schedule(queues[batch * QUEUES_PER_CALL + row["queue"] - 1], row, now_ms)._replace(
                         system=self.name
                     )
-                    for row in read_rows(reply)
+                    for row in convert_rows_to_dicts(reply)
                 )
             return tuple(schedules)
 
@@ -392,7 +392,7 @@ class BullMQ(ForeignSystem):
         reply = unwrap_reply(reply)
         if reply.word == "gone":
             return None
-        row = {**reply.values, "more": read_rows(reply)}
+        row = {**reply.values, "more": convert_rows_to_dicts(reply)}
         place = row["place"] or ("failed" if row["error"] else "completed" if row["finished_on"] else "wait")
         return self.decode(queue, place, row, row["now_ms"])
 
@@ -469,7 +469,7 @@ class BullMQ(ForeignSystem):
         if "progress" in fields:
             yield _build_progress_fact(fields.pop("progress"))
         stalls, starts, lock_ms = row["stc"], _parse_int(row["ats"]), row["lock_ms"]
-        yield from list_facts(
+        yield from build_facts(
             (
                 ("will fail", row["defa"], "text"),
                 ("stalled", _STALLS.get(stalls, f"{stalls} times"), "text"),
@@ -658,7 +658,7 @@ def _build_worker(
 ) -> Worker:
     """Build a worker that has a connection or renews a lock. Either proves that the worker is alive."""
     left_ms = [run["left_ms"] for run in runs if run["left_ms"] >= 0]
-    facts = list_facts(
+    facts = build_facts(
         (
             ("runs", str(len(runs)) if len(runs) > 1 else "", "text"),
             ("locks live", min(left_ms, default=None), "duration"),

@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any
 
 from rqtui.client import native_record
-from rqtui.client.native_keys import QUEUES, build_keys
+from rqtui.client.native_keys import QUEUES, build_queue_keys
 from rqtui.errors import ServerError, UsageError
 from rqtui.model import Attempt, Count, Finding, Job, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
@@ -55,7 +55,7 @@ class Native(System):
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Return the keys of a native queue, by the names that the scripts use."""
-        return build_keys(queue)
+        return build_queue_keys(queue)
 
     def discover(self, client: Any) -> Iterator[list[str]]:
         """Yield the queue names in the set `rqtui:queues`, one batch per round trip."""
@@ -72,7 +72,7 @@ class Native(System):
 
     def has_queue(self, client: Any, queue: str) -> bool:
         """Return whether a native queue was ever used."""
-        return bool(client.exists(to_bytes(build_keys(queue)["meta"])))
+        return bool(client.exists(to_bytes(build_queue_keys(queue)["meta"])))
 
     def queue_request(self, queue: str) -> Request[Queue]:
         """Build the request for the counts, ages and cumulative counters of one queue."""
@@ -144,7 +144,7 @@ def _parse_queue_name(item: bytes) -> str:
     if _is_plain_name(name):
         return name
     try:
-        build_keys(name)
+        build_queue_keys(name)
     except UsageError:
         return ""
     return name
@@ -537,7 +537,7 @@ def _parse_record_header(state: State, record: bytes) -> dict[str, Any]:
     """Parse the first line of a job's record. An unreadable record gives a `problem`."""
     try:
         enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = map(
-            decode_text, native_record.parse_fields(record)
+            decode_text, native_record.parse_record_fields(record)
         )
         return {
             "enqueued_ms": _parse_int(enqueued),

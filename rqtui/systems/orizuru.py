@@ -17,7 +17,7 @@ from rqtui.errors import ServerError, UsageError
 from rqtui.model import Job, MigrationTerms, Place, State, Worker, WorkerList
 from rqtui.scripts.script import Call, Script
 from rqtui.system_base.entries import Entry
-from rqtui.system_base.foreign_system import EntrySystem, describe_unread, read_rows
+from rqtui.system_base.foreign_system import EntrySystem, convert_rows_to_dicts, describe_unread_rest
 from rqtui.system_base.key_types import read_key_types
 from rqtui.system_base.option_values import accept_whole_number
 from rqtui.system_base.system import Replies, Request
@@ -160,5 +160,7 @@ def _parse_workers(queue: str, silent_ms: int, answers: Replies) -> tuple[Worker
         return ()  # the counts already report wrong keys
     if isinstance(answer, Exception):
         raise answer
-    workers = (Worker(to_text(row["worker"]), queue, row["beat_ms"], silent_ms) for row in read_rows(answer))
-    return WorkerList(workers, describe_unread(len(answer.rows), answer.values["total"], "consumers of orizuru"))
+    workers = (
+        Worker(to_text(row["worker"]), queue, row["beat_ms"], silent_ms) for row in convert_rows_to_dicts(answer)
+    )
+    return WorkerList(workers, describe_unread_rest(len(answer.rows), answer.values["total"], "consumers of orizuru"))

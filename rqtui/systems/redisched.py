@@ -19,7 +19,7 @@ from rqtui.errors import UsageError
 from rqtui.model import MAX_ATTEMPTS, Finding, Job, MigrationTerms, Place, State
 from rqtui.scripts.script import Reply
 from rqtui.system_base.foreign_system import ForeignSystem
-from rqtui.system_base.option_values import accept_whole_number, accept_words
+from rqtui.system_base.option_values import accept_listed_words, accept_whole_number
 from rqtui.text.names import to_bytes, to_text
 
 _PREFIXES = {
@@ -45,7 +45,7 @@ class Redisched(ForeignSystem):
     )
     defaults = {"topic": "", "unit": "auto", "ttr_ms": "60000"}
     option_values = {
-        "unit": accept_words("auto", "ms", "s"),
+        "unit": accept_listed_words("auto", "ms", "s"),
         "ttr_ms": accept_whole_number(1, 365 * 86_400_000, "milliseconds"),
     }
     queue_option = "topic"

@@ -40,8 +40,8 @@ from rqtui.model import (
 )
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
-from rqtui.system_base.foreign_system import ForeignSystem, describe_unread, list_facts, read_rows
-from rqtui.system_base.option_values import accept_pattern, accept_words
+from rqtui.system_base.foreign_system import ForeignSystem, build_facts, convert_rows_to_dicts, describe_unread_rest
+from rqtui.system_base.option_values import accept_listed_words, accept_pattern_values
 from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.text import pickles
 from rqtui.text.body import decompress_zlib
@@ -88,8 +88,8 @@ class Rq(ForeignSystem):
     )
     defaults = {"prefix": "rq", "serializer": "auto"}
     option_values = {
-        "prefix": accept_pattern(r"[A-Za-z0-9_.:{}-]+", "letters, digits and _.:-{}"),  # rq/defaults.py 3.0
-        "serializer": accept_words("auto", "pickle", "json"),
+        "prefix": accept_pattern_values(r"[A-Za-z0-9_.:{}-]+", "letters, digits and _.:-{}"),  # rq/defaults.py 3.0
+        "serializer": accept_listed_words("auto", "pickle", "json"),
     }
     shared_option = "prefix"
     unmigrated_places = {
@@ -210,10 +210,10 @@ class Rq(ForeignSystem):
             total = 0
             for reply in map(unwrap_reply, replies):
                 now_ms, total = reply.values["now_ms"], reply.values["total"]
-                workers = (_build_worker(queue, row, now_ms) for row in read_rows(reply))
+                workers = (_build_worker(queue, row, now_ms) for row in convert_rows_to_dicts(reply))
                 workers_by_name.update((worker.name, worker) for worker in workers)
             self._worker_counts[queue] = total
-            note = describe_unread(min(max_workers, total), total, f"workers of {queue}")
+            note = describe_unread_rest(min(max_workers, total), total, f"workers of {queue}")
             return WorkerList((workers_by_name[name] for name in sorted(workers_by_name)), note)
 
         return Request(calls, parse_workers)
@@ -232,7 +232,7 @@ class Rq(ForeignSystem):
 
         def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
             reply = unwrap_reply(replies[0])
-            schedules = _build_schedules(read_rows(reply), reply.values["now_ms"])
+            schedules = _build_schedules(convert_rows_to_dicts(reply), reply.values["now_ms"])
             return tuple(schedule._replace(system=self.name) for schedule in schedules)
 
         return Request((call,), parse_schedules)
@@ -248,7 +248,7 @@ class Rq(ForeignSystem):
         reply = unwrap_reply(reply)
         if reply.word == "gone":
             return None
-        row = {**reply.values, "more": read_rows(reply)}
+        row = {**reply.values, "more": convert_rows_to_dicts(reply)}
         place = row["place"] or _PLACE_OF.get(row["status"], "canceled")
         return self.decode(queue, place, row, row["now_ms"])
 
@@ -407,7 +407,7 @@ def _build_worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
     state = row["state"] if is_registered else "gone"
     worked_s = _parse_seconds(row["total_working_time"])
     python = row["python_version"].partition(" ")[0]
-    facts = list_facts(
+    facts = build_facts(
         (
             ("successful jobs", row["successful_job_count"], "text"),
             ("failed jobs", row["failed_job_count"], "text"),
@@ -904,7 +904,7 @@ def _build_job_facts(queue: str, place: str, call: str, row: Mapping[str, Any]) 
     """Yield the facts about a job that only RQ has, most useful first."""
     status, description = row["status"], to_text(row["description"])
     is_elsewhere = status == "stopped" or _PLACE_OF.get(status, status) != place
-    yield from list_facts(
+    yield from build_facts(
         (
             ("status", status if is_elsewhere else "", "text"),
             ("description", description if description != call else "", "text"),

@@ -44,7 +44,7 @@ from rqtui.model import (
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
 from rqtui.system_base.entries import HEAD_BYTES, TAIL_BYTES, Entry
-from rqtui.system_base.foreign_system import EntrySystem, describe_unread, list_facts, read_rows
+from rqtui.system_base.foreign_system import EntrySystem, build_facts, convert_rows_to_dicts, describe_unread_rest
 from rqtui.system_base.option_values import NAME_OR_NOTHING
 from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.text.body import decompress_zlib
@@ -154,7 +154,7 @@ class Sidekiq(EntrySystem):
                 break
         for name in ("spread", "crew"):
             reply = scripts.run_call(client, self._build_shared_call(name))
-            yield [row["queue"] for row in read_rows(reply) if row.get("workers", 0) == 0 or row["work"]]
+            yield [row["queue"] for row in convert_rows_to_dicts(reply) if row.get("workers", 0) == 0 or row["work"]]
 
     def marker_keys(self) -> Sequence[str]:
         """Return keys that a database with Sidekiq has: queue names, schedule, retry and dead sets, processes."""
@@ -232,9 +232,9 @@ class Sidekiq(EntrySystem):
         def parse_queues(replies: Replies) -> list[Queue]:
             self.lost.update_jobs(replies[2])
             shared, crew, *tallies = [unwrap_reply(reply) for reply in (*replies[:2], *replies[3:])]
-            own_counts = [row for reply in tallies for row in read_rows(reply)]
-            shared_counts = {row["queue"]: row for row in read_rows(shared)}
-            crew_counts = {row["queue"]: row for row in read_rows(crew)}
+            own_counts = [row for reply in tallies for row in convert_rows_to_dicts(reply)]
+            shared_counts = {row["queue"]: row for row in convert_rows_to_dicts(shared)}
+            crew_counts = {row["queue"]: row for row in convert_rows_to_dicts(crew)}
             queues_with_counts = zip(queues, own_counts, strict=True)
             merged_counts = [
                 (queue, {**shared_counts.get(queue, {}), **crew_counts.get(queue, {}), **row})
@@ -286,14 +286,16 @@ class Sidekiq(EntrySystem):
 
         def parse_workers(replies: Replies) -> tuple[Worker, ...]:
             reply = unwrap_reply(replies[0])
-            workers = (_build_worker(queue, row, reply.values["now_ms"]) for row in read_rows(reply))
+            workers = (_build_worker(queue, row, reply.values["now_ms"]) for row in convert_rows_to_dicts(reply))
             workers_by_name = {
                 worker.name: worker for worker in workers if worker is not None and queue in worker.queues
             }
             listed = sorted(
                 ({worker.name: worker for worker in self.lost.list_workers(queue)} | workers_by_name).values()
             )
-            return WorkerList(listed, describe_unread(len(reply.rows), reply.values["total"], "processes of Sidekiq"))
+            return WorkerList(
+                listed, describe_unread_rest(len(reply.rows), reply.values["total"], "processes of Sidekiq")
+            )
 
         return Request((self._build_shared_call("roster"),), parse_workers)
 
@@ -303,7 +305,9 @@ class Sidekiq(EntrySystem):
         def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
             reply = unwrap_reply(replies[0])
             has_process = bool(reply.values["alive"])
-            return tuple(_build_schedule(row, has_process)._replace(system=self.name) for row in read_rows(reply))
+            return tuple(
+                _build_schedule(row, has_process)._replace(system=self.name) for row in convert_rows_to_dicts(reply)
+            )
 
         return Request((self._build_shared_call("schedules"),), parse_schedules)
 
@@ -312,7 +316,7 @@ class Sidekiq(EntrySystem):
 
         def parse_reply(answers: Replies) -> Sequence[tuple[int, int, int]]:
             answer = unwrap_reply(answers[0])
-            rows = read_rows(answer) if answer.values["only"] else ()
+            rows = convert_rows_to_dicts(answer) if answer.values["only"] else ()
             return [(row["at_ms"], row["processed"], row["failed"]) for row in rows]
 
         return Request((self.build_call("minutes", queue, {"queue": queue}),), parse_reply)
@@ -324,7 +328,7 @@ class Sidekiq(EntrySystem):
             reply = unwrap_reply(replies[0])
             window_ms = reply.values["over_ms"]
             assert isinstance(window_ms, int)
-            return tuple(_build_class_statistics(row, window_ms) for row in read_rows(reply))
+            return tuple(_build_class_statistics(row, window_ms) for row in convert_rows_to_dicts(reply))
 
         return Request((self.build_call("kinds", queue, {}),), parse_statistics)
 
@@ -351,7 +355,7 @@ class Sidekiq(EntrySystem):
 
         def parse_page(replies: Replies) -> Page:
             reply = unwrap_reply(replies[0])
-            returned_ids = {row["id"] for row in read_rows(reply)}
+            returned_ids = {row["id"] for row in convert_rows_to_dicts(reply)}
             self.lost.remove_jobs(
                 queue, [held.job for held in page_jobs if _decode_job(held.job, b"").jid in returned_ids]
             )
@@ -611,7 +615,7 @@ class LostJobs:
             return
         now_ms = reply.values["now_ms"]
         assert isinstance(now_ms, int)
-        rows = read_rows(reply)
+        rows = convert_rows_to_dicts(reply)
         if not self._held_jobs and not any(row["job"] for row in rows):
             return
         ages = {row["worker"]: row["beat_ms"] for row in rows if not row["thread"]}
@@ -697,7 +701,7 @@ def _build_worker_facts(info: Mapping[str, Any], row: Mapping[str, Any], busy: i
     threads = _parse_int(row["concurrency"]) or _parse_int(str(info.get("concurrency", "")))
     rss_kb, rtt_us = _parse_int(row["rss"]), _parse_int(row["rtt_us"])
     capsules, version = _as_dict(info.get("capsules")), info.get("version")
-    return list_facts(
+    return build_facts(
         (
             ("busy", f"{busy} of {threads}" if threads else str(busy), "text"),
             ("rss", "" if rss_kb is None else format_size(rss_kb * 1024), "text"),
@@ -1061,7 +1065,7 @@ def _compute_silence_ms(row: Mapping[str, Any]) -> int | None:
 def _build_job_facts(fields: Mapping[str, Any], name: str) -> list[Fact]:
     """Build the facts in the JSON of a job that only Sidekiq has, most useful first."""
     batch, retried_s = fields.get("bid"), fields.get("retry_for")
-    return list_facts(
+    return build_facts(
         (
             ("tags", ", ".join(map(str, _as_list(fields.get("tags"))[:20])), "text"),
             ("batch", batch if isinstance(batch, str) else "", "text"),

@@ -20,7 +20,7 @@ from rqtui.errors import UsageError
 from rqtui.model import MAX_ATTEMPTS, MAX_BACKOFF_MS, Job, MigrationTerms, Place, State
 from rqtui.system_base.entries import Entry
 from rqtui.system_base.key_types import read_key_types
-from rqtui.system_base.option_values import accept_whole_number, accept_words
+from rqtui.system_base.option_values import accept_listed_words, accept_whole_number
 from rqtui.system_base.set_system import SetSystem
 from rqtui.text.names import to_text
 
@@ -50,7 +50,7 @@ class TimeoutSets(SetSystem):
     }
     option_values = {
         **dict.fromkeys(("lock_ms", "period_ms"), accept_whole_number(1, 10**12, "milliseconds")),
-        "items": accept_words("auto", "integer", "text"),
+        "items": accept_listed_words("auto", "integer", "text"),
     }
     queue_option = "todos"
 

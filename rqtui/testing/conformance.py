@@ -1,4 +1,4 @@
-"""The conformance suite: thirteen assertions that compare the whole database before and after each script of a system.
+"""Check the scripts of a system: thirteen assertions compare the whole database before and after each script.
 
 A `Subject` describes a system: its scripts, its places, how the *real system* writes jobs there (by raw commands, never
 by our scripts), and for each script a `Use` that defines its calls. `cases` builds one `Case` per assertion, script and
@@ -31,12 +31,12 @@ from rqtui.testing import include_lint, keyspace, script_lint
 from rqtui.testing.subject import Request, Scene, Subject, Use, World, list_words
 
 
-def assert_unchanged(world: World, before: keyspace.Keyspace) -> None:
+def assert_keyspace_unchanged(world: World, before: keyspace.Keyspace) -> None:
     assert not (changes := keyspace.diff(before, world.dump())), "the script wrote:\n" + "\n".join(changes)
 
 
-def assert_refused(scene: Scene, reply: Reply) -> None:
-    """Assert that the reply has words, none of which is the word for success."""
+def assert_call_refused(scene: Scene, reply: Reply) -> None:
+    """Assert that a script's reply has words, none of which is the word for success."""
     success = next(iter(scene.script.returns))
     assert list_words(reply) and success not in list_words(reply), f"the script replied {list_words(reply)}"
 
@@ -50,7 +50,7 @@ def check_read_without_write(build_scene: SceneBuilder) -> None:
     scene = build_scene()
     before = scene.world.dump()
     reply = scene.run()
-    assert_unchanged(scene.world, before)
+    assert_keyspace_unchanged(scene.world, before)
     if scene.use.reads:
         scene.use.reads(scene.world, reply)
 
@@ -129,16 +129,16 @@ def check_second_run_is_refused(build_scene: SceneBuilder) -> None:
     scene = build_scene()
     scene.run()
     before = scene.world.dump()
-    assert_refused(scene, scene.run())
-    assert_unchanged(scene.world, before)
+    assert_call_refused(scene, scene.run())
+    assert_keyspace_unchanged(scene.world, before)
 
 
 def check_unknown_job_is_refused(build_scene: SceneBuilder) -> None:
     scene = build_scene()
     before = scene.world.dump()
     request = scene.use.request([scene.world.new()])
-    assert_refused(scene, scene.world.run(scene.script, request))
-    assert_unchanged(scene.world, before)
+    assert_call_refused(scene, scene.world.run(scene.script, request))
+    assert_keyspace_unchanged(scene.world, before)
 
 
 def check_wrong_type_changes_nothing(build_scene: SceneBuilder) -> None:
@@ -166,7 +166,7 @@ def check_wrong_type_changes_nothing(build_scene: SceneBuilder) -> None:
                 assert scene.script.read_only, (
                     f"{key.name} holds another type, and the script replied {list_words(reply)}"
                 )
-            assert_unchanged(world, {**before, name: wrong_entry})
+            assert_keyspace_unchanged(world, {**before, name: wrong_entry})
             world.client.delete(name)
             if name in before:
                 keyspace.plant(world.client, {name: before[name]})
@@ -181,9 +181,9 @@ def _assert_like_missing_key(
     reply: Reply,
     wrong_entry: object,
 ) -> None:
-    """Assert that a call that does not need the key `name` acts as if the key were missing, and leaves it unchanged.
+    """Assert that a script treats a key of a wrong type, which the call does not need, as if the key were missing.
 
-    Afterwards the world is in the state `before` again.
+    The key must be unchanged. Afterwards the world is in the state `before` again.
     """
     after = world.dump()
     assert after.pop(name) == wrong_entry, f"{name} holds another type, and the script wrote there"
@@ -213,7 +213,7 @@ def _number_stream_ids(entries: keyspace.Keyspace) -> keyspace.Keyspace:
 
 
 def _build_request_per_body_length(scene: Scene) -> list[Request]:
-    """Return a request for a job with a short body and one for a job with a long body.
+    """Return script arguments for a job with a short body, and others for a job with a long body.
 
     A system may store long bodies in other keys.
     """
@@ -236,8 +236,8 @@ def check_word_is_reached(build_scene: SceneBuilder, word: str) -> None:
 
 def check_only_declared_names_are_used(build_scene: SceneBuilder) -> None:
     scene = build_scene()
-    found = script_lint.find_differences(scene.script, scene.script.source, scene.script.path)
-    found += include_lint.list_faults(scene.script)
+    found = script_lint.find_header_differences(scene.script, scene.script.source, scene.script.path)
+    found += include_lint.list_include_faults(scene.script)
     assert not found, "\n".join(found)
 
 
@@ -295,7 +295,7 @@ def check_fills_are_refused_over_maxmemory(build_scene: SceneBuilder) -> None:
         raise AssertionError(f"over maxmemory the script replied {list_words(reply)}")
 
     run_over_maxmemory(scene, expect_refusal)
-    assert_unchanged(scene.world, before)
+    assert_keyspace_unchanged(scene.world, before)
 
 
 def run_over_maxmemory(scene: Scene, run: Callable[[], object]) -> None:
@@ -321,11 +321,11 @@ def _takes_from_place(script: Script, use: Use, source: str) -> bool:
     return bool(script.moves) and source != ""
 
 
-def _writes(script: Script, use: Use, source: str) -> bool:
+def _is_writing_script(script: Script, use: Use, source: str) -> bool:
     return not script.read_only
 
 
-def _adds_jobs(script: Script, use: Use, source: str) -> bool:
+def _is_adding_jobs(script: Script, use: Use, source: str) -> bool:
     return bool(script.moves) and source == ""
 
 
@@ -333,9 +333,9 @@ ASSERTIONS = (
     Assertion(1, check_read_without_write, lambda script, use, source: script.read_only),
     Assertion(2, check_one_job_moves, lambda script, use, source: bool(script.moves)),
     Assertion(2, check_denied_write_loses_no_job, _takes_from_place, frozenset({"acl"})),
-    Assertion(3, check_only_declared_keys_change, _writes),
-    Assertion(4, check_neighbours_stay, _writes),
-    Assertion(5, check_bodies_stay, _writes),
+    Assertion(3, check_only_declared_keys_change, _is_writing_script),
+    Assertion(4, check_neighbours_stay, _is_writing_script),
+    Assertion(5, check_bodies_stay, _is_writing_script),
     Assertion(
         6,
         check_second_run_is_refused,
@@ -344,7 +344,7 @@ ASSERTIONS = (
     Assertion(
         7,
         check_unknown_job_is_refused,
-        lambda script, use, source: use.knows_jobs and not use.chooses and not _adds_jobs(script, use, source),
+        lambda script, use, source: use.knows_jobs and not use.chooses and not _is_adding_jobs(script, use, source),
     ),
     Assertion(8, check_wrong_type_changes_nothing, lambda script, use, source: True),
     Assertion(10, check_only_declared_names_are_used, lambda script, use, source: True),
@@ -359,16 +359,16 @@ ASSERTIONS = (
     Assertion(
         13,
         check_drains_over_maxmemory,
-        lambda script, use, source: not script.read_only and not _adds_jobs(script, use, source),
+        lambda script, use, source: not script.read_only and not _is_adding_jobs(script, use, source),
         frozenset({"maxmemory"}),
     ),
-    Assertion(13, check_fills_are_refused_over_maxmemory, _adds_jobs, frozenset({"maxmemory"})),
+    Assertion(13, check_fills_are_refused_over_maxmemory, _is_adding_jobs, frozenset({"maxmemory"})),
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """One assertion about one script and one source place."""
+    """One assertion about one script of a system and one place from which the script takes jobs."""
 
     number: int
     script: str
@@ -389,14 +389,14 @@ class Case:
 
 
 def cases(subject: Subject, names: Iterable[str] = (), alike: bool = False) -> list[Case]:
-    """Return the cases of all or the named scripts. A script without a Use has one case, which fails.
+    """Return the test cases of all or the named scripts of a system. A script without a Use has one case, which fails.
 
     Sources that are `alike` another are left out, or are the only ones.
     """
-    return [case for name in names or sorted(subject.scripts) for case in _yield_cases(subject, name, alike)]
+    return [case for name in names or sorted(subject.scripts) for case in _yield_script_cases(subject, name, alike)]
 
 
-def _yield_cases(subject: Subject, name: str, alike: bool) -> Iterator[Case]:
+def _yield_script_cases(subject: Subject, name: str, alike: bool) -> Iterator[Case]:
     script, use = subject.scripts[name], subject.uses.get(name)
     if use is None:
         yield Case(0, name, "", fail_without_use, frozenset())
@@ -413,8 +413,8 @@ def _yield_cases(subject: Subject, name: str, alike: bool) -> Iterator[Case]:
 
 
 def run_all(cases: Iterable[Case], subject: Subject, client: Redis) -> None:
-    """Run the cases that the server supports; fail with the names and errors of all cases that failed."""
-    supported = detect_features(client)
+    """Run the test cases that the server supports; fail with the names and errors of all cases that failed."""
+    supported = detect_server_features(client)
     failed: dict[str, Exception] = {}
     for case in (case for case in cases if case.needs <= supported):
         try:
@@ -440,7 +440,7 @@ class Planted:
         return self.name
 
     def is_caught(self, subject: Subject, client: Redis) -> bool:
-        """Return whether the assertion detects the fault."""
+        """Return whether the expected assertion detects the planted fault."""
         script = subject.scripts[self.verb]
         assert self.old in script.source, "the script changed; plant the fault elsewhere"
         text = script.source.replace(self.old, self.new.replace("%s", self.old), 1)
@@ -459,8 +459,8 @@ class Planted:
 FEATURES = frozenset({"acl", "eval_ro", "maxmemory"})
 
 
-def detect_features(client: Redis) -> frozenset[str]:
-    """Return which FEATURES the server has. fakeredis has none: it enforces no ACL inside scripts."""
+def detect_server_features(client: Redis) -> frozenset[str]:
+    """Return which FEATURES the Redis server has. fakeredis has none: it enforces no ACL inside scripts."""
     try:
         info = client.info("server")
     except Exception:

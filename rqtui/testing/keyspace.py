@@ -1,4 +1,4 @@
-"""The whole state of a Redis database as plain data, which the conformance suite and tests compare before and after.
+"""Read, write and compare the whole state of a Redis database, as plain data for the conformance suite and tests.
 
 `dump` reads the state, `plant` writes it (also the result of `dump`), and `diff` lists the changes. Keys are text
 (bytes that are not UTF-8 become surrogates), values are bytes.
@@ -15,7 +15,7 @@ from rqtui.text.names import to_bytes, to_text
 
 
 class Entry(NamedTuple):
-    """One key: its type, its full value in the shape of `plant`, and whether it will expire."""
+    """One Redis key: its type, its full value in the form that `plant` accepts, and whether it will expire."""
 
     type: str
     value: Any
@@ -26,27 +26,27 @@ Keyspace = dict[str, Entry]
 
 
 class Zset(dict[bytes | str, float]):
-    """Scores by member; the type distinguishes a sorted set from a hash in `plant`."""
+    """Scores by member of a sorted set; the type distinguishes it from a hash in `plant`."""
 
 
 class Stream(list[tuple[bytes | str, Mapping[Any, Any]]]):
-    """Pairs of (id, fields); the type distinguishes a stream from a list in `plant`."""
+    """Pairs (id, fields) of a stream; the type distinguishes it from a list in `plant`."""
 
 
 def dump(client: Redis) -> Keyspace:
-    """Return every key of the database, sorted by name; each value is in the order of Redis."""
+    """Return every key of the Redis database, sorted by name; each value is in the order of Redis."""
     keys = sorted(client.scan_iter(count=1000))
     # Pipelines: `dump` makes three round trips for any number of keys, because some tests dump after every step.
     types_request: Any = client.pipeline(transaction=False)
     for key in keys:
         types_request.type(key).pttl(key)
     replies = types_request.execute()
-    types, ttls_ms = [_decode(type) for type in replies[::2]], replies[1::2]
+    types, ttls_ms = [_decode_name(type) for type in replies[::2]], replies[1::2]
     values_request = client.pipeline(transaction=False)
     for key, kind in zip(keys, types, strict=True):
         _READERS[kind][0](values_request, key)
     return {
-        _decode(key): Entry(kind, _READERS[kind][1](value), ttl_ms >= 0)
+        _decode_name(key): Entry(kind, _READERS[kind][1](value), ttl_ms >= 0)
         for key, kind, value, ttl_ms in zip(keys, types, values_request.execute(), ttls_ms, strict=True)
     }
 
@@ -64,7 +64,7 @@ _READERS: dict[
 
 
 def plant(client: Redis, spec: Mapping[str, Any]) -> None:
-    """Write keys from plain values or from the result of `dump`.
+    """Write Redis keys from plain values or from the result of `dump`.
 
     A str or bytes becomes a string, a list a list, a set a set, a dict a hash, a `Zset` a sorted set, a `Stream` a
     stream. An entry that expires gets an hour.
@@ -78,7 +78,7 @@ def plant(client: Redis, spec: Mapping[str, Any]) -> None:
 
 
 def dump_raw_values(client: Redis) -> list[tuple[bytes, int, bytes]]:
-    """Return the name, time to live (ms; 0: none) and DUMP value of every key, for `restore_raw_values`."""
+    """Return the name, time to live (ms; 0: none) and DUMP value of every Redis key, for `restore_raw_values`."""
     keys = [*client.scan_iter(count=1000)]
     pipe = client.pipeline(transaction=False)
     for key in keys:
@@ -89,7 +89,10 @@ def dump_raw_values(client: Redis) -> list[tuple[bytes, int, bytes]]:
 
 
 def restore_raw_values(client: Redis, raw_values: Iterable[tuple[bytes, int, bytes]]) -> None:
-    """Restore the keys that `dump_raw_values` returned. None of them may exist, and the server must be the same."""
+    """Restore the Redis keys that `dump_raw_values` returned.
+
+    None of them may exist, and the server must be the same.
+    """
     pipe = client.pipeline(transaction=False)
     for key, ms, value in raw_values:
         pipe.restore(key, ms, value)
@@ -113,7 +116,7 @@ _WRITERS: dict[type, Callable[[Redis, bytes, Any], Any]] = {
 
 
 def diff(before: Keyspace, after: Keyspace) -> list[str]:
-    """Return one line per key, member or field that was added, removed or changed."""
+    """Return one line per key, member or field that was added, removed or changed between two dumps of a database."""
     lines: list[str] = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
@@ -123,7 +126,7 @@ def diff(before: Keyspace, after: Keyspace) -> list[str]:
             lines.append(f"{key}: {_describe_entry(old)} → {_describe_entry(new)}")
             continue
         is_same_value = old.value == new.value and _list_members_in_order(old) == _list_members_in_order(new)
-        changes = [] if is_same_value else _diff_values(old.value, new.value)
+        changes = [] if is_same_value else _diff_entry_values(old.value, new.value)
         if old.expires != new.expires:
             changes.append(f"expires {old.expires} → {new.expires}")
         lines += [f"{key}: {change}" for change in changes]
@@ -138,7 +141,7 @@ def _describe_entry(entry: Entry | None) -> str:
     return "nothing" if entry is None else f"{entry.type} {entry.value!r}"
 
 
-def _diff_values(old: Any, new: Any) -> list[str]:
+def _diff_entry_values(old: Any, new: Any) -> list[str]:
     if isinstance(old, Stream):
         old, new = dict(old), dict(new)
     if isinstance(old, dict):
@@ -153,5 +156,5 @@ def _diff_values(old: Any, new: Any) -> list[str]:
     return [f"{old!r} → {new!r}"]
 
 
-def _decode(value: bytes | str) -> str:
+def _decode_name(value: bytes | str) -> str:
     return to_text(value) if isinstance(value, bytes) else value

@@ -1,7 +1,7 @@
-"""The names that a piece of Lua 5.1 takes from outside and defines for what follows, found by compiling it.
+"""Find the names that a piece of Lua 5.1 takes from outside and defines for the lines below, by compiling it.
 
-The lint of blocks uses it. The compiler, which fakeredis brings (lupa), resolves scopes exactly; this module reads its
-bytecode, whose format is that of `ldump.c` and `lopcodes.h` in Lua 5.1.
+The lint of blocks uses this module. The compiler, which fakeredis brings (lupa), resolves scopes exactly; this module
+reads its bytecode, whose format is that of `ldump.c` and `lopcodes.h` in Lua 5.1.
 """
 
 from __future__ import annotations
@@ -21,31 +21,34 @@ STANDARD = {  # the names that Redis gives a script
 
 
 class Names(NamedTuple):
-    """Names of a piece of Lua."""
+    """The names that a piece of Lua uses from outside, and the local names that it defines."""
 
     free: dict[str, int]  # read or assigned, but not defined there: with the number of the first line that does so
     defined: list[str]  # local names that are visible at its end; a name that is defined twice is in it twice
 
 
-def read_names(code: str) -> Names:
-    """Return the names of a piece of Lua. Raises SyntaxError, which starts with the line, if it does not compile."""
+def read_lua_names(code: str) -> Names:
+    """Return the names that a piece of Lua uses and defines.
+
+    Raises SyntaxError, whose text starts with the line, if the piece does not compile.
+    """
     # A call below the piece: only the local names that are still visible there live on to the end of the chunk.
-    dump, _error = _compile(code + "\nredis()")
+    dump, _error = _compile_lua(code + "\nredis()")
     if dump is None:  # nothing can follow a `return`, so the piece defines nothing
-        dump, error = _compile(code)
+        dump, error = _compile_lua(code)
         if dump is None:
             raise SyntaxError(error.decode("utf-8", "replace").removeprefix("lua:"))
-        return Names(_read_function(_Dump(dump)).free, [])
-    return _read_function(_Dump(dump))
+        return Names(_read_function_names(_Dump(dump)).free, [])
+    return _read_function_names(_Dump(dump))
 
 
-def _compile(code: str) -> tuple[bytes | None, bytes]:
-    dump, error = _compiler()(code.encode())
+def _compile_lua(code: str) -> tuple[bytes | None, bytes]:
+    dump, error = _create_lua_compiler()(code.encode())
     return dump, error or b""
 
 
 @cache
-def _compiler() -> Any:
+def _create_lua_compiler() -> Any:
     lua51: Any = import_module("lupa.lua51")
     runtime = lua51.LuaRuntime(encoding=None)
     compiler: Any = runtime.eval(
@@ -56,7 +59,7 @@ def _compiler() -> Any:
 
 
 class _Dump:
-    """A cursor over a dumped chunk."""
+    """A cursor over the bytecode of a compiled Lua chunk."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, _HEADER_BYTES
@@ -80,26 +83,28 @@ class _Dump:
         return self.read_string() if kind == _STRING else self.read(_FORMATS[kind])
 
 
-def _read_function(dump: _Dump) -> Names:
-    """Read a function with those inside it."""
+def _read_function_names(dump: _Dump) -> Names:
+    """Read the names that a compiled Lua function and the functions inside it use and define."""
     dump.read_string()  # the name of the chunk
     dump.read("<i"), dump.read("<i")  # first and last line
     for _ in ("upvalues", "parameters", "varargs", "stack"):
         dump.read("B")
     code = dump.read_ints()
     constants = [dump.read_constant() for _ in range(dump.read("<i"))]
-    inner = [_read_function(dump) for _ in range(dump.read("<i"))]
+    inner_functions = [_read_function_names(dump) for _ in range(dump.read("<i"))]
     lines = dump.read_ints()
     local_names = [(dump.read_string(), dump.read("<i"), dump.read("<i")) for _ in range(dump.read("<i"))]
     [dump.read_string() for _ in range(dump.read("<i"))]  # names of upvalues
-    found = [(constants[word >> 14], line) for word, line in zip(code, lines, strict=True) if _is_global(word)]
-    found += [pair for names in inner for pair in names.free.items()]
+    accesses = [
+        (constants[word >> 14], line) for word, line in zip(code, lines, strict=True) if _is_global_access(word)
+    ]
+    accesses += [pair for names in inner_functions for pair in names.free.items()]
     free: dict[str, int] = {}
-    for name, line in sorted(found, key=lambda pair: pair[1]):
+    for name, line in sorted(accesses, key=lambda pair: pair[1]):
         if name not in STANDARD:
             free.setdefault(name, line)
     return Names(free, [name for name, _start, end in local_names if end == len(code) - 1])
 
 
-def _is_global(word: int) -> bool:
+def _is_global_access(word: int) -> bool:
     return word & 0x3F in (_GETGLOBAL, _SETGLOBAL)

@@ -1,8 +1,8 @@
-"""The check that a Lua script matches its header, from the text alone. The conformance suite calls it.
+"""Check that a Lua script matches its header, from the text alone. The conformance suite runs this check.
 
-`find_differences` returns sentences about undeclared keys and arguments, undeclared words that are returned, Lua names
-that differ from the header's, and unused declarations. Only literals are read. The conformance suite covers computed
-names (`KEYS[i]`, a word from a table), and the reply parser refuses an undeclared word.
+`find_header_differences` returns sentences about undeclared keys and arguments, undeclared words that are returned, Lua
+names that differ from the header's, and unused declarations. Only literals are read. The conformance suite covers
+computed names (`KEYS[i]`, a word from a table), and the reply parser refuses an undeclared word.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ _INDEX_EXPRESSION = re.compile(
 _UNPACK_EXPRESSION = re.compile(r"unpack\s*\(\s*(?P<table>KEYS|ARGV)\s*\)")
 
 
-def find_differences(header: Header, source: str, path: str) -> list[str]:
-    """Return one sentence, `path:line: …`, for each difference between the Lua and its header.
+def find_header_differences(header: Header, source: str, path: str) -> list[str]:
+    """Return one sentence, `path:line: …`, for each difference between a Lua script and its header.
 
     `source` is the complete script; the sentences name the files from which its lines come.
     """
     code = _blank_comments(source)
-    found = [*_find_undeclared_literals(header, code, path), *_find_wrong_names(header, code, path)]
-    where = re.compile(rf"^{re.escape(path)}:(\d+)")
-    return [where.sub(lambda match: find_source_position(source, path, int(match[1])), sentence) for sentence in found]
+    sentences = [*_find_undeclared_literals(header, code, path), *_find_wrong_names(header, code, path)]
+    position_pattern = re.compile(rf"^{re.escape(path)}:(\d+)")
+    return [
+        position_pattern.sub(lambda match: find_source_position(source, path, int(match[1])), sentence)
+        for sentence in sentences
+    ]
 
 
 def _find_undeclared_literals(header: Header, code: str, path: str) -> Iterator[str]:
@@ -48,12 +51,12 @@ def _find_undeclared_literals(header: Header, code: str, path: str) -> Iterator[
     for match in _INDEX.finditer(code):
         table, index = match["table"], int(match["index"])
         if index == 0 or (index > declared[table] and not open_ended[table]):
-            line, most = _find_line_number(code, match.start()), declared[table]
-            yield f"{path}:{line}: {table}[{index}] is used, but the header declares {most}"
-    for at in _find_returns(code):
-        literal = _LITERAL.match(code, at)
+            line, declared_count = _find_line_number(code, match.start()), declared[table]
+            yield f"{path}:{line}: {table}[{index}] is used, but the header declares {declared_count}"
+    for offset in _find_own_returns(code):
+        literal = _LITERAL.match(code, offset)
         if literal and literal["word"] not in header.returns:
-            line, words = _find_line_number(code, at), " ".join(header.returns)
+            line, words = _find_line_number(code, offset), " ".join(header.returns)
             yield f"{path}:{line}: {literal['word']!r} is returned, but the header declares: {words}"
 
 
@@ -64,18 +67,18 @@ def _find_wrong_names(header: Header, code: str, path: str) -> list[str]:
         "KEYS": [build_lua_local_name(key.name) for key in header.keys],
         "ARGV": [build_lua_local_name(arg.name) for arg in header.args],
     }
-    sentences, bound = [], set()
-    for table, index, name, at in _find_bindings(code_without_strings):
+    sentences, bound_indices = [], set()
+    for table, index, name, offset in _find_argument_bindings(code_without_strings):
         expected = names[table][index - 1] if index <= len(names[table]) else ""
         if expected and name != expected:
-            line = _find_line_number(code, at)
+            line = _find_line_number(code, offset)
             sentences.append(f"{path}:{line}: {table}[{index}] is called {name}; the header calls it {expected}")
-        bound.add((table, index))
+        bound_indices.add((table, index))
     for table, declared in names.items():
         for index, name in enumerate(declared, 1):
-            uses = len(re.findall(rf"\b{name}\b", code_without_strings)) if (table, index) in bound else 0
+            uses = len(re.findall(rf"\b{name}\b", code_without_strings)) if (table, index) in bound_indices else 0
             direct = len(re.findall(rf"\b{table}\s*\[\s*{index}\s*\]", code_without_strings))
-            if uses < 2 and direct < (2 if (table, index) in bound else 1):
+            if uses < 2 and direct < (2 if (table, index) in bound_indices else 1):
                 sentences.append(f"{path}:1: {table}[{index}], {name}, is declared, but never used")
     for table, tail in (("KEYS", header.keys_each), ("ARGV", header.each)):
         if tail and not re.search(rf"\b{table}\b(?!\s*\[\s*\d+\s*\])", code_without_strings):
@@ -84,7 +87,7 @@ def _find_wrong_names(header: Header, code: str, path: str) -> list[str]:
 
 
 def _replace_by_spaces(match: re.Match[str]) -> str:
-    """Replace a match by spaces, so that offsets and line numbers stay."""
+    """Return a match of a regular expression as spaces, so that offsets and line numbers stay."""
     return re.sub(r"[^\n]", " ", match[0])
 
 
@@ -93,18 +96,18 @@ def _blank_comments(source: str) -> str:
 
 
 def _blank_strings(code: str) -> str:
-    """Replace the text of each string by spaces. `'1'` stays, because scripts read a bool by comparing with it."""
+    """Replace the text of each Lua string by spaces. `'1'` stays, because scripts read a bool by comparing with it."""
     return _COMMENT_OR_STRING.sub(
         lambda match: match[0] if len(match[0]) <= 3 else f"'{_replace_by_spaces(match)[1:-1]}'", code
     )
 
 
-def _find_line_number(code: str, at: int) -> int:
-    return code.count("\n", 0, at) + 1
+def _find_line_number(code: str, offset: int) -> int:
+    return code.count("\n", 0, offset) + 1
 
 
-def _find_returns(code: str) -> Iterator[int]:
-    """Yield the offsets of the script's own `return`s. A `return` of a local function need not be a reply."""
+def _find_own_returns(code: str) -> Iterator[int]:
+    """Yield the offsets of a script's own `return`s. A `return` of a local function need not be a reply."""
     blocks: list[str] = []
     for match in _BLOCK.finditer(_blank_strings(code)):
         word = match[0]
@@ -118,11 +121,11 @@ def _find_returns(code: str) -> Iterator[int]:
             blocks.append(word)
 
 
-def _find_bindings(bare: str) -> Iterator[tuple[str, int, str, int]]:
-    """Yield assignments such as `local name = KEYS[2]` as (table, index, name, offset)."""
-    for match in _LOCAL.finditer(bare):
+def _find_argument_bindings(code_without_strings: str) -> Iterator[tuple[str, int, str, int]]:
+    """Yield Lua assignments such as `local name = KEYS[2]` as (table, index, name, offset)."""
+    for match in _LOCAL.finditer(code_without_strings):
         names = re.split(r"\s*,\s*", match["names"])
-        expressions = _split_expressions(bare, match.end(), len(names))
+        expressions = _split_lua_expressions(code_without_strings, match.end(), len(names))
         unpack = _UNPACK_EXPRESSION.fullmatch(expressions[0].strip()) if len(expressions) == 1 else None
         if unpack:
             yield from ((unpack["table"], index, name, match.start()) for index, name in enumerate(names, 1))
@@ -133,22 +136,22 @@ def _find_bindings(bare: str) -> Iterator[tuple[str, int, str, int]]:
                 yield index_expression["table"], int(index_expression["index"]), name, match.start()
 
 
-def _split_expressions(bare: str, at: int, most: int) -> list[str]:
-    """Return at most `most` comma-separated expressions, starting at an offset. The last one ends with its line."""
+def _split_lua_expressions(code_without_strings: str, position: int, max_count: int) -> list[str]:
+    """Return at most `max_count` comma-separated Lua expressions from `position` on; the last ends with its line."""
     expressions: list[str] = []
-    depth, start = 0, at
-    while at < len(bare) and len(expressions) < most:
-        char = bare[at]
+    depth, start = 0, position
+    while position < len(code_without_strings) and len(expressions) < max_count:
+        char = code_without_strings[position]
         if char in "([{":
             depth += 1
         elif char in ")]}":
             depth -= 1
         elif char == "," and depth == 0:
-            expressions.append(bare[start:at])
-            start = at + 1
-        elif (char == "\n" and depth == 0 and bare[start:at].strip()) or char == ";":
+            expressions.append(code_without_strings[start:position])
+            start = position + 1
+        elif (char == "\n" and depth == 0 and code_without_strings[start:position].strip()) or char == ";":
             break
-        at += 1
-    if len(expressions) < most:
-        expressions.append(bare[start:at])
+        position += 1
+    if len(expressions) < max_count:
+        expressions.append(code_without_strings[start:position])
     return expressions

@@ -1,4 +1,4 @@
-"""The description of a system for the conformance suite, and the test databases that the suite builds from it.
+"""Describe a system for the conformance suite, and build test databases from the description.
 
 A `Subject` describes a system by data: its scripts, its places, how the real system writes jobs there, and a `Use` per
 script. A `World` is a database with its jobs, a `Scene` one script that is ready to run in a world. Nothing in this
@@ -22,7 +22,7 @@ from rqtui.testing import keyspace
 
 @dataclass(frozen=True)
 class Planted:
-    """A job that was planted in `place` (empty: in no place). `token` proves its lease."""
+    """A job that a test wrote into `place` (empty: into no place). `token` proves its lease."""
 
     id: bytes
     place: str = ""
@@ -31,7 +31,7 @@ class Planted:
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a script call, without the keys that the subject names."""
+    """The arguments of a script call in a test, without the keys that the subject names."""
 
     args: Mapping[str, object] = field(default_factory=dict)
     rows: Sequence[Sequence[object]] = ()
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Use:
-    """The way to call one script for some jobs.
+    """The way to call one script for some jobs in the conformance suite.
 
     `request` builds the call's arguments for some jobs. `chooses`: the script chooses its jobs, and only their number
     counts. `ripe`: the script takes only jobs that are due. `sources` names the places of its jobs if the header's
@@ -63,7 +63,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Subject:
-    """The description of a system for the conformance suite.
+    """The description of a queue system for the conformance suite.
 
     `key` returns a key by the name that scripts use. `plant(client, place, ids, ripe)` writes jobs into a place, the
     oldest first; with `ripe`, jobs that are due. `members` returns the ids in a place, in its order. `facts` returns
@@ -85,7 +85,7 @@ class Subject:
 
 
 class World:
-    """A database with jobs of a subject, and the script calls on it. The constructor empties the database."""
+    """A test database with jobs of one system, and the script calls on it. The constructor empties the database."""
 
     def __init__(self, subject: Subject, client: Redis) -> None:
         self.subject, self.client = subject, client
@@ -94,14 +94,14 @@ class World:
         client.flushall()
 
     def plant(self, place: str, number: int = 1, ripe: bool = False) -> list[Planted]:
-        """Plant jobs in `place` that are newer than the present ones, and return them."""
+        """Write new jobs into a place of the test database, newer than the present ones, and return them."""
         ids = [b"%s-%d" % (place.encode(), next(self._job_numbers)) for _ in range(number)]
         jobs = self.subject.plant(self.client, place, ids, ripe)
         self.planted += jobs
         return jobs
 
     def new(self) -> Planted:
-        """Return a job that is not in the database."""
+        """Return a job that is not in the test database."""
         return Planted(b"new-%d" % next(self._job_numbers), token="1")  # noqa: S106
 
     def call(self, script: Script, request: Request) -> scripts.Call:
@@ -125,7 +125,7 @@ class World:
         return {job.id: self.subject.body(self.client, job.id) for job in self.planted}
 
     def create_restricted_client(self, *rules: str) -> Redis:
-        """Return a client whose user has only the rights of the ACL rules."""
+        """Return a Redis client whose user has only the rights of the given ACL rules."""
         execute: Any = self.client.execute_command
         execute("ACL", "SETUSER", "conformance", "reset", "on", "nopass", "&*", *rules)
         pool = self.client.connection_pool
@@ -142,7 +142,7 @@ MAX_SAVED_WORLDS, SAVED_WORLD_S = 50, 5.0
 
 @dataclass(frozen=True)
 class SavedWorld:
-    """The raw values of a world's keys. Restoring them takes one round trip, planting the jobs again takes twenty.
+    """The raw values of a test database's keys. Restoring them takes one round trip, planting jobs again takes twenty.
 
     Due times of planted jobs depend on the clock, so the values are used only for `SAVED_WORLD_S` seconds.
     """
@@ -161,7 +161,7 @@ class SavedWorld:
         return cls(until_s, keyspace.dump_raw_values(world.client), [*world.planted], [*targets], number)
 
     def restore(self, world: World) -> list[Planted]:
-        """Restore the state in an empty world; return the jobs that a script acts on."""
+        """Restore the saved keys in an empty test database; return the jobs that a script acts on."""
         keyspace.restore_raw_values(world.client, self.keys)
         world.planted, world._job_numbers = [*self.planted], count(self.next_number)
         return [*self.targets]
@@ -172,7 +172,7 @@ _SAVED_WORLDS: dict[Any, SavedWorld] = {}
 
 @dataclass(frozen=True)
 class Scene:
-    """A script that is ready to run: its source place, and a world with jobs before and after its targets."""
+    """A script that is ready to run in a test database with jobs before and after those that the script acts on."""
 
     world: World
     script: Script

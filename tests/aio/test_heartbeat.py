@@ -28,7 +28,7 @@ class Beat(Heartbeat):
     async def end(self) -> None:
         self.ends += 1
 
-    async def _run_step(self) -> None:
+    async def _send_due_calls(self) -> None:
         self.steps += 1
         self._next_beat_s = asyncio.get_running_loop().time() + 600
         self.leases.clear()
@@ -44,7 +44,7 @@ async def test_it_wakes_at_once_for_a_job_and_ends_when_it_is_closed() -> None:
     await until(lambda: beat.rested_after(1), "a rest until the next heartbeat")
     for number in (2, 3):
         job: Any = HeldJob("t")
-        beat.extend_until_settled([job])
+        beat.extend_leases_until_settled([job])
         await until(lambda number=number: beat.rested_after(number), "one step more, and a rest")
     await beat.close()
     assert beat._task is not None and beat._task.done() and (beat.steps, beat.ends) == (3, 0)
@@ -93,7 +93,7 @@ def test_a_blocked_loop_is_reported_once_if_leases_were_held(
     caplog.clear()
     beat = Beat()
     jobs: list[Any] = [HeldJob(f"{n}") for n in range(leases)]
-    beat.extend_until_settled(jobs)
+    beat.extend_leases_until_settled(jobs)
     for _ in range(2):
         beat._warn_if_late(late_s)
     said = [record.getMessage() for record in caplog.records]

@@ -43,7 +43,7 @@ def following(find: Finder, **options: Any) -> pools.Pool:
         connection_class = redis.Connection
         connection_kwargs = {"find": find, "host": "nowhere", "port": 1, "socket_timeout": 5.0, **options}
 
-    return pools._copy_pool(Pool)
+    return pools._copy_as_asyncio_pool(Pool)
 
 
 @run_on_event_loop
@@ -56,7 +56,7 @@ async def test_a_connection_follows_the_primary_after_it_was_told_to_leave(clien
         await pool.release(connection)
         assert await pool.get_connection() is connection and find.searches == 1
         find.url = proxy.url
-        await asyncio.to_thread(connection.leave)
+        await asyncio.to_thread(connection.cut_connection)
         with pytest.raises((exceptions.ConnectionError, OSError)):
             await connection.read_response()
         await pool.release(connection)
@@ -67,7 +67,7 @@ async def test_a_connection_follows_the_primary_after_it_was_told_to_leave(clien
         await pool.release(connection)
         await pool.aclose()
         assert not connection.is_open
-        connection.leave()  # a closed connection has no writer
+        connection.cut_connection()  # a closed connection has no writer
 
 
 @run_on_event_loop
@@ -96,7 +96,7 @@ async def test_a_replica_is_refused_as_primary_and_a_write_to_one_searches_again
 
 @run_on_event_loop
 async def test_the_call_after_the_fiftieth_waits_for_a_free_connection(client: Redis, url: str) -> None:
-    pool = pools.build_pool(url, "key")
+    pool = pools.build_asyncio_pool(url, "key")
     lent = [await pool.get_connection() for _ in range(50)]
     assert len({*lent}) == 50
     waiting = asyncio.create_task(pool.get_connection())
@@ -109,7 +109,7 @@ async def test_the_call_after_the_fiftieth_waits_for_a_free_connection(client: R
 
 @run_on_event_loop
 async def test_a_connection_that_must_reconnect_is_closed_when_it_is_returned(client: Redis, url: str) -> None:
-    pool = pools.build_pool(url, "key")
+    pool = pools.build_asyncio_pool(url, "key")
     connection = await pool.get_connection()
     await pool.release(connection)
     assert connection.is_connected and pool._idle == [connection]
@@ -121,7 +121,7 @@ async def test_a_connection_that_must_reconnect_is_closed_when_it_is_returned(cl
 
 @run_on_event_loop
 async def test_a_connection_with_unread_data_is_replaced(client: Redis, url: str) -> None:
-    pool = pools.build_pool(url, "key")
+    pool = pools.build_asyncio_pool(url, "key")
     connection = await pool.get_connection()
     await connection.send_command("CLIENT", "ID")
     first = await connection.read_response()
@@ -165,31 +165,31 @@ def test_each_kind_of_connection_has_one_for_event_loops(source: type, follows: 
 
 def test_a_tls_option_that_event_loops_lack_is_refused_only_if_it_is_set() -> None:
     lacking = {"ssl_unknown": None, "ssl_check_hostname": True, "unknown": 1, "db": 3}
-    options = pools._select_options(theirs.SSLConnection, lacking)
+    options = pools._select_supported_options(theirs.SSLConnection, lacking)
     assert options == {"ssl_check_hostname": True, "db": 3}
-    assert pools._select_options(FakeAsyncRedisConnection, lacking) == lacking
+    assert pools._select_supported_options(FakeAsyncRedisConnection, lacking) == lacking
     with pytest.raises(UsageError, match="ssl_unknown is not there for event loops"):
-        pools._select_options(theirs.SSLConnection, {**lacking, "ssl_unknown": 1})
+        pools._select_supported_options(theirs.SSLConnection, {**lacking, "ssl_unknown": 1})
 
 
 def test_only_a_url_or_a_client_makes_a_pool() -> None:
     with pytest.raises(UsageError, match=r"redis\.asyncio\.Redis"):
-        pools.build_pool(3, "key")  # type: ignore[arg-type]
+        pools.build_asyncio_pool(3, "key")  # type: ignore[arg-type]
     for connect_s, expected_s in ((None, 3), (2, 2)):
-        pool = pools.build_pool(aioredis.Redis(db=4, socket_timeout=3, socket_connect_timeout=connect_s), "key")
+        pool = pools.build_asyncio_pool(aioredis.Redis(db=4, socket_timeout=3, socket_connect_timeout=connect_s), "key")
         options = pool.connection_kwargs
         assert (pool.reply_s, options["db"], options["socket_timeout"]) == (3, 4, None)
         assert options["socket_connect_timeout"] == expected_s
 
 
 def test_a_pool_belongs_to_the_first_loop_that_uses_it() -> None:
-    pool = pools.build_pool("redis://127.0.0.1:1", "key")
+    pool = pools.build_asyncio_pool("redis://127.0.0.1:1", "key")
     with pytest.raises(UsageError, match="none runs in this process"):
-        pool.check_loop()
+        pool.check_event_loop()
 
     async def check() -> None:
-        pool.check_loop()
-        pool.check_loop()
+        pool.check_event_loop()
+        pool.check_event_loop()
 
     asyncio.run(check())
     with pytest.raises(UsageError, match="another event loop"):
@@ -198,7 +198,7 @@ def test_a_pool_belongs_to_the_first_loop_that_uses_it() -> None:
 
 @run_on_event_loop
 async def test_a_connection_that_fails_is_returned_to_the_pool() -> None:
-    pool = pools.build_pool("redis://127.0.0.1:1", "key")
+    pool = pools.build_asyncio_pool("redis://127.0.0.1:1", "key")
     for _ in range(3):
         with pytest.raises(exceptions.ConnectionError):
             await pool.get_connection()

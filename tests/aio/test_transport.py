@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from aio_facade import run_on_event_loop
 
-from rqtui.aio.transport import shield_from_cancel
+from rqtui.aio.transport import shield_from_cancellation
 
 
 async def cancel_caller(most_s: float, doing: Callable[[], Awaitable[Any]]) -> list[Any]:
     """Cancel a caller once `doing` has begun, and return what the loop reported about unawaited tasks."""
     told: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
-    task = asyncio.create_task(shield_from_cancel(most_s, doing))
+    task = asyncio.create_task(shield_from_cancellation(most_s, doing))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()
@@ -64,7 +64,7 @@ async def test_who_is_cancelled_once_more_waits_no_longer() -> None:
         finally:
             doing.set()
 
-    task = asyncio.create_task(shield_from_cancel(20, endless))
+    task = asyncio.create_task(shield_from_cancellation(20, endless))
     for _ in range(2):
         await asyncio.sleep(0.01)
         task.cancel()
@@ -87,6 +87,6 @@ async def test_a_caller_that_is_not_cancelled_has_the_answer_or_the_error() -> N
     async def failing() -> None:
         raise ValueError("no reply")
 
-    assert await shield_from_cancel(1, lambda: asyncio.sleep(0.01, "answer")) == "answer"
+    assert await shield_from_cancellation(1, lambda: asyncio.sleep(0.01, "answer")) == "answer"
     with pytest.raises(ValueError, match="no reply"):
-        await shield_from_cancel(1, failing)
+        await shield_from_cancellation(1, failing)

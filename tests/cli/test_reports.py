@@ -10,7 +10,7 @@ from planted_jobs import add_failed_jobs, add_worker
 from redis import Redis
 from shell import shell
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.model import State
 
@@ -141,8 +141,8 @@ def test_systems_that_keep_no_names_say_so(client: Redis, url: str) -> None:
 
 
 def test_a_key_of_another_type_is_told_and_the_exit_code_says_so(client: Redis, url: str) -> None:
-    client.set(build_keys("mail")["workers"], "x")
-    client.hset(build_keys("mail")["meta"], "version", 1)
+    client.set(build_queue_keys("mail")["workers"], "x")
+    client.hset(build_queue_keys("mail")["meta"], "version", 1)
     ran = shell(url, "workers", "mail", "--json")
     assert (ran.code, ran.json) == (1, [])
     assert "workers" in ran.err
@@ -152,11 +152,11 @@ def test_a_key_of_another_type_is_told_and_the_exit_code_says_so(client: Redis, 
 def test_a_queue_that_cannot_be_counted_is_told_and_the_others_are_shown(
     troubled: Queue, client: Redis, url: str, name: str
 ) -> None:
-    client.set(build_keys("images")["dead"], "x")
+    client.set(build_queue_keys("images")["dead"], "x")
     ran = shell(url, name, "mail", "images")
     assert ran.code == 1
     assert "send" in ran.out
-    assert build_keys("images")["dead"] in ran.err
+    assert build_queue_keys("images")["dead"] in ran.err
 
 
 def test_example_and_help_are_there(url: str) -> None:

@@ -60,7 +60,7 @@ def test_outcomes_that_a_beat_was_sending_when_it_was_cancelled_are_sent_again()
         raise asyncio.CancelledError
 
     outbox = OutcomeBuffer(lambda verb, rows: (verb, *rows), lambda job: None)  # type: ignore[arg-type,return-value]
-    outbox.add("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
+    outbox.add_outcome("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
     beats = heartbeat.HeartbeatLoop(
         cancelled,
         lambda verb, args, rows: verb,  # type: ignore[arg-type,return-value]
@@ -72,5 +72,5 @@ def test_outcomes_that_a_beat_was_sending_when_it_was_cancelled_are_sent_again()
         on_tick=lambda: None,
     )
     with pytest.raises(asyncio.CancelledError):
-        run_without_event_loop(beats._run_step_safely())
-    assert [parcel.call for parcel in outbox.take_batches()] == [("ack", (b"a", "t"))]
+        run_without_event_loop(beats._run_step_and_log_errors())
+    assert [parcel.call for parcel in outbox.take_outcome_batches()] == [("ack", (b"a", "t"))]

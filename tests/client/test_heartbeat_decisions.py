@@ -71,7 +71,7 @@ class Scene:
         """Let time pass, take one step, and return the verbs that were sent."""
         self.now_s += after_s
         self.sent.clear()
-        run_without_event_loop(self.beats._run_step())
+        run_without_event_loop(self.beats._send_due_calls())
         return [verb for calls in self.sent for verb, _args, _rows in calls]
 
 
@@ -83,8 +83,8 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 def test_a_worker_beats_at_once_and_at_each_third_of_its_minute(scene: Scene) -> None:
     assert scene.look() == ["beat"] and scene.orders == ["run"]
     assert scene.sent[0][0][1] == {"worker": "w1", "ttl_ms": 60_000, "job": b"now"}
-    assert scene.beats._compute_rest_s() == 20
-    assert scene.look(19.99) == [] and scene.beats._compute_rest_s() == pytest.approx(0.01)
+    assert scene.beats._compute_rest_time_s() == 20
+    assert scene.look(19.99) == [] and scene.beats._compute_rest_time_s() == pytest.approx(0.01)
     scene.words["beat"] = "quiet"
     assert scene.look(0.01) == ["beat"] and scene.orders == ["run", "quiet"]
     assert scene.beats.build_leave_call() == ("beat", {"worker": "w1", "ttl_ms": 60_000, "leave": True}, [])
@@ -105,7 +105,7 @@ def test_a_lease_is_extended_after_a_third_of_its_time(
     scene = Scene(monkeypatch)
     scene.look()
     held, fresh = Job(**job), Job("fresh")
-    scene.beats.extend_until_settled([held, fresh])
+    scene.beats.extend_leases_until_settled([held, fresh])
     assert scene.look() == ["extend"] * is_extended and scene.ticks == 1
     if is_extended:  # with all others that are held
         assert scene.sent[0][0] == ("extend", {"ttr_ms": None}, 2)
@@ -114,14 +114,14 @@ def test_a_lease_is_extended_after_a_third_of_its_time(
 
 def test_a_lease_that_is_over_or_let_go_is_held_no_more(scene: Scene) -> None:
     jobs = [Job(token, 5.0) for token in ("over", "let-go", "kept")]
-    scene.beats.extend_until_settled(jobs)
-    scene.beats.stop_extending(jobs[1])
-    scene.beats.stop_extending(jobs[1])
+    scene.beats.extend_leases_until_settled(jobs)
+    scene.beats.stop_extending_lease(jobs[1])
+    scene.beats.stop_extending_lease(jobs[1])
     assert [*scene.beats.leases] == ["over", "kept"]
     scene.words["extend"] = "stale"
     assert scene.look() == ["extend", "beat"] and scene.beats.leases == {}
     assert [job.learned for job in jobs] == [[("stale", BEGAN_S, 30_000)], [], [("stale", BEGAN_S, 30_000)]]
-    scene.beats.extend_until_settled([Job("dropped", 5.0)])  # nobody can settle it any more
+    scene.beats.extend_leases_until_settled([Job("dropped", 5.0)])  # nobody can settle it any more
     assert scene.look() == [] and scene.beats.leases == {}
 
 
@@ -130,8 +130,8 @@ def test_leases_go_in_batches_and_rest_is_short_while_any_is_held(monkeypatch: p
         scene = Scene(monkeypatch, ttr_ms)
         scene.look()
         jobs = [Job(f"{n}", 0.001) for n in range(MAX_JOBS_PER_CALL + 1)]
-        scene.beats.extend_until_settled(jobs)
-        assert scene.beats._compute_rest_s() == rest_s
+        scene.beats.extend_leases_until_settled(jobs)
+        assert scene.beats._compute_rest_time_s() == rest_s
         assert scene.look() == ["extend"] * 2
         assert [rows for _verb, _args, rows in scene.sent[0]] == [MAX_JOBS_PER_CALL, 1]
         assert {job.learned[0][2] for job in jobs} == {ttr_ms or 30_000}
@@ -145,7 +145,7 @@ def test_a_batch_of_leases_that_fails_leaves_the_other_one_extended(
     scene.look()
     jobs = [Job(f"{n}", 5.0) for n in range(MAX_JOBS_PER_CALL + 1)]
     batches = [jobs[:MAX_JOBS_PER_CALL], jobs[MAX_JOBS_PER_CALL:]]
-    scene.beats.extend_until_settled(jobs)
+    scene.beats.extend_leases_until_settled(jobs)
     answer = scene.answer
     scene.answer = lambda verb, rows: (  # type: ignore[method-assign]
         ServerError("away") if len(rows) == len(batches[failed]) else answer(verb, rows)
@@ -161,7 +161,7 @@ def test_a_batch_of_leases_that_fails_leaves_the_other_one_extended(
 def test_a_failure_is_tried_again_after_a_second_and_said_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.words["beat"] = ServerError("away")
     assert scene.look() == ["beat"] and scene.orders == []
-    assert scene.look(0.99) == [] and scene.beats._compute_rest_s() == pytest.approx(0.01)
+    assert scene.look(0.99) == [] and scene.beats._compute_rest_time_s() == pytest.approx(0.01)
     assert scene.look(0.01) == ["beat"]
     assert [record.getMessage() for record in caplog.records] == ["heartbeat of w1: away"]
     scene.words["beat"] = "stop"
@@ -173,8 +173,8 @@ def test_a_failure_is_tried_again_after_a_second_and_said_once(scene: Scene, cap
 
 def test_an_outcome_goes_along_after_it_waited_for_one_step(scene: Scene) -> None:
     scene.look()
-    scene.outbox.add("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
-    assert scene.beats._compute_rest_s() == 0.1
+    scene.outbox.add_outcome("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
+    assert scene.beats._compute_rest_time_s() == 0.1
     scene.outbox.take_count += 1  # somebody took others meanwhile: this one is younger than a step
     assert scene.look() == [] and scene.outbox
     scene.look(30.0)
@@ -186,7 +186,7 @@ def test_a_fault_of_a_step_is_logged_and_the_next_comes_after_a_second(
 ) -> None:
     scene.words["beat"] = "run"
     scene.beats._on_order = None  # type: ignore[assignment]
-    run_without_event_loop(scene.beats._run_step_safely())
+    run_without_event_loop(scene.beats._run_step_and_log_errors())
     assert "the heartbeat failed; it goes on" in caplog.text
     assert scene.look(0.99) == []
 
@@ -207,11 +207,11 @@ def test_the_thread_wakes_at_once_for_a_job_and_ends_when_closed(monkeypatch: py
     def rested(after: int) -> bool:
         return len(steps) == after and beat._is_resting and not beat._wake_event.is_set()
 
-    monkeypatch.setattr(beat, "_run_step", look)
+    monkeypatch.setattr(beat, "_send_due_calls", look)
     beat.start()
     wait_until(lambda: rested(1), what="a rest until the next beat")
     for number in (2, 3):
-        beat.extend_until_settled([Job()])
+        beat.extend_leases_until_settled([Job()])
         wait_until(lambda number=number: rested(number), what="one step more, and a rest")
     beat.close()
     assert not beat._thread.is_alive()

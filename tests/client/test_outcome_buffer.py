@@ -26,22 +26,22 @@ class Scene:
             lambda job: self.settled.append(job.token),
         )
 
-    def add(self, verb: str, *tokens: str, error: bytes = b"") -> list[Any]:
+    def add_outcome(self, verb: str, *tokens: str, error: bytes = b"") -> list[Any]:
         jobs = [SimpleNamespace(id=t, id_bytes=t.encode(), token=t, outcome="sent", queue="mail") for t in tokens]
         for job in jobs:
-            self.buffer.add(verb, job, error)  # type: ignore[arg-type]
+            self.buffer.add_outcome(verb, job, error)  # type: ignore[arg-type]
         return jobs
 
 
 def test_outcomes_go_in_batches_by_verb_with_acks_first() -> None:
     scene = Scene()
-    assert not scene.buffer and scene.buffer.take_batches() == [] and scene.buffer.take_count == 0
-    scene.add("reject", "r1", error=b"boom")
-    scene.add("release", "l1")
+    assert not scene.buffer and scene.buffer.take_outcome_batches() == [] and scene.buffer.take_count == 0
+    scene.add_outcome("reject", "r1", error=b"boom")
+    scene.add_outcome("release", "l1")
     assert scene.buffer
-    scene.add("ack", *(f"a{n}" for n in range(MAX_JOBS_PER_CALL + 1)))
-    scene.add("reject", "r2", error=b"bang")
-    batches = scene.buffer.take_batches()
+    scene.add_outcome("ack", *(f"a{n}" for n in range(MAX_JOBS_PER_CALL + 1)))
+    scene.add_outcome("reject", "r2", error=b"bang")
+    batches = scene.buffer.take_outcome_batches()
     assert [(batch.verb, len(batch.jobs)) for batch in batches] == [
         ("ack", MAX_JOBS_PER_CALL), ("ack", 1), ("reject", 2), ("release", 1),
     ]  # fmt: skip
@@ -73,13 +73,13 @@ def test_each_result_of_a_batch_is_recorded_or_tried_again(
     caplog.clear()
     caplog.set_level(logging.INFO, "rqtui")
     scene = Scene()
-    jobs = scene.add("reject", "a", "b", error=b"boom")
-    [batch] = scene.buffer.take_batches()
+    jobs = scene.add_outcome("reject", "a", "b", error=b"boom")
+    [batch] = scene.buffer.take_outcome_batches()
     reply = result if isinstance(result, Exception) else Reply("", each=[Reply(result, "because")] * 2)
-    scene.buffer.record_result(batch, reply)
+    scene.buffer.record_batch_result(batch, reply)
     assert [job.outcome for job in jobs] == [outcome] * 2
     assert scene.settled == ([] if outcome == "sent" else ["a", "b"])
-    assert [batch.call for batch in scene.buffer.take_batches()] == [batch.call] * (outcome == "sent")
+    assert [batch.call for batch in scene.buffer.take_outcome_batches()] == [batch.call] * (outcome == "sent")
     if level is not None:
         assert (caplog.records[-1].levelno, caplog.records[-1].getMessage()) == (level, text)
     assert bool(caplog.records) is (level is not None)
@@ -87,29 +87,29 @@ def test_each_result_of_a_batch_is_recorded_or_tried_again(
 
 def test_a_job_that_is_gone_when_its_outcome_is_sent_again_was_settled_before(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    [job] = scene.add("ack", "a")
+    [job] = scene.add_outcome("ack", "a")
     for _ in range(2):
-        [batch] = scene.buffer.take_batches()
-        scene.buffer.put_back(batch)
+        [batch] = scene.buffer.take_outcome_batches()
+        scene.buffer.put_back_batch(batch)
     for word, warnings in (("gone", 0), ("gone", 1)):
-        [batch] = scene.buffer.take_batches() or [batch]
+        [batch] = scene.buffer.take_outcome_batches() or [batch]
         caplog.clear()
-        scene.buffer.record_result(batch, Reply("", each=[Reply(word, "because")]))
+        scene.buffer.record_batch_result(batch, Reply("", each=[Reply(word, "because")]))
         assert (job.outcome, len(caplog.records)) == ("gone", warnings)
 
 
 def test_a_stale_outcome_that_is_sent_again_is_still_too_late(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    scene.add("ack", "a")
-    scene.buffer.put_back(*scene.buffer.take_batches())
-    scene.buffer.record_result(*scene.buffer.take_batches(), Reply("", each=[Reply("stale", "because")]))
+    scene.add_outcome("ack", "a")
+    scene.buffer.put_back_batch(*scene.buffer.take_outcome_batches())
+    scene.buffer.record_batch_result(*scene.buffer.take_outcome_batches(), Reply("", each=[Reply("stale", "because")]))
     assert len(caplog.records) == 1
 
 
 def test_only_the_first_results_of_a_round_trip_are_those_of_the_batches() -> None:
     scene = Scene()
-    [acked, _rejected] = [*scene.add("ack", "a"), *scene.add("reject", "r")]
-    batches = scene.buffer.take_batches()
+    [acked, _rejected] = [*scene.add_outcome("ack", "a"), *scene.add_outcome("reject", "r")]
+    batches = scene.buffer.take_outcome_batches()
 
     async def send(calls: Sequence[Any]) -> list[Any]:
         assert calls == ["x"]
@@ -117,6 +117,6 @@ def test_only_the_first_results_of_a_round_trip_are_those_of_the_batches() -> No
 
     results = run_without_event_loop(scene.buffer.send(batches, ["x"], send))  # type: ignore[list-item]
     assert (acked.outcome, scene.settled, len(results)) == ("moved", ["a"], 3)
-    assert [batch.verb for batch in scene.buffer.take_batches()] == ["reject"]
+    assert [batch.verb for batch in scene.buffer.take_outcome_batches()] == ["reject"]
     scene.buffer.report_settled(acked)
     assert scene.settled == ["a", "a"]

@@ -23,8 +23,8 @@ from redis import Redis
 from versions import is_server_older
 from waiting import wait_until
 
-from rqtui.client.durability import send_durably
-from rqtui.client.leased_job import format_error
+from rqtui.client.durability import send_call_durably
+from rqtui.client.leased_job import format_error_text
 from rqtui.client.queue import BYTES, JSON, MSGPACK, Queue
 from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import CodecError, Refused, ServerError, Unreachable, UsageError, WrongType
@@ -502,7 +502,7 @@ def test_a_job_settled_inside_the_block_is_left_alone(queue: Queue) -> None:
 
 
 def test_a_long_traceback_keeps_its_end() -> None:
-    text = format_error("ä" * 3000 + " the reason")
+    text = format_error_text("ä" * 3000 + " the reason")
     assert len(text) <= 2000
     assert text.decode().endswith(" the reason")
 
@@ -805,12 +805,12 @@ def test_a_durable_put_waits_for_one_confirmation(
     keys = {key.name: key.name for key in scripts.load_scripts("native")["enqueue"].keys}
     call = scripts.load_scripts("native")["enqueue"].build_call(keys, {}, [{"id": b"a", "body": b"1"}])
     if is_safe:
-        assert run_without_event_loop(send_durably(send, execute, call, has_failover)).word == "moved"
+        assert run_without_event_loop(send_call_durably(send, execute, call, has_failover)).word == "moved"
     else:
         with pytest.raises(
             ServerError, match="failover would lose it" if has_failover else "only in this server's memory"
         ):
-            run_without_event_loop(send_durably(send, execute, call, has_failover))
+            run_without_event_loop(send_call_durably(send, execute, call, has_failover))
     assert sent == commands
 
 

@@ -15,7 +15,7 @@ from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from rqtui.connection.connect import connect, describe_connection_error, mask, probe
+from rqtui.connection.connect import connect, describe_connection_error, mask, read_server_info
 from rqtui.connection.embedded import EmbeddedServer, start_server
 from rqtui.errors import Denied, Refused, RqtuiError, Unknown, Unreachable, UsageError
 from rqtui.scripts import script as scripts
@@ -208,7 +208,7 @@ def test_a_shown_url_has_no_password(url: str, shown: str) -> None:
 
 def _failure(url: str, **options: float) -> RqtuiError:
     with pytest.raises(RqtuiError) as caught:
-        probe(connect(url, **options), url)
+        read_server_info(connect(url, **options), url)
     return caught.value
 
 
@@ -286,7 +286,7 @@ def test_a_wrong_or_missing_password_is_described(guarded: str) -> None:
     assert isinstance(wrong, Denied) and "refused the password" in str(wrong) and "wrong" not in str(wrong)
     right = guarded.replace("://", "://:right@")
     with connect(right) as client:
-        assert probe(client, right).version
+        assert read_server_info(client, right).version
 
 
 def test_an_error_of_ours_describes_itself() -> None:
@@ -298,7 +298,7 @@ def test_an_error_of_ours_describes_itself() -> None:
 
 @pytest.mark.each_server
 def test_each_real_server_says_what_it_is(server: EmbeddedServer, server_client: redis.Redis) -> None:
-    info = probe(server_client, server.url)
+    info = read_server_info(server_client, server.url)
     assert (info.kind, info.version) == (server.family, server.version)
     assert (info.role, info.mode, info.policy, info.maxmemory_bytes) == ("primary", "standalone", "noeviction", 0)
     assert info.is_persistent is False and info.used_bytes and info.denied == ()
@@ -306,7 +306,7 @@ def test_each_real_server_says_what_it_is(server: EmbeddedServer, server_client:
 
 def test_fakeredis_says_what_it_is_and_what_it_lacks(fake_server: EmbeddedServer) -> None:
     with connect(fake_server.url) as client:
-        info = probe(client, fake_server.url)
+        info = read_server_info(client, fake_server.url)
     assert info.kind == "fakeredis" and info.version == fake_server.version
     assert info.maxmemory_bytes is None and any(line.startswith("INFO") for line in info.denied)
 
@@ -317,7 +317,7 @@ def test_a_user_without_rights_still_connects_and_is_told_what_is_denied(client:
         theirs = url.replace("://", "://viewer:any@")
         with connect(theirs) as viewer:
             assert viewer.get("nothing") is None
-            info = probe(viewer, theirs)
+            info = read_server_info(viewer, theirs)
         assert info.used_bytes is None and "INFO" in " ".join(info.denied)
     finally:
         client.acl_deluser("viewer")
@@ -325,5 +325,5 @@ def test_a_user_without_rights_still_connects_and_is_told_what_is_denied(client:
 
 def test_a_replica_and_a_persistent_server_are_seen() -> None:
     with start_server(options={"save": "3600 1", "replicaof": "127.0.0.1 1"}) as server, connect(server.url) as client:
-        info = probe(client, server.url)
+        info = read_server_info(client, server.url)
     assert info.role == "replica" and info.is_persistent

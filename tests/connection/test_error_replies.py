@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
-from rqtui.connection.redis_errors.error_replies import from_reply
+from rqtui.connection.redis_errors.error_replies import build_reply_error
 from rqtui.errors import Denied
 
 SHA = "0123456789" * 4
@@ -23,6 +23,6 @@ SOURCE = "-- header\nlocal page = redis.call('SCAN', ARGV[1])\nreturn page"
     ids=["redis", "valkey", "redis62"],
 )
 def test_a_command_that_the_server_does_not_know_is_named(said: str) -> None:
-    error = from_reply(ResponseError(said), "walk", "lua/shared/walk.lua", SOURCE, is_read=True)
+    error = build_reply_error(ResponseError(said), "walk", "lua/shared/walk.lua", SOURCE, is_read=True)
     assert isinstance(error, Denied)
     assert str(error).startswith("this Redis does not know SCAN: the command was disabled or renamed there")

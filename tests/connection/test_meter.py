@@ -14,7 +14,7 @@ from redis import Redis
 
 from rqtui.connection.cluster import create_following_client
 from rqtui.connection.connect import connect, copy_client
-from rqtui.connection.meter import Meter, find_meter
+from rqtui.connection.meter import Meter, find_client_meter
 from rqtui.errors import Unreachable
 from rqtui.scripts import script as scripts
 
@@ -58,7 +58,7 @@ def test_it_counts_scripts_commands_and_pipelines_as_the_server_does(client: Red
         pipe.execute()
         with pytest.raises(redis.ResponseError):
             metered.incr("names")
-    total = meter.compute_total()
+    total = meter.compute_total_cost()
     assert (total.commands, total.round_trips) == (len(words), 6)
     assert words.count("SMEMBERS") == 2
     assert total.ms > 0
@@ -68,7 +68,7 @@ def test_the_name_of_a_connection_counts_as_well(client: Redis, url: str) -> Non
     meter = Meter()
     with connect(url, client_name="somebody", meter=meter) as metered:
         metered.ping()
-    assert meter.compute_total().commands == 2
+    assert meter.compute_total_cost().commands == 2
 
 
 def test_a_client_made_like_another_and_one_that_follows_count_on_the_same_meter(client: Redis, url: str) -> None:
@@ -82,17 +82,17 @@ def test_a_client_made_like_another_and_one_that_follows_count_on_the_same_meter
             lambda: (options["host"], options["port"]), {**options, "connection_class": kind}
         ) as third:
             third.ping()
-            assert find_meter(third) is find_meter(alike) is meter
-    assert meter.compute_total().commands == 3
+            assert find_client_meter(third) is find_client_meter(alike) is meter
+    assert meter.compute_total_cost().commands == 3
 
 
 def test_a_client_of_a_cluster_counts_at_each_node(url: str) -> None:
     meter = Meter()
     cluster: Any = connect(url.replace("redis://", "redis+cluster://"), meter=meter)
     host, _colon, port = url.removeprefix("redis://").partition(":")
-    cluster.create_node_client((host, int(port))).ping()
-    assert find_meter(cluster) is meter
-    assert meter.compute_total().commands == 2, "its name, and the ping"
+    cluster.find_or_create_node_client((host, int(port))).ping()
+    assert find_client_meter(cluster) is meter
+    assert meter.compute_total_cost().commands == 2, "its name, and the ping"
 
 
 def test_what_was_waited_for_in_vain_counts_with_its_time(url: str) -> None:
@@ -100,14 +100,14 @@ def test_what_was_waited_for_in_vain_counts_with_its_time(url: str) -> None:
     with Proxy(url) as proxy, connect(f"{proxy.url}?socket_timeout=0.2", client_name="", meter=meter) as metered:
         metered.ping()
         proxy.is_blackhole = True
-        before = meter.compute_total()
+        before = meter.compute_total_cost()
         [answer] = scripts.send_calls(metered, [tally()])
         assert isinstance(answer, Unreachable)
-        spent = meter.compute_total() - before
+        spent = meter.compute_total_cost() - before
         assert (spent.commands, spent.round_trips) == (1, 1) and spent.ms >= 190
 
 
 def test_a_client_without_a_meter_counts_nowhere(url: str) -> None:
     with connect(url) as client:
-        assert find_meter(client) is None
+        assert find_client_meter(client) is None
         client.ping()

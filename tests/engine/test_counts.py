@@ -13,7 +13,7 @@ from native_jobs import HOUR, NOW
 from proxy import Proxy
 from redis import Redis
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine import counts
@@ -31,14 +31,14 @@ MANY = 120
 
 
 def tally(client: Redis, *queues: str, now_ms: int = NOW) -> Reply:
-    every = [build_keys(queue) for queue in queues]
+    every = [build_queue_keys(queue) for queue in queues]
     each = [[named[key.name] for key in TALLY.keys_each] for named in every]
     return scripts.run_call(client, TALLY.build_call({}, {"now_ms": now_ms}, each_keys=each))
 
 
 def one_by_one(client: Redis, queue: str, now_ms: int = NOW) -> Counted:
     return native._parse_queue(
-        queue, scripts.run_call(client, COUNTS.build_call(build_keys(queue), {"now_ms": now_ms}))
+        queue, scripts.run_call(client, COUNTS.build_call(build_queue_keys(queue), {"now_ms": now_ms}))
     )
 
 
@@ -146,7 +146,7 @@ def test_a_queue_at_rest_is_told_once_and_every_change_at_once(client: Redis) ->
             VERBS[verb](queue, source)
         if source.random() < 0.1:
             client.delete(
-                *(build_keys(queue.name)[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))
+                *(build_queue_keys(queue.name)[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))
             )
         assert numbers(engine.take_snapshot().queues) == numbers(alone(client, engine)), (
             f"step {step}: {queue.name} {done}"
@@ -235,18 +235,18 @@ def test_what_hands_changed_and_no_stamp_tells_is_told_within_twenty_seconds(cli
         Queue(name, client).put("x")
     engine = build_engine(client, [registry.create_system("native")])
     engine.take_snapshot()
-    client.hset(build_keys("a")["meta"], "acked", 7)
+    client.hset(build_queue_keys("a")["meta"], "acked", 7)
     looks = [engine.take_snapshot() for _ in range(native.FULL_COUNT_POLLS)]
     assert looks[-1].queues[0].counters["out"] == 7
 
 
 def test_a_key_of_another_type_is_told_of_its_queue_and_the_others_are_counted(client: Redis) -> None:
     engine = plant_queues(client, MANY)
-    client.delete(build_keys("q060")["dead"])
-    client.set(build_keys("q060")["dead"], "somebody's")
+    client.delete(build_queue_keys("q060")["dead"])
+    client.set(build_queue_keys("q060")["dead"], "somebody's")
     found = engine.take_snapshot()
     assert [queue.name for queue in found.queues if queue.error] == ["q060"]
-    assert found.queues[60].findings[0].keys == (build_keys("q060")["dead"],)
+    assert found.queues[60].findings[0].keys == (build_queue_keys("q060")["dead"],)
     assert found.cost.round_trips == 2
     again = engine.take_snapshot()
     at_rest = 25  # of the first fifty, which are still counted together; half of them have a delayed job
@@ -257,9 +257,9 @@ def test_a_key_of_another_type_is_told_of_its_queue_and_the_others_are_counted(c
 
 def test_after_half_a_minute_all_are_counted_together_again(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = plant_queues(client, 3)
-    client.set(build_keys("q001")["dead"], "somebody's")
+    client.set(build_queue_keys("q001")["dead"], "somebody's")
     engine.take_snapshot()
-    client.delete(build_keys("q001")["dead"])
+    client.delete(build_queue_keys("q001")["dead"])
     assert engine.take_snapshot().cost.commands == 2
     monkeypatch.setattr(engine._counting, "_alone_until_s", 0.0)
     found = engine.take_snapshot()

@@ -22,7 +22,7 @@ def test_readers_share_their_round_trips(client: Redis, url: str) -> None:
     meter = Meter()
     metered = connect(url, meter=meter)
     metered.ping()
-    before = meter.compute_total().round_trips
+    before = meter.compute_total_cost().round_trips
 
     def read_two_steps(joined: Any) -> tuple[bytes, int]:
         kind = joined.type("b")
@@ -37,7 +37,7 @@ def test_readers_share_their_round_trips(client: Redis, url: str) -> None:
     lengths, (number, error) = read_jointly(metered, [read_two_steps, read_by_pipeline])
     assert lengths == (b"list", 2)
     assert number == b"1" and isinstance(error, ResponseError)
-    assert meter.compute_total().round_trips - before == 2
+    assert meter.compute_total_cost().round_trips - before == 2
 
 
 def test_an_error_of_one_reader_is_its_result_alone(client: Redis) -> None:
@@ -60,9 +60,9 @@ def test_an_unknown_name_takes_two_round_trips_for_all_systems(client: Redis, ur
     meter = Meter()
     engine = Engine(connect(url, meter=meter), registry.create_usable()[0])
     engine.client.ping()
-    before = meter.compute_total().round_trips
+    before = meter.compute_total_cost().round_trips
     assert engine.resolve_or_discover("mail").queue == "mail"
-    assert meter.compute_total().round_trips - before == 2
+    assert meter.compute_total_cost().round_trips - before == 2
 
 
 def test_a_lost_connection_is_raised() -> None:

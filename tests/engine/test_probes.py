@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 from socket_writes import record_socket_writes
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.engine.engine import Engine
 from rqtui.engine.health.probes import find_failing_since_ms
@@ -47,7 +47,7 @@ def create_past_jobs(client: Redis, *groups: PastGroup) -> int:
 
 def run(client: Redis, verb: str, rows: list[list[object]] | None = None, **args: object) -> list[list[object]]:
     """Run a script of the native queue `orders`."""
-    call = scripts.load_scripts("native")[verb].build_call(build_keys("orders"), args, rows or [])
+    call = scripts.load_scripts("native")[verb].build_call(build_queue_keys("orders"), args, rows or [])
     return [list(row) for row in scripts.run_call(client, call).rows]
 
 
@@ -142,7 +142,7 @@ def test_a_thousand_queues_that_fail_add_a_bounded_number_of_calls_to_a_tick(cli
 
 
 def test_the_incident_is_seen_at_one_look(client: Redis, engine: Engine) -> None:
-    client.hset(build_keys("orders")["meta"], "max_attempts", 3)
+    client.hset(build_queue_keys("orders")["meta"], "max_attempts", 3)
     create_past_jobs(
         client,
         PastGroup(21, "orders", "CardDeclined: charge ch_{mixed} was declined", jobs("dead", 900)),
@@ -258,7 +258,7 @@ def test_a_failure_began_with_the_first_bad_minute_that_no_good_one_followed() -
 
 
 def test_old_dead_jobs_are_a_number_and_those_of_a_day_a_finding(client: Redis, engine: Engine) -> None:
-    client.hset(build_keys("orders")["meta"], "max_attempts", 1)
+    client.hset(build_queue_keys("orders")["meta"], "max_attempts", 1)
     create_past_jobs(
         client,
         *(PastGroup(3 * 1_440, "orders", "CardDeclined: no", jobs(f"old-{n}", 500)) for n in range(3)),
@@ -339,9 +339,9 @@ def test_a_job_that_runs_much_longer_than_its_kind_usually_does_is_named(client:
     for number in range(5):
         token = start(f"c{number}", "charge", begin_ms + number * 5_000)
         run(client, "ack", [token], now_ms=begin_ms + number * 5_000 + 3_000)
-        line = client.hget(build_keys("orders")["attempts"], f"c{number}").split(b" ")
+        line = client.hget(build_queue_keys("orders")["attempts"], f"c{number}").split(b" ")
         line[1] = b"%d" % ((begin_ms + number * 5_000) * 1000)  # the token is the start of the run by the real clock
-        client.hset(build_keys("orders")["attempts"], f"c{number}", b" ".join(line))
+        client.hset(build_queue_keys("orders")["attempts"], f"c{number}", b" ".join(line))
     run(client, "beat", worker="w", ttl_ms=600_000, host="here")
     start("other", "report", now_ms - 9 * MINUTE_MS, 3_600_000)
     start("recent", "charge", now_ms - 59_000, 3_600_000)

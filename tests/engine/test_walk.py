@@ -14,7 +14,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.connection.connect import connect
-from rqtui.connection.meter import Meter, find_meter
+from rqtui.connection.meter import Meter, find_client_meter
 from rqtui.engine import walk
 from rqtui.engine.engine import Engine
 from rqtui.model import Ref
@@ -192,16 +192,16 @@ def test_two_databases_and_two_sets_of_systems_have_files_of_their_own(full: Red
 
 def test_the_meter_counts_the_walk(full: Redis, url: str) -> None:
     metered = connect(url, meter=Meter())
-    meter = find_meter(metered)
+    meter = find_client_meter(metered)
     assert meter is not None
     engine = Engine(metered, registry.create_systems())
     for _chunk in engine.discover():
         pass
-    before = meter.compute_total()
+    before = meter.compute_total_cost()
     full.config_resetstat()
     for _chunk in engine.discover(fully=True):
         pass
-    assert (meter.compute_total() - before).round_trips > scans(full) >= OTHERS / walk.MAX_STEP_KEYS - 1
+    assert (meter.compute_total_cost() - before).round_trips > scans(full) >= OTHERS / walk.MAX_STEP_KEYS - 1
 
 
 def test_a_lost_connection_loses_no_step(full: Redis) -> None:
@@ -291,14 +291,14 @@ def test_the_script_tries_no_pattern_in_vain_and_misses_none(any_client: Redis) 
 def test_systems_that_are_not_here_cost_one_trip_together(url: str, client: Redis) -> None:
     client.sadd("rqtui:queues", "news")
     engine = Engine(connect(url, meter=Meter()), registry.create_systems())
-    meter = find_meter(engine.client)
+    meter = find_client_meter(engine.client)
     assert meter
 
     def discover_queues() -> tuple[list[Ref], int]:
-        before = meter.compute_total()
+        before = meter.compute_total_cost()
         for _chunk in engine.discover():
             pass
-        return engine.refs, (meter.compute_total() - before).round_trips
+        return engine.refs, (meter.compute_total_cost() - before).round_trips
 
     discover_queues()
     assert discover_queues() == ([NEWS], 3), "what shows the others, the native names, a step of the walk"

@@ -289,7 +289,9 @@ def wait_until_acked(stage: Stage, number: int) -> None:
         stage.look_after()
         for slot in stage.slots.values():
             stage.fill(slot)
-        return all(int(client.hget(native_keys.build_keys(name)["meta"], "acked") or 0) >= number for name in QUEUES)
+        return all(
+            int(client.hget(native_keys.build_queue_keys(name)["meta"], "acked") or 0) >= number for name in QUEUES
+        )
 
     with stage.server.client() as client:
         wait_until(are_enough_done, DRAIN_S, f"{number} jobs done in each queue", every_s=0.05)
@@ -315,7 +317,7 @@ def drain_queues(stage: Stage) -> None:
             together = client.pipeline()  # or a job that moves meanwhile would be seen in none of its places
             for name in QUEUES:
                 for place in ("scheduled", "ready", "reserved"):
-                    together.zcard(native_keys.build_keys(name)[place])
+                    together.zcard(native_keys.build_queue_keys(name)[place])
             return not any(together.execute())
 
         try:
@@ -358,7 +360,7 @@ def _end_all(stage: Stage) -> None:
 
 def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = True) -> Dump:
     """Read the contents of a queue. `found` is what `check` reports, `remembers` whether ids of done jobs are kept."""
-    keys = native_keys.build_keys(queue)
+    keys = native_keys.build_queue_keys(queue)
     places = {
         place: {id.decode(): score for id, score in client.zrange(keys[place], 0, -1, withscores=True)}
         for place in PLACES

@@ -19,8 +19,8 @@ from waiting import wait_until
 
 from rqtui.client import native_keys
 from rqtui.client.queue import Queue
-from rqtui.connection.cluster import compute_slot
-from rqtui.connection.connect import check_connection, connect
+from rqtui.connection.cluster import compute_key_slot
+from rqtui.connection.connect import connect, open_and_authenticate
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.engine.loops import Loop, build_round
 from rqtui.errors import ServerError, Unreachable, UsageError
@@ -46,7 +46,7 @@ class Trio:
 
     def owner(self, queue: str) -> Server:
         """Return the node that owns a queue, according to the nodes themselves."""
-        slot = compute_slot(native_keys.build_keys(queue)["meta"])
+        slot = compute_key_slot(native_keys.build_queue_keys(queue)["meta"])
         shares = self.nodes[-1].client.execute_command("CLUSTER", "SLOTS")
         (port,) = [int(node[1]) for first, last, node, *_ in shares if first <= slot <= last]
         return next(node for node in (*self.nodes, *self.replicas) if node.port == port)
@@ -90,7 +90,7 @@ def test_the_names_of_these_tests_lie_on_all_nodes(trio: Trio) -> None:
 
 def test_rq_is_read_here_where_its_prefix_has_a_tag_and_refused_elsewhere(trio: Trio) -> None:
     shares = trio.nodes[0].client.execute_command("CLUSTER", "SLOTS")
-    [port] = [int(node[1]) for first, last, node, *_ in shares if first <= compute_slot("{rq}:queues") <= last]
+    [port] = [int(node[1]) for first, last, node, *_ in shares if first <= compute_key_slot("{rq}:queues") <= last]
     node = next(node for node in trio.nodes if node.port == port)
     node.client.sadd("{rq}:queues", "{rq}:queue:a", "{rq}:queue:b")
     node.client.rpush("{rq}:queue:a", "job-1")
@@ -125,7 +125,7 @@ def test_queues_on_all_nodes_are_put_to_consumed_and_settled(kind: Any, trio: Tr
             assert (counts["acked"], counts["ready"], counts["reserved"]) == (6, 0, 0)
         node = trio.owner(name)
         assert find_misplaced_jobs(node.client, name) == []
-        assert node.client.exists(native_keys.build_keys(name)["meta"])
+        assert node.client.exists(native_keys.build_queue_keys(name)["meta"])
 
 
 def test_every_queue_is_found_also_one_that_a_crash_left_off_the_list(trio: Trio) -> None:
@@ -159,7 +159,7 @@ def test_one_loop_serves_queues_on_all_nodes(trio: Trio) -> None:
         )
         wait_until(lambda: loop.step() and sum(done.moved for done in loop.rounds) == len(NAMES), ENOUGH)
     for name in NAMES:
-        assert trio.owner(name).client.zcard(native_keys.build_keys(name)["ready"]) == 1
+        assert trio.owner(name).client.zcard(native_keys.build_queue_keys(name)["ready"]) == 1
 
 
 def test_commands_work_on_all_nodes(trio: Trio) -> None:
@@ -205,7 +205,7 @@ async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio)
         await it.until_shown("pdf", "scheduled")
         await it.press("1", "R")
         await it.until(
-            lambda: trio.owner("pdf").client.zcard(native_keys.build_keys("pdf")["ready"]) == 1, "the promotion"
+            lambda: trio.owner("pdf").client.zcard(native_keys.build_queue_keys("pdf")["ready"]) == 1, "the promotion"
         )
         await it.press("escape")
         await it.until_shown(*NAMES)
@@ -240,7 +240,7 @@ def test_nobody_at_home_is_a_sentence() -> None:
     ran = shell("redis+cluster://127.0.0.1:1,127.0.0.1:2", "snapshot")
     assert ran.code == 3 and "No node of the Cluster at 127.0.0.1:1, 127.0.0.1:2 answers" in ran.err
     with connect("redis+cluster://127.0.0.1:1") as client, pytest.raises(Unreachable):
-        check_connection(client)
+        open_and_authenticate(client)
 
 
 # A slot moves --------------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_nobody_at_home_is_a_sentence() -> None:
 def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(kind: Any, trio: Trio) -> None:
     source = trio.owner("mail")
     target = next(node for node in trio.nodes if node is not source)
-    slot = compute_slot(native_keys.build_keys("mail")["meta"])
+    slot = compute_key_slot(native_keys.build_queue_keys("mail")["meta"])
     ids = {node.port: node.client.execute_command("CLUSTER", "MYID").decode() for node in trio.nodes}
     stop, ran = threading.Event(), []
     loop = Loop(
@@ -502,4 +502,4 @@ def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(morta
 
 
 def _ready(trio: Trio, name: str) -> int:
-    return trio.owner(name).client.zcard(native_keys.build_keys(name)["ready"])
+    return trio.owner(name).client.zcard(native_keys.build_queue_keys(name)["ready"])

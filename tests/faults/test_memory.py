@@ -69,7 +69,7 @@ class Full:
 
     def places(self) -> dict[str, list[bytes]]:
         """Return the ids by place."""
-        keys = native_keys.build_keys("mail")
+        keys = native_keys.build_queue_keys("mail")
         return {place.name: self.client.zrange(keys[place.name], 0, -1) for place in NATIVE.places}
 
 
@@ -239,7 +239,7 @@ def test_a_method_that_fills_is_refused_with_no_job_written(full: Full, name: st
             before["ready"].remove(b"ready")
             before["reserved"].add(b"ready")
         assert after == before
-        assert not full.client.exists(native_keys.build_keys("other")["meta"])
+        assert not full.client.exists(native_keys.build_queue_keys("other")["meta"])
     assert find_misplaced_jobs(full.client, "mail") == []
 
 

@@ -25,7 +25,7 @@ from rqtui.config.file import parse_config_text
 from rqtui.config.resolve import CommandLine, resolve_settings
 from rqtui.config.settings import Settings
 from rqtui.connection.connect import connect, mask
-from rqtui.connection.passwords import add_password
+from rqtui.connection.passwords import add_url_password
 from rqtui.errors import RqtuiError
 from rqtui.model import Job, State
 from rqtui.systems import registry
@@ -237,12 +237,12 @@ def test_a_crash_report_masks_the_password_wherever_it_stands() -> None:
     "url", ["redis://host:1/2", "redis://me@host", "unix:///run/redis.sock?db=1", "rediss://[::1]:1"]
 )
 def test_a_password_is_filled_into_a_url_that_names_none(url: str) -> None:
-    options = connect(add_password(url, SECRET)).connection_pool.connection_kwargs
+    options = connect(add_url_password(url, SECRET)).connection_pool.connection_kwargs
     before = connect(url).connection_pool.connection_kwargs
     assert options["password"] == SECRET
     same = ("host", "port", "path", "db", "username")
     assert {name: options.get(name) for name in same} == {name: before.get(name) for name in same}
-    assert add_password(add_password(url, SECRET), "other") == add_password(url, SECRET)
+    assert add_url_password(add_url_password(url, SECRET), "other") == add_url_password(url, SECRET)
 
 
 def _resolve_settings(environ: dict[str, str], **given: str) -> Settings:

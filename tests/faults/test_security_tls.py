@@ -16,7 +16,7 @@ from shell import shell, start_process
 
 from rqtui.client.queue import Queue
 from rqtui.client.wakeup import WakeReason, WakeWaiter
-from rqtui.connection.connect import connect, probe
+from rqtui.connection.connect import connect, read_server_info
 from rqtui.errors import RqtuiError, UsageError
 
 LONG_S = 20.0  # generous: a machine under test may be slow
@@ -94,7 +94,7 @@ def test_a_certificate_for_another_host_is_refused(tls: str, port: int, files: F
     ran = shell(wrong, "put", "mail", "1")
     assert ran.code == 3 and "certificate for another host name" in ran.err
     with pytest.raises(RqtuiError, match="another host name"):
-        probe(connect(wrong), wrong)
+        read_server_info(connect(wrong), wrong)
     with connect(tls) as client:
         assert client.keys() == []
 
@@ -218,7 +218,7 @@ def test_a_marker_that_came_with_the_end_of_the_wait_is_put_back_over_tls(tls: s
 
 def _hold_back_a_reply(bell: WakeWaiter, client: Redis) -> None:
     """Hold back the reply to a BZPOPMIN inside the TLS connection: its record arrived with another one's."""
-    bell._connect()
+    bell._open_wake_connection()
     client.zadd("rqtui:{mail}:wake", {b"wake": 0})
     connection = bell._connection
     connection.send_packed_command(connection.pack_commands([("PING",), ("BZPOPMIN", bell._key, "10")]))

@@ -19,7 +19,7 @@ from workers import Worker
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect, mask
-from rqtui.connection.urls import parse_hosts
+from rqtui.connection.urls import parse_multi_host_url
 from rqtui.engine.loops import Loop, build_round
 from rqtui.errors import Denied, ReplicaOnly, ServerError, Unreachable, UsageError
 from rqtui.model import Ref
@@ -316,7 +316,7 @@ async def test_the_screen_says_what_is_wrong_with_sentinels(client, url) -> None
     ],
 )  # fmt: skip
 def test_urls_of_several_hosts_are_understood(url: str, hosts: tuple, service: str, single: str) -> None:
-    found = parse_hosts(url, "shown")
+    found = parse_multi_host_url(url, "shown")
     assert found is not None and (found.hosts, found.service, found.single) == (hosts, service, single)
     connect(url).close()
 

@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 from shell import shell
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, build_engine
@@ -34,7 +34,7 @@ def due(client: Redis, name: str, **due_ms: int) -> None:
     """Delayed jobs of a queue, each with its due time."""
     for id, at_ms in due_ms.items():
         Queue(name, client).put({}, id=id, delay="1d")
-        client.zadd(build_keys(name)["scheduled"], {id: at_ms})
+        client.zadd(build_queue_keys(name)["scheduled"], {id: at_ms})
 
 
 def add_leased_jobs(client: Redis, name: str, **until_ms: int) -> None:
@@ -43,7 +43,7 @@ def add_leased_jobs(client: Redis, name: str, **until_ms: int) -> None:
     for id, at_ms in until_ms.items():
         queue.put({}, id=id, priority=-9)
         queue.reserve(1, worker="w1", ttr="1d")
-        client.zadd(build_keys(name)["reserved"], {id: at_ms})
+        client.zadd(build_queue_keys(name)["reserved"], {id: at_ms})
 
 
 def test_lateness_is_counted_over_the_queues_and_the_next_is_the_first_of_all(client: Redis, engine: Engine) -> None:

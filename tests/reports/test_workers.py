@@ -10,7 +10,7 @@ from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
 from planted_jobs import add_worker
 from redis import Redis
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Ref, Worker
@@ -70,9 +70,9 @@ def test_a_worker_without_a_heartbeat_is_silent_when_it_held_a_job_for_a_minute(
     for id in ("new", "old"):
         mail.put({}, id=id)
         mail.reserve(1, worker=id, ttr="1h")
-    line = client.hget(build_keys("mail")["attempts"], "old").split(b" ")
+    line = client.hget(build_queue_keys("mail")["attempts"], "old").split(b" ")
     line[3] = b"%d" % (int(line[3]) - 61_000)
-    client.hset(build_keys("mail")["attempts"], "old", b" ".join(line))
+    client.hset(build_queue_keys("mail")["attempts"], "old", b" ".join(line))
     seats, _now_ms, _problems = workers.load_workers(engine, [MAIL])
     assert [(seat.name, seat.standing.value) for seat in seats] == [("old", "silent"), ("new", "no beat")]
     assert seats[0].standing in workers.TROUBLED
@@ -82,7 +82,7 @@ def test_who_never_beats_and_let_a_lease_pass_is_in_trouble(client: Redis, engin
     mail = Queue("mail", client)
     mail.put({}, id="j")
     mail.reserve(1, worker="w", ttr="1h")
-    client.zadd(build_keys("mail")["reserved"], {"j": 1000})
+    client.zadd(build_queue_keys("mail")["reserved"], {"j": 1000})
     ((seat,), _now_ms, _problems) = workers.load_workers(engine, [MAIL])
     assert seat.standing is WorkerHealth.EXPIRED
 
@@ -99,7 +99,7 @@ def test_a_worker_does_what_it_says_it_does(client: Redis, engine: Engine) -> No
 
 
 def test_a_key_of_another_type_is_said_and_the_rest_is_shown(client: Redis, engine: Engine) -> None:
-    client.set(build_keys("images")["workers"], "x")
+    client.set(build_queue_keys("images")["workers"], "x")
     Queue("images", client).put({})
     add_worker(client, "w", 1)
     seats, _now_ms, problems = workers.load_workers(engine, [IMAGES, MAIL])

@@ -12,7 +12,7 @@ import pytest
 from redis import ConnectionError, Redis
 from waiting import wait_until
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.connection.embedded import EmbeddedServer, start_server
 from rqtui.engine.loops import build_round
 from rqtui.errors import ServerError, UsageError
@@ -44,7 +44,7 @@ def scenario(name: str) -> NativeScenario:
 
 
 def _counts(client: Redis, queue: str) -> dict[str, object]:
-    return dict(scripts.run_call(client, NATIVE["counts"].build_call(build_keys(queue))).values)
+    return dict(scripts.run_call(client, NATIVE["counts"].build_call(build_queue_keys(queue))).values)
 
 
 def _findings(client: Redis, queue: str) -> list[object]:
@@ -162,7 +162,8 @@ def test_the_job_of_a_killed_worker_comes_back_by_the_reaper(client: Redis, url:
         while not any(worker.queue == queue for worker in _kill_worker(run)):
             pass
         client.zadd(
-            build_keys(queue)["reserved"], {id: 1 for id in client.zrange(build_keys(queue)["reserved"], 0, -1)}
+            build_queue_keys(queue)["reserved"],
+            {id: 1 for id in client.zrange(build_queue_keys(queue)["reserved"], 0, -1)},
         )
         reap = build_round("reap", client, {"native": registry.create_system("native")}, lambda: [Ref("native", queue)])
         assert reap().moved >= 1
@@ -181,7 +182,7 @@ def test_a_stalled_worker_acks_too_late_and_is_refused(client: Redis, url: str) 
         assert "hangs" in run.stall_worker()
         [stalled] = [worker for worker in run.crew.workers if worker.state == "stalled"]
         assert run.compute_status().stalled == 1
-        reserved = build_keys(stalled.queue)["reserved"]
+        reserved = build_queue_keys(stalled.queue)["reserved"]
         client.zadd(reserved, {stalled.holds[0].id: 1})
         reap = build_round(
             "reap", client, {"native": registry.create_system("native")}, lambda: [Ref("native", stalled.queue)]
@@ -203,11 +204,11 @@ def test_a_poison_job_kills_its_workers_until_it_is_dead(client: Redis, url: str
         )
 
         def is_dead() -> bool:
-            if client.zscore(build_keys("orders")["reserved"], id):
+            if client.zscore(build_queue_keys("orders")["reserved"], id):
                 wait_until(lambda: not _is_held(run, id), 10, "its worker died of it")
-                client.zadd(build_keys("orders")["reserved"], {id: 1}, xx=True)
+                client.zadd(build_queue_keys("orders")["reserved"], {id: 1}, xx=True)
                 reap()
-            return client.zscore(build_keys("orders")["dead"], id) is not None
+            return client.zscore(build_queue_keys("orders")["dead"], id) is not None
 
         wait_until(is_dead, 20, "the poison job is dead", every_s=0.02)
         assert run.compute_status().workers_lost >= 3
@@ -224,7 +225,9 @@ def test_poison_begins_with_dead_jobs_in_groups_of_errors(client: Redis, url: st
     run.prepare()
     page = scripts.run_call(
         client,
-        NATIVE["page"].build_call(build_keys("orders"), {"place": "dead", "offset": 0, "limit": 100, "body_bytes": 0}),
+        NATIVE["page"].build_call(
+            build_queue_keys("orders"), {"place": "dead", "offset": 0, "limit": 100, "body_bytes": 0}
+        ),
     )
     assert len(page.rows) >= 20
     kinds = {row[-1].split(b":")[0] for row in page.rows}
@@ -254,11 +257,15 @@ def test_what_the_code_fails_at_succeeds_once_it_is_fixed(client: Redis, url: st
 
 def test_workers_do_as_an_operator_tells_them(client: Redis, url: str) -> None:
     with NativeRun(scenario("poison"), url, seed=1) as run:
-        wait_until(lambda: client.hexists(build_keys("webhooks")["workers"], "webhooks-1"), 10, "it beats")
-        [word] = scripts.run_call(client, NATIVE["stop"].build_call(build_keys("webhooks"), {}, [["webhooks-1"]])).each
+        wait_until(lambda: client.hexists(build_queue_keys("webhooks")["workers"], "webhooks-1"), 10, "it beats")
+        [word] = scripts.run_call(
+            client, NATIVE["stop"].build_call(build_queue_keys("webhooks"), {}, [["webhooks-1"]])
+        ).each
         assert word.word == "asked"
         wait_until(lambda: not any(w.name == "webhooks-1" for w in run.crew.workers), 10, "it ended")
-        wait_until(lambda: not client.hexists(build_keys("webhooks")["workers"], "webhooks-1"), 10, "it said goodbye")
+        wait_until(
+            lambda: not client.hexists(build_queue_keys("webhooks")["workers"], "webhooks-1"), 10, "it said goodbye"
+        )
 
 
 def test_every_control_answers_with_a_sentence(client: Redis, url: str) -> None:

@@ -10,7 +10,7 @@ from redis import Redis
 from screens import read_text
 from waiting import wait_until
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.connection.embedded import start_server
 from rqtui.scenarios import SCENARIOS, run_headless
 from rqtui.scenarios.native_run import NativeRun
@@ -33,7 +33,7 @@ def test_an_outage_loses_nothing_and_every_id_is_accounted_for() -> None:
 
 
 def test_the_proof_names_a_job_that_vanished_and_one_that_stands_twice(client: Redis) -> None:
-    names = build_keys("payments")
+    names = build_queue_keys("payments")
     client.zadd(names["ready"], {"a": 1, "b": 2, "c": 3})
     accepted = {"payments": [b"a", b"b", b"c"]}
     assert verify_accepted_jobs(client, accepted).lost == 0
@@ -46,7 +46,7 @@ def test_the_proof_names_a_job_that_vanished_and_one_that_stands_twice(client: R
 
 
 def test_what_a_person_deleted_is_not_called_lost(client: Redis) -> None:
-    client.hset(build_keys("payments")["meta"], "deleted", 1)
+    client.hset(build_queue_keys("payments")["meta"], "deleted", 1)
     found = verify_accepted_jobs(client, {"payments": [b"a"]})
     assert found.lost == 0
     assert "1 deleted by hand" in found.format_result()

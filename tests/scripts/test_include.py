@@ -16,8 +16,8 @@ import redis
 from rqtui.errors import Refused, ScriptError, ServerError
 from rqtui.scripts import script as scripts
 from rqtui.testing import script_lint
-from rqtui.testing.include_lint import list_block_faults, list_faults, list_unused
-from rqtui.testing.lua_names import read_names
+from rqtui.testing.include_lint import list_block_faults, list_include_faults, list_unused_blocks
+from rqtui.testing.lua_names import read_lua_names
 from rqtui.text.source_lines import Piece
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +84,7 @@ def test_blocks_are_read_from_the_folder_and_from_shared(tmp_path: Path) -> None
     )
     (tmp_path / "x.lua").write_text(f"{HEADER}-- include: clock, own\nreturn {{'moved', own}}\n")
     found = scripts.load_scripts(tmp_path)
-    assert set(found) == {"x"} and list_faults(found["x"]) == []
+    assert set(found) == {"x"} and list_include_faults(found["x"]) == []
     assert f"-- from {tmp_path.name}/blocks/own.lua:5\nlocal own = now_ms\n" in found["x"].source
     assert "-- from lua/shared/blocks/clock.lua:" in found["x"].source
 
@@ -216,11 +216,11 @@ def test_a_generated_block_refuses_a_header_that_declares_nothing_for_it(item: s
 def test_the_lint_knows_the_names_of_generated_blocks() -> None:
     waits = "-- Waits.\n--\n-- needs    ready\n-- gives    waits\nlocal waits = redis.call('ZCARD', ready)\n"
     script = parse_script("-- include: keys(ready), waits\nreturn {'moved', waits}", FULL_HEADER, waits=waits)
-    assert list_faults(script) == []
+    assert list_include_faults(script) == []
     twice = parse_script("local limit = 1\n-- include: args\nreturn {'moved', limit}", FULL_HEADER)
-    assert list_faults(twice) == ["lua/tried/x.lua:14: limit is defined in lua/tried/x.lua, and again here"]
+    assert list_include_faults(twice) == ["lua/tried/x.lua:14: limit is defined in lua/tried/x.lua, and again here"]
     unused = parse_script("-- include: keys\nreturn {'moved', ready, repeat_}", FULL_HEADER)
-    differences = script_lint.find_differences(unused, unused.source, unused.path)
+    differences = script_lint.find_header_differences(unused, unused.source, unused.path)
     assert "lua/tried/x.lua:1: KEYS[3], heard, is declared, but never used" in differences
     assert not [sentence for sentence in differences if "KEYS[2]" in sentence]
 
@@ -265,7 +265,7 @@ def test_a_header_names_shared_keys_and_the_complete_script_declares_them() -> N
         ("ready", "zset", "id by due", ("late", "due")),
         ("heard", "channel", "", ()),
     ]
-    assert found.shared_keys == {"jobs", "ready", "heard"} and list_faults(found) == []
+    assert found.shared_keys == {"jobs", "ready", "heard"} and list_include_faults(found) == []
     assert found.source == (
         "-- Try something.\n--\n-- moves    ready -> late\n"
         "-- KEYS     jobs              hash     body by id\n"
@@ -340,8 +340,8 @@ def test_the_shared_keys_are_no_block_to_include() -> None:
 
 def test_a_shared_key_that_fewer_than_two_scripts_name_is_reported() -> None:
     once = parse_naming("-- include: since\nreturn {'moved', since(0)}")
-    assert list_unused([once, once]) == []
-    assert list_unused([once]) == [
+    assert list_unused_blocks([once, once]) == []
+    assert list_unused_blocks([once]) == [
         f"lua/tried/blocks/shared_keys.lua:1: the shared key {name} is named by 1 scripts, expected two"
         for name in ("ready", "jobs", "heard")
     ]
@@ -408,14 +408,14 @@ PLANTED = {
 @pytest.mark.parametrize("fault", USES, ids=lambda fault: fault.replace(" ", "_"))
 def test_the_lint_names_the_line_of(fault: str) -> None:
     code, says = USES[fault]
-    found = list_faults(parse_script(code, **PLANTED))
+    found = list_include_faults(parse_script(code, **PLANTED))
     assert any(sentence.startswith(says) for sentence in found), found
 
 
 def test_the_lint_has_nothing_to_say_of_what_fits() -> None:
-    assert list_faults(parse_script("-- include: since\nreturn {'moved', since(0)}")) == []
+    assert list_include_faults(parse_script("-- include: since\nreturn {'moved', since(0)}")) == []
     guard = "-- A guard.\n--\n-- gives    n\nlocal n = #ARGV\nif n > 1 then\n  return redis.error_reply('ERR n')\nend\n"
-    assert list_faults(parse_script("-- include: guard\nreturn {'moved'}", guard=guard)) == []
+    assert list_include_faults(parse_script("-- include: guard\nreturn {'moved'}", guard=guard)) == []
 
 
 CONTRACTS = {  # a block, and what is said of it
@@ -449,16 +449,18 @@ def test_comments_may_explain_each_name() -> None:
 def test_a_block_that_no_script_includes_and_a_name_that_none_uses_are_named() -> None:
     both = "-- A.\n--\n-- gives    a b\nlocal a, b = 1, 2\n"
     using = parse_script("-- include: clock, both\nreturn {'moved', a, now_ms}", both=both)
-    assert list_unused([using]) == [
+    assert list_unused_blocks([using]) == [
         "lua/tried/blocks/both.lua:1: no script uses b",
         "lua/tried/blocks/since.lua:1: no script includes it",
     ]
 
 
 def test_names_are_those_of_the_compiler() -> None:
-    names = read_names("local a, b = c\nif a then local d = e.f end\nlocal function g(h) i = h; return g(redis) end")
+    names = read_lua_names(
+        "local a, b = c\nif a then local d = e.f end\nlocal function g(h) i = h; return g(redis) end"
+    )
     assert (names.free, names.defined) == ({"c": 1, "e": 2, "i": 3}, ["a", "b", "g"])
-    assert read_names("local a = b\nreturn a") == ({"b": 1}, [])
+    assert read_lua_names("local a = b\nreturn a") == ({"b": 1}, [])
 
 
 # --- the scripts of the repository ----------------------------------------------------------------------------------
@@ -474,7 +476,7 @@ def checking() -> ModuleType:
 
 
 def test_every_script_fits_its_header_and_its_blocks(checking: ModuleType) -> None:
-    assert checking.list_faults() == []
+    assert checking.list_script_faults() == []
 
 
 @pytest.mark.skipif(not shutil.which("luacheck"), reason="luacheck is not installed")

@@ -40,7 +40,7 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Arg, Key, Move, Reply
 from rqtui.scripts.values import convert_rows_to_argv
 from rqtui.testing.keyspace import dump
-from rqtui.testing.script_lint import find_differences
+from rqtui.testing.script_lint import find_header_differences
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "lua").glob("*/*.lua"))
@@ -249,7 +249,7 @@ UNDECLARED = {
 @pytest.mark.parametrize("case", UNDECLARED)
 def test_what_the_header_does_not_declare_is_found_with_file_and_line(case: str) -> None:
     source, expected = UNDECLARED[case]
-    found = find_differences(scripts.parse_script(source, "lua/x/y.lua"), source, "lua/x/y.lua")
+    found = find_header_differences(scripts.parse_script(source, "lua/x/y.lua"), source, "lua/x/y.lua")
     assert any(sentence.startswith(f"lua/x/y.lua:{expected}") for sentence in found), found
 
 
@@ -266,7 +266,7 @@ end
 if #KEYS > 3 or #ARGV > 2 then return 'a' .. 'b' end
 return 'a'"""
     read = script("returns  a", code)
-    assert read.done_word == "a" and find_differences(read, read.source, "a.lua") == []
+    assert read.done_word == "a" and find_header_differences(read, read.source, "a.lua") == []
 
 
 # -- the files of lua/
@@ -279,7 +279,7 @@ def test_there_are_scripts_to_test() -> None:
 @run_in_one_test("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_file_keeps_its_header(path: Path) -> None:
     loaded = scripts.load_scripts(path.parent.name)[path.stem]
-    assert find_differences(loaded, loaded.source, loaded.path) == []
+    assert find_header_differences(loaded, loaded.source, loaded.path) == []
 
 
 PLANTED = {
@@ -304,19 +304,19 @@ def test_a_planted_fault_is_found(fault: str) -> None:
     old, new, expected = PLANTED[fault]
     assert old in PROMOTE
     planted = scripts.parse_script(PROMOTE.replace(old, new), "p.lua")
-    found = find_differences(planted, planted.source, "p.lua")
+    found = find_header_differences(planted, planted.source, "p.lua")
     assert any(re.fullmatch(rf"p\.lua:\d+: {re.escape(expected)}.*", sentence) for sentence in found), found
 
 
 def test_the_examples_of_this_file_have_no_faults() -> None:
     for source in (PROMOTE, ECHO, FIND):
         parsed = scripts.parse_script(source, "e.lua")
-        assert find_differences(parsed, source, "e.lua") == []
+        assert find_header_differences(parsed, source, "e.lua") == []
 
 
 def test_a_tail_that_is_never_read_is_found() -> None:
     silent = script("ARGV     each  (id str)\nreturns  moved", "return 'moved'")
-    assert "the tail" in find_differences(silent, silent.source, "s.lua")[0]
+    assert "the tail" in find_header_differences(silent, silent.source, "s.lua")[0]
 
 
 def test_a_folder_that_is_not_there_is_named() -> None:

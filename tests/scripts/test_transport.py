@@ -17,7 +17,7 @@ from proxy import Proxy, find_request_size
 from rqtui.client import native_keys
 from rqtui.connection.cluster import Following, FollowingTls
 from rqtui.connection.connect import connect
-from rqtui.connection.meter import Meter, add_meter
+from rqtui.connection.meter import Meter, add_meter_to_class
 from rqtui.connection.pool import Pool, PooledConnection
 from rqtui.errors import RqtuiError
 from rqtui.scripts import script as scripts
@@ -26,7 +26,7 @@ from rqtui.scripts.transport import send_one_call
 from rqtui.testing.keyspace import dump
 
 NATIVE = scripts.load_scripts("native")
-KEYS = native_keys.build_keys("mail")
+KEYS = native_keys.build_queue_keys("mail")
 Case = Callable[[redis.Redis, Proxy], Call]
 
 
@@ -153,7 +153,7 @@ class Counting(redis.Connection):
         (redis.UnixDomainSocketConnection, True),
         (Following, False),
         (FollowingTls, False),
-        (add_meter(redis.Connection, Meter()), False),
+        (add_meter_to_class(redis.Connection, Meter()), False),
         (Counting, False),
     ],
 )
@@ -198,10 +198,10 @@ def test_what_was_not_asked_for_is_taken_for_no_answer(client: redis.Redis, url:
     with connect(url) as ours:
         enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
-        line = pool.take()
+        line = pool.take_connection()
         line.connection.send_packed_command([b"*1\r\n$4\r\nPING\r\n"])
         assert line.receive_expected(b"+PON") and not line.is_ready()  # the rest is on its way
-        pool.give_back(line)
+        pool.return_connection(line)
         assert [each.word for each in scripts.run_call(ours, enqueue("a")).each] == ["moved"]
 
 
@@ -210,13 +210,13 @@ def test_a_fork_in_the_middle_of_a_call_shares_no_connection(client: redis.Redis
     with connect(url) as ours:
         enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
-        line = pool.take()
+        line = pool.take_connection()
         child = os.fork()
         if child == 0:
-            pool.give_back(line)
+            pool.return_connection(line)
             os._exit(0 if not pool._idle else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        pool.give_back(line)
+        pool.return_connection(line)
         assert [each.word for each in scripts.run_call(ours, enqueue("a")).each] == ["moved"]
 
 
@@ -224,9 +224,9 @@ def test_what_was_read_too_much_reaches_nobody_else(client: redis.Redis, url: st
     with connect(url) as ours:
         enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
-        line = pool.take()
+        line = pool.take_connection()
         line.connection._parser._reader.feed(b"+of the one before\r\n")
-        pool.give_back(line)
+        pool.return_connection(line)
         assert ours.echo("mine") == b"mine"
 
 
@@ -236,9 +236,9 @@ def test_a_connection_that_was_closed_here_is_made_anew_whoever_has_its_number_n
     with connect(url) as ours:
         enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
-        line = pool.take()
+        line = pool.take_connection()
         line.connection.disconnect()
-        pool.give_back(line)
+        pool.return_connection(line)
         others = socket.socketpair()  # the lowest numbers that are free: one is that of the closed connection
         try:
             assert [each.word for each in scripts.run_call(ours, enqueue("a")).each] == ["moved"]

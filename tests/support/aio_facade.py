@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from waiting import PATIENCE_S
 
 from rqtui import aio
-from rqtui.aio.pool import build_pool
+from rqtui.aio.pool import build_asyncio_pool
 from rqtui.aio.wakeup import WakeWaiter
 from rqtui.client.codecs import JSON, Codec
 
@@ -82,7 +82,7 @@ class Loop:
 
     def create_mirrored_event(self, stop: threading.Event) -> asyncio.Event:
         """Create an asyncio event that is set when the thread event `stop` is set."""
-        event: Event = self.call(Event, stop)
+        event: Event = self.call_function(Event, stop)
 
         async def follow_thread_event() -> None:
             while not stop.is_set():
@@ -212,8 +212,8 @@ class WakeWaiterFacade(_BlockingFacade):
 
     def __init__(self, url_or_client: Any, key: str) -> None:
         self._loop = Loop()
-        self.pool = build_pool(url_or_client, key)
-        self._wrapped = self._loop.call(WakeWaiter, self.pool, key)
+        self.pool = build_asyncio_pool(url_or_client, key)
+        self._wrapped = self._loop.call_function(WakeWaiter, self.pool, key)
 
     def wait(self, timer_s: float | None, stop: threading.Event | None = None) -> Any:
         """Wait for the wake key, and watch the event `stop`, which in rqtui the consumer watches."""

@@ -20,7 +20,7 @@ from redis import Redis
 
 from rqtui.errors import UsageError
 from rqtui.model import Fact, Job, KindStatistics, Place, Schedule, State, Worker
-from rqtui.system_base.foreign_system import ForeignSystem, read_rows
+from rqtui.system_base.foreign_system import ForeignSystem, convert_rows_to_dicts
 from rqtui.system_base.system import Replies, Request
 from rqtui.systems import registry
 
@@ -132,7 +132,7 @@ def _read_json_reply(answers: Replies) -> list[dict[str, Any]]:
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
-    return read_rows(answer)
+    return convert_rows_to_dicts(answer)
 
 
 def _build_fact(name: str, value: Any, kind: str = "text", queue: str = "") -> Fact:

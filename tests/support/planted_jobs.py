@@ -6,7 +6,7 @@ import time
 
 from redis import Redis
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 
 
@@ -30,5 +30,5 @@ def add_worker(client: Redis, name: str, ago_s: float, queue: str = "mail", orde
     """Add a worker of a native queue whose last heartbeat was `ago_s` seconds ago."""
     now_ms = int(time.time() * 1000)
     client.hset(
-        build_keys(queue)["workers"], name, f"{now_ms - int(ago_s * 1000)} 60000 {order} {now_ms} 42 jobs-1 {job}"
+        build_queue_keys(queue)["workers"], name, f"{now_ms - int(ago_s * 1000)} 60000 {order} {now_ms} 42 jobs-1 {job}"
     )

@@ -10,7 +10,7 @@ from rqtui.scripts.script import load_scripts, run_call
 
 def find_misplaced_jobs(client: Redis, queue: str) -> list[tuple[bytes, str, str]]:
     """Return (id, kind, place) for each lost or inconsistent job that `rqtui check` finds in a native queue."""
-    script, keys = load_scripts("native")["check"], native_keys.build_keys(queue)
+    script, keys = load_scripts("native")["check"], native_keys.build_queue_keys(queue)
     rows: list[tuple[bytes, str, str]] = []
     walk, cursor = "scheduled", "0"
     while True:

@@ -22,8 +22,8 @@ from rqtui.engine.walk import MAX_STEP_KEYS
 from rqtui.errors import Denied, Refused, ServerError, Unknown, Unreachable, UsageError, WrongType
 from rqtui.model import Fact, Focus, Queue, Ref
 from rqtui.scripts import script as scripts
-from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_number
-from rqtui.system_base.foreign_system import ForeignSystem, list_facts
+from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_name_number
+from rqtui.system_base.foreign_system import ForeignSystem, build_facts
 from rqtui.system_base.system import System, quote_for_shell
 from rqtui.systems import registry
 from rqtui.testing.keyspace import Zset, dump, plant
@@ -39,7 +39,7 @@ def dispatcher(client: Redis, *specs: str) -> Engine:
 
 def test_a_fact_without_a_value_is_left_out_and_zero_is_a_value() -> None:
     rows = [("status", "failed", "text"), ("batch", "", "text"), ("expires", None, "instant"), ("limit", 0, "duration")]
-    assert list_facts(rows) == [Fact("status", "failed"), Fact("limit", 0, "duration")]
+    assert build_facts(rows) == [Fact("status", "failed"), Fact("limit", 0, "duration")]
 
 
 # ── names for bytes ──────────────────────────────────────────────────────────────────────────────────────────
@@ -50,7 +50,7 @@ def test_a_name_stands_for_the_bytes_and_equal_ones_are_numbered() -> None:
     one, other = Entry.from_bytes(b"task"), Entry.from_bytes(b"task2")
     names = [entries.assign_name(entry, seen) for entry in (one, other, one, one)]
     assert names == [one.digest, other.digest, one.digest + b".2", one.digest + b".3"]
-    assert {strip_number(name) for name in names} == {one.digest, other.digest}
+    assert {strip_name_number(name) for name in names} == {one.digest, other.digest}
     assert [entries.find(name) for name in names] == [one, other, one, one]
     assert entries.find(b"nosuch") is None
 

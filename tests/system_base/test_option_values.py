@@ -10,7 +10,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.errors import UsageError
-from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_whole_number, accept_words
+from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_listed_words, accept_whole_number
 from rqtui.systems import registry
 
 
@@ -36,9 +36,10 @@ def test_what_fits_is_told_in_words() -> None:
         and accept_whole_number(1, 60, "seconds").description == "a whole number of seconds from 1 to 60"
     )
     assert (
-        accept_words("auto", "ms", "s").accepts("s") and accept_words("auto", "ms", "s").description == "auto, ms or s"
+        accept_listed_words("auto", "ms", "s").accepts("s")
+        and accept_listed_words("auto", "ms", "s").description == "auto, ms or s"
     )
-    assert not accept_words("auto", "ms").accepts("aut")
+    assert not accept_listed_words("auto", "ms").accepts("aut")
 
 
 @pytest.mark.parametrize("value", ["a b", "a*", "a?", "a[", "a]", "a\\", "a,b", "a=b", "a\n"])

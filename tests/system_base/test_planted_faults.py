@@ -31,7 +31,7 @@ from rqtui.scripts import script as scripts
 from rqtui.testing import conformance
 from rqtui.testing.conformance import Planted
 from rqtui.testing.keyspace import Entry, diff
-from rqtui.testing.script_lint import find_differences
+from rqtui.testing.script_lint import find_header_differences
 from rqtui.testing.subject import Scene, list_words
 
 PUT, TAKE = "redis.call('ZADD', ready, unpack(arrivals))\n", "redis.call('ZREM', scheduled, unpack(moved_ids))\n"
@@ -77,7 +77,7 @@ def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
 @pytest.mark.parametrize("text", ["return {'undeclared'}", "return KEYS[3]", "return ARGV[3]"])
 def test_the_lint_catches_a_script_that_breaks_its_header(text: str) -> None:
     path, source = SCRIPTS["stats"].path, SCRIPTS["stats"].source + text
-    [found] = find_differences(scripts.parse_script(source, path), source, path)
+    [found] = find_header_differences(scripts.parse_script(source, path), source, path)
     assert re.fullmatch(rf"{path}:\d+: .* the header declares.*", found)
 
 
@@ -182,7 +182,7 @@ def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
             scene.run()
         except RqtuiError:
             broken = Entry("hash", {**settings, field.encode(): value.encode()})
-            conformance.assert_unchanged(scene.world, {**before, build_key("meta"): broken})
+            conformance.assert_keyspace_unchanged(scene.world, {**before, build_key("meta"): broken})
             client.hdel(build_key("meta"), field) if usual is None else client.hset(build_key("meta"), field, usual)
         else:
             scene = None

@@ -21,7 +21,7 @@ from screens import NARROW, WIDE, Seeded, check_painted_rows, open_view, return_
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
-from rqtui.connection.meter import find_meter
+from rqtui.connection.meter import find_client_meter
 from rqtui.engine import ticker
 from rqtui.model import Ref, Snapshot
 from rqtui.text.masking import MASK
@@ -242,7 +242,7 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
             session = it.app.session
             loops = session.loops.values()
             await it.until(lambda: loops and all(loop.rounds for loop in loops), "the loops have looked")
-            meter = find_meter(session.ticker.engine.client)
+            meter = find_client_meter(session.ticker.engine.client)
             assert meter
 
             def pictured() -> Snapshot | None:
@@ -262,7 +262,7 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
             await it.until(lambda: re.search(r"\d calls? · ", it.text().splitlines()[0]), "what it cost")
         names = {"rqtui-ticker", *(f"rqtui-{loop.name}" for loop in loops)}
         wait_until(lambda: not names & {thread.name for thread in threading.enumerate()}, 20, "nobody asks any more")
-        told, asked = meter.compute_total(), len(proxy.requests)
+        told, asked = meter.compute_total_cost(), len(proxy.requests)
     assert asked - 200 < told.commands <= asked, "all but what greets on a new connection"
     assert told.ms > ms_of_scripts(client)
 

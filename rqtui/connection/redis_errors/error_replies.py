@@ -41,48 +41,51 @@ _HIDDEN = "the command was disabled or renamed there (rename-command)"
 _LUA_LINE = re.compile(r"@?(?:user_script|\[string \"[^\"]*\"\]):\s*(?P<line>\d+): ?")
 
 
-def from_connection_error(error: Exception) -> RqtuiError:
-    """Build the error for a failure before anything was sent."""
+def build_connection_error(error: Exception) -> RqtuiError:
+    """Build the error for a failure to connect to Redis, before anything was sent."""
     if isinstance(error, exceptions.AuthenticationError | exceptions.AuthorizationError | exceptions.NoPermissionError):
-        return Denied(f"Redis refused the log-in: {_to_text(error)} Check user and password in the URL.")
+        return Denied(f"Redis refused the log-in: {_format_error_sentence(error)} Check user and password in the URL.")
     if isinstance(error, exceptions.BusyLoadingError):
         return Unreachable("Redis is still loading its data; nothing was sent. Try again in a moment.")
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
-        return Unreachable(f"no connection to Redis: {_to_text(error)} Nothing was sent.")
-    return ServerError(f"Redis refused the connection: {_to_text(error)} Nothing was sent.")
+        return Unreachable(f"no connection to Redis: {_format_error_sentence(error)} Nothing was sent.")
+    return ServerError(f"Redis refused the connection: {_format_error_sentence(error)} Nothing was sent.")
 
 
-def from_lost_reply(error: Exception, script: str, may_have_run: bool, is_read: bool = False) -> RqtuiError:
-    """Build the error for a connection that broke before a reply arrived.
+def build_lost_reply_error(error: Exception, script: str, may_have_run: bool, is_read: bool = False) -> RqtuiError:
+    """Build the error for a connection to Redis that broke before the reply arrived.
 
-    `may_have_run`: a change had been sent by then. `is_read`: the script only reads, see `from_reply`.
+    `may_have_run`: a change had been sent by then. `is_read`: the script only reads, see `build_reply_error`.
     """
     if "max number of clients" in str(error):
         return Unreachable("Redis has as many clients as it allows (maxclients); nothing was done.")
     if may_have_run and isinstance(error, exceptions.InvalidResponse):
         # fakeredis writes the error of a script with its line breaks, which is not valid in the protocol.
-        return ServerError(f"{script}: it failed, and how cannot be read: {_to_text(error)} Look first what it did.")
+        return ServerError(
+            f"{script}: it failed, and how cannot be read: {_format_error_sentence(error)} Look first what it did."
+        )
     if may_have_run:
-        return Unknown(f"{script}: its reply was lost: {_to_text(error)} Whether it happened is not known; look first.")
+        reason = _format_error_sentence(error)
+        return Unknown(f"{script}: its reply was lost: {reason} Whether it happened is not known; look first.")
     if is_read:
-        return Unreachable(f"the connection to Redis broke: {_to_text(error)}")
-    return Unreachable(f"{script}: the connection to Redis broke: {_to_text(error)} Nothing was changed.")
+        return Unreachable(f"the connection to Redis broke: {_format_error_sentence(error)}")
+    return Unreachable(f"{script}: the connection to Redis broke: {_format_error_sentence(error)} Nothing was changed.")
 
 
-def from_reply(error: Exception, script: str, path: str, source: str = "", is_read: bool = False) -> RqtuiError:
-    """Build the error for an error reply of Redis or of the script itself. WrongType is returned without its key.
+def build_reply_error(error: Exception, script: str, path: str, source: str = "", is_read: bool = False) -> RqtuiError:
+    """Build the error for an error reply of Redis, or of the script itself. WrongType is returned without its key.
 
     `source` is the text that Redis has, which names the files of its lines (`text/source_lines.py`). `is_read`: the
-    script only reads. Then the text names neither the script nor says that nothing was changed.
+    script only reads. Then the text does not name the script, and does not say that nothing was changed.
     """
     prefix, unchanged = ("", "") if is_read else (f"{script}: ", _NOTHING_CHANGED)
-    code, text, line = _split_reply(error)
+    code, text, line = _split_error_reply(error)
     if "can't run this command" in text or "ACL failure in script" in text:
         return Denied(f"{prefix}an ACL rule denies a command that it needs: {text}")
     if _UNKNOWN_COMMAND.search(text):
         names = (
             " or ".join(acl_denials.find_called_commands(str(error), source))
-            or f"what {_locate(line, path, source)} calls"
+            or f"what {_find_script_position(line, path, source)} calls"
         )
         return Denied(f"{prefix}this Redis does not know {names.upper()}: {_HIDDEN}{unchanged}.")
     if missing := _NO_SCRIPTS.match(text):
@@ -90,21 +93,22 @@ def from_reply(error: Exception, script: str, path: str, source: str = "", is_re
             f"{prefix}this Redis does not know {missing[1].upper()}, without which rqtui cannot work: {_HIDDEN}."
         )
     if "not allowed from read-only scripts" in text:
-        return ScriptError(
-            f"{_locate(line, path, source)}: it writes, but its header has neither moves nor forgets nor writes"
-        )
+        position = _find_script_position(line, path, source)
+        return ScriptError(f"{position}: it writes, but its header has neither moves nor forgets nor writes")
     if code in _BY_CODE:
         return _BY_CODE[code](prefix, text)
     if text.startswith("Error compiling script") or "error loading code" in text:
-        at = _LUA_LINE.search(text)
-        return ScriptError(f"{_locate(at and at['line'], path, source)}: {_LUA_LINE.sub('', text)}")
+        line_match = _LUA_LINE.search(text)
+        return ScriptError(
+            f"{_find_script_position(line_match and line_match['line'], path, source)}: {_LUA_LINE.sub('', text)}"
+        )
     if line is not None:
-        return ServerError(f"{script} failed at {_locate(line, path, source)}: {text}")
+        return ServerError(f"{script} failed at {_find_script_position(line, path, source)}: {text}")
     return Refused(text)
 
 
-def build_wrong_type(key: bytes | None, actual: str = "", expected: str = "", is_read: bool = False) -> WrongType:
-    """Build the error for a key that another program uses. `key` is None if TYPE could not be run."""
+def build_wrong_type_error(key: bytes | None, actual: str = "", expected: str = "", is_read: bool = False) -> WrongType:
+    """Build the error for a key of another type, which another program uses. `key` is None if it is unknown."""
     nothing = "" if is_read else ". Nothing was changed."
     if key is None:
         return WrongType(f"one of its keys is of another type: another program uses this name{nothing}")
@@ -115,7 +119,7 @@ def build_wrong_type(key: bytes | None, actual: str = "", expected: str = "", is
 
 
 def _build_denied_error(prefix: str, text: str) -> RqtuiError:
-    return Denied(f"{prefix}Redis denies it: {_end_sentence(text)}")
+    return Denied(f"{prefix}Redis denies it: {_add_full_stop(text)}")
 
 
 def _build_memory_error(prefix: str, text: str) -> RqtuiError:
@@ -133,7 +137,7 @@ def _build_busy_error(prefix: str, text: str) -> RqtuiError:
     return ServerError(f"{prefix}Redis is busy with another script (BUSY); nothing was done. Try again in a moment.")
 
 
-def _read_only_replica(prefix: str, text: str) -> RqtuiError:
+def _build_read_only_error(prefix: str, text: str) -> RqtuiError:
     return ReplicaOnly(
         f"{prefix}this Redis is a read-only replica and refuses changes until it becomes a primary (READONLY); "
         "nothing was done. Connect to the primary."
@@ -155,7 +159,7 @@ def _build_moved_error(prefix: str, text: str) -> RqtuiError:
 
 
 def _build_slot_moving_error(prefix: str, text: str) -> RqtuiError:
-    """Build the error for ASK and TRYAGAIN.
+    """Build the error for the replies ASK and TRYAGAIN of a Cluster, which mean that a slot is moving.
 
     While a slot moves, a script runs on neither of the two nodes, so no redirection can be followed.
     """
@@ -176,15 +180,15 @@ def _build_cross_slot_error(prefix: str, text: str) -> RqtuiError:
 
 
 def _build_temporary_error(prefix: str, text: str) -> RqtuiError:
-    return ServerError(f"{prefix}Redis refuses it for now: {_end_sentence(text)}")
+    return ServerError(f"{prefix}Redis refuses it for now: {_add_full_stop(text)}")
 
 
 _BY_CODE: Mapping[str, Callable[[str, str], RqtuiError]] = {
-    "WRONGTYPE": lambda prefix, text: build_wrong_type(None, is_read=not prefix),
+    "WRONGTYPE": lambda prefix, text: build_wrong_type_error(None, is_read=not prefix),
     "NOPERM": _build_denied_error,
     "NOAUTH": _build_denied_error,
     "WRONGPASS": _build_denied_error,
-    "READONLY": _read_only_replica,
+    "READONLY": _build_read_only_error,
     "OOM": _build_memory_error,
     "LOADING": _build_loading_error,
     "BUSY": _build_busy_error,
@@ -214,8 +218,8 @@ _CODE_OF_CLASS = {  # redis-py 8 also has the code in `status_code`; older versi
 }
 
 
-def _split_reply(error: Exception) -> tuple[str, str, str | None]:
-    """Return the error code, the text without code and marks, and the line of the script in which a command failed."""
+def _split_error_reply(error: Exception) -> tuple[str, str, str | None]:
+    """Split an error reply into its code, its text, and the line of the script in which a command failed."""
     text, line = str(error), None
     if match := _AT_LINE.search(text):
         text, line = text[: match.start()], match["line"]
@@ -224,20 +228,23 @@ def _split_reply(error: Exception) -> tuple[str, str, str | None]:
     if match := _LUA_LINE.match(text):
         text, line = text[match.end() :], match["line"]
     code = _CODE_OF_CLASS.get(type(error), "")
-    first, _, rest = text.partition(" ")
-    if not code and first.removeprefix("-") in _BY_CODE:  # Redis 6.2 leaves the protocol's sign in the text: -OOM.
-        code, text = first.removeprefix("-"), rest
+    first_word, _, rest_of_text = text.partition(" ")
+    if not code and first_word.removeprefix("-") in _BY_CODE:  # Redis 6.2 leaves the protocol's sign in the text: -OOM.
+        code, text = first_word.removeprefix("-"), rest_of_text
     return code, text.partition("\nstack traceback:")[0].removeprefix("ERR "), line
 
 
-def _locate(line: str | None, path: str, source: str) -> str:
-    """Return the file and line of a script's line, as `FILE:LINE`; of an unknown one, the beginning of the script."""
+def _find_script_position(line: str | None, path: str, source: str) -> str:
+    """Return the `FILE:LINE` of a script's line in an error reply.
+
+    An unknown line becomes the first line of the script.
+    """
     return find_source_position(source, path, int(line) if line and line.isdigit() else 1)
 
 
-def _to_text(error: Exception) -> str:
-    return _end_sentence(str(error) or type(error).__name__)
+def _format_error_sentence(error: Exception) -> str:
+    return _add_full_stop(str(error) or type(error).__name__)
 
 
-def _end_sentence(text: str) -> str:
+def _add_full_stop(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
-from rqtui.connection.nodes import list_nodes
+from rqtui.connection.nodes import list_node_clients
 from rqtui.engine.health.probes import (
     NO_PROBE_RESULTS,
     SUSPICIOUS_WAIT_MS,
@@ -694,14 +694,14 @@ def _add_causes(finding: Finding, causes: tuple[Cause, ...]) -> Finding:
 
 def find_server_problems(client: Any) -> list[Finding]:
     """Return the findings about a server, or about each node of a Cluster; none if INFO is denied."""
-    from rqtui.connection.connect import probe, translate_errors
+    from rqtui.connection.connect import read_server_info, translate_redis_errors
 
-    with translate_errors():
-        servers = list_nodes(client)
+    with translate_redis_errors():
+        servers = list_node_clients(client)
     return [
         finding
         for server in servers
-        for finding in _add_node_address(server, servers, _check_server_node(server, probe, len(servers)))
+        for finding in _add_node_address(server, servers, _check_server_node(server, read_server_info, len(servers)))
     ]
 
 
@@ -716,7 +716,7 @@ def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
 
     findings: list[Finding] = []
     with contextlib.suppress(RedisError, OSError):
-        servers = list_nodes(client)
+        servers = list_node_clients(client)
         for server in servers:
             with contextlib.suppress(RedisError, OSError):
                 findings += _add_node_address(server, servers, check_server_info(read_server_state(server)))
@@ -734,7 +734,7 @@ def find_current_server_problems(client: Any) -> tuple[Finding, ...]:
 
     findings: list[Finding] = []
     with contextlib.suppress(RedisError, OSError):
-        servers = list_nodes(client)
+        servers = list_node_clients(client)
         for server in servers:
             with contextlib.suppress(RedisError, OSError):
                 pipe = server.pipeline(transaction=False)

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from rqtui.errors import UsageError
 from rqtui.model import Fact
-from rqtui.system_base.foreign_system import list_facts
+from rqtui.system_base.foreign_system import build_facts
 from rqtui.text import pickles
 from rqtui.text.body import decompress_zlib
 from rqtui.text.json_fields import read_json_fields, replace_json_fields
@@ -272,7 +272,7 @@ def _build_message_facts(message: Message) -> list[Fact]:
     headers, own_id = message.headers, to_text(message.id)
     root_id, parent_id = _read_text_field(headers, "root_id"), _read_text_field(headers, "parent_id")
     embedded_tasks = {label: message.embed[name] for name, label in EMBED_LABELS.items() if message.embed.get(name)}
-    return list_facts(
+    return build_facts(
         (
             ("expires", convert_time_ms(headers.get("expires")), "instant"),
             ("time limit", read_time_limit_ms(headers, 0), "duration"),

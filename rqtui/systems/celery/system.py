@@ -44,9 +44,9 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
 from rqtui.system_base.entries import HEAD_BYTES, Entry
 from rqtui.system_base.event_cache import MOST_WORKERS
-from rqtui.system_base.foreign_system import EntrySystem, list_facts, read_rows
+from rqtui.system_base.foreign_system import EntrySystem, build_facts, convert_rows_to_dicts
 from rqtui.system_base.lru_cache import LruCache
-from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_pattern, accept_whole_number
+from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_pattern_values, accept_whole_number
 from rqtui.system_base.system import Replies, Request, quote_for_shell, unwrap_reply
 from rqtui.systems.celery import messages, remote_control
 from rqtui.text import pickles
@@ -98,13 +98,13 @@ class Celery(EntrySystem):
     }
     option_values = {
         "prefix": NAME_OR_NOTHING,
-        "sep": accept_pattern(r"(?:\\x[0-9a-fA-F]{2}|[^\\\s])+", r"characters, or such as \x06\x16"),
-        "steps": accept_pattern(r"[0-9](?:/[0-9])*", "priorities such as 0/3/6/9"),
+        "sep": accept_pattern_values(r"(?:\\x[0-9a-fA-F]{2}|[^\\\s])+", r"characters, or such as \x06\x16"),
+        "steps": accept_pattern_values(r"[0-9](?:/[0-9])*", "priorities such as 0/3/6/9"),
         "visibility": accept_whole_number(0, 999_999_999, "seconds"),
         "unacked": NAME,
         # kombu/transport/redis.py 5.7, `_receive_one`: of a channel that begins with `/` the exchange begins behind the
         # first dot, of another one it is the beginning: a worker takes nothing that comes by a channel of another form
-        "fanout": accept_pattern(
+        "fanout": accept_pattern_values(
             r"(?:/(?:\{db\}|[^\s*?\[\]\\,=.{}])*\.)?",
             "empty, or begins with / and ends with its only dot, such as /{db}. or /shop/{db}.",
         ),
@@ -270,7 +270,7 @@ class Celery(EntrySystem):
             return
         yield self._read_bindings(client, [to_bytes(f"{self.prefix}_kombu.binding.celery")])
         reply = scripts.run_call(client, self._build_shared_call("spread"))
-        held_queues = [row["queue"] for row in read_rows(reply)]
+        held_queues = [row["queue"] for row in convert_rows_to_dicts(reply)]
         self._queues.update(held_queues)
         yield held_queues
 
@@ -358,8 +358,8 @@ class Celery(EntrySystem):
 
         def parse_queues(replies: Replies) -> list[Queue]:
             shared, *tallies = map(unwrap_reply, replies)
-            counts_by_queue = {row["queue"]: row for row in read_rows(shared)}
-            own_counts = [row for reply in tallies for row in read_rows(reply)]
+            counts_by_queue = {row["queue"]: row for row in convert_rows_to_dicts(shared)}
+            own_counts = [row for reply in tallies for row in convert_rows_to_dicts(reply)]
             for queue, row in [*counts_by_queue.items(), *zip(queues, own_counts, strict=True)]:
                 for task in filter(None, row["tasks"].split("\n")):
                     self._record_task_queue(task, queue)
@@ -455,7 +455,7 @@ class Celery(EntrySystem):
             reply = replies[0]
             if isinstance(reply, Exception):
                 return  # asked again with the next poll
-            for (id, evidence), row in zip(chunk, read_rows(reply), strict=True):
+            for (id, evidence), row in zip(chunk, convert_rows_to_dicts(reply), strict=True):
                 self._unplaced_events.unchecked.pop(id, None)
                 if row["is_kept"] or (evidence.is_event and reply.values["is_alone"]):
                     self._record_kept_calls(id)
@@ -1291,7 +1291,7 @@ class Celery(EntrySystem):
         def parse_reply(answers: Replies) -> R:
             [(first, sent_s)] = sent
             if isinstance(answers[0], Reply):  # after an error the next read may find the replies
-                rows = read_rows(answers[0])
+                rows = convert_rows_to_dicts(answers[0])
                 replies[:] = [each for row in rows for each in remote_control.parse_reply(row["reply"])]
             return judge(first, replies, time.monotonic() - sent_s)
 
@@ -1745,7 +1745,7 @@ def _build_job_facts(
     if row.get("result"):
         yield from build_result_facts(_parse_json_object(row["result"]) or {"result": to_text(row["result"][:1000])})
     if place.name != "eta":
-        yield from list_facts([("eta", message.eta_ms, "instant")])
+        yield from build_facts([("eta", message.eta_ms, "instant")])
     elif (delivered_ms := _convert_score_ms(row["score"])) is not None and (
         message.eta_ms or 0
     ) > delivered_ms + visibility_ms:

@@ -204,7 +204,7 @@ def _build_connection_options(url: str) -> list[str]:
     user = ["--user", unquote(parts.username)] if parts.username else []
     if parts.scheme == "unix":
         return ["-s", unquote(parts.path), *user]
-    hosts = urls.parse_hosts(url, "the URL")
+    hosts = urls.parse_multi_host_url(url, "the URL")
     if hosts is not None and hosts.kind == "cluster":
         return ["-c", *_build_connection_options(hosts.single)]
     if hosts is not None:  # redis-cli cannot ask sentinels: the user fills in the address that they return

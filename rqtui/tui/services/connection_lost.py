@@ -140,7 +140,7 @@ def _label_url_parts(url: str) -> list[tuple[str, str]]:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return [("socket", unquote(parts.path))]
-    hosts = urls.parse_hosts(url, connect.mask(url))
+    hosts = urls.parse_multi_host_url(url, connect.mask(url))
     user = unquote(parts.username or "") or ("default" if parts.password else "")
     common = [
         ("TLS", "yes" if parts.scheme.startswith("rediss") else "no"),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rqtui.connection import connect
-from rqtui.connection.meter import find_meter
+from rqtui.connection.meter import find_client_meter
 from rqtui.model import Ref
 from rqtui.reports.loops import LOOPS
 from rqtui.text import formats
@@ -66,7 +66,7 @@ class Loops:
         due_times = DueTimes(engine.systems)
         engine.on_snapshot_counts = due_times.use_snapshot_counts
         for verb, name in LOOPS.items():
-            meter = find_meter(engine.client)
+            meter = find_client_meter(engine.client)
             client = connect.connect(self._session.settings.url, client_name=f"rqtui-{name}", meter=meter)
 
             self._session.loops[verb] = loops.Loop(

@@ -8,7 +8,7 @@ from redis import Redis
 from screens import WIDE, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.reports import errors
 from rqtui.tui.screens import report_view
@@ -27,9 +27,9 @@ async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -
         await it.press("g", "R")
         await it.until_shown("Requeue: 3 jobs of 2 queues")
         await it.press("y")
-        await it.until(lambda: client.zcard(build_keys("mail")["dead"]) == 1, "those of mail")
-        await it.until(lambda: client.zcard(build_keys("images")["dead"]) == 0, "and of images")
-        assert client.zcard(build_keys("mail")["ready"]) == 2
+        await it.until(lambda: client.zcard(build_queue_keys("mail")["dead"]) == 1, "those of mail")
+        await it.until(lambda: client.zcard(build_queue_keys("images")["dead"]) == 0, "and of images")
+        assert client.zcard(build_queue_keys("mail")["ready"]) == 2
         await it.until_shown("1 error ", "dead 1 ", "▌×")  # the row under the cursor stays until it leaves
 
 
@@ -45,7 +45,7 @@ async def test_members_beyond_the_sample_are_acted_on_too(
         await it.press("R")
         await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question")
         await it.press("y")
-        await it.until(lambda: client.zcard(build_keys("mail")["dead"]) == 0, "all six")
+        await it.until(lambda: client.zcard(build_queue_keys("mail")["dead"]) == 0, "all six")
 
 
 @run_on_event_loop
@@ -89,7 +89,7 @@ async def test_a_session_that_may_not_change_offers_no_verbs(url: str, client: R
         await it.press("R", "D")
         await it.until_refreshed()
         assert it.app.screen is it.app.navigation.view
-        assert client.zcard(build_keys("mail")["dead"]) == 1
+        assert client.zcard(build_queue_keys("mail")["dead"]) == 1
 
 
 @run_on_event_loop
@@ -105,7 +105,7 @@ async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: s
         assert view.step_back()
         await it.until_refreshed()
         assert it.app.screen is view
-        assert client.zcard(build_keys("mail")["dead"]) == 1
+        assert client.zcard(build_queue_keys("mail")["dead"]) == 1
 
 
 @run_on_event_loop
@@ -231,7 +231,7 @@ async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since
         await it.until_shown("Requeue: 12 jobs", "11 counted here, 1 more matches")
         await it.press("y")
         left = ["no such team blue", "no such team red", "no such user was found"]
-        await it.until(lambda: client.zcard(build_keys("mail")["dead"]) == len(left), "the group alone")
+        await it.until(lambda: client.zcard(build_queue_keys("mail")["dead"]) == len(left), "the group alone")
         await it.press("r")
         await it.until_shown("3 errors")
         view = it.app.navigation.view

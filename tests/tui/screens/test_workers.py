@@ -11,7 +11,7 @@ from redis import Redis
 from screens import WIDE, Seeded, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
-from rqtui.client.native_keys import build_keys
+from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.model import EventCoverage
 from rqtui.systems import registry
@@ -49,7 +49,7 @@ async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(ur
         await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question, since there are two")
         await it.press("y")
         await it.until(
-            lambda: client.zrange(build_keys("mail")["reserved"], 0, -1) == [b"c"], "the jobs of the lost go back"
+            lambda: client.zrange(build_queue_keys("mail")["reserved"], 0, -1) == [b"c"], "the jobs of the lost go back"
         )
 
 
@@ -103,7 +103,7 @@ async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis
         verbs = {verb.name: verb for verb, _summary in it.app.verb_starter.list_offered_verbs()}
         it.app.start_verb(verbs["stop"], it.app.navigation.find_target())
         await it.until(
-            lambda: b" stop " in (client.hget(build_keys("mail")["workers"], "w1") or b""), "the order stands"
+            lambda: b" stop " in (client.hget(build_queue_keys("mail")["workers"], "w1") or b""), "the order stands"
         )
         await it.until_shown("stop asked")
 
