@@ -89,7 +89,7 @@ class Table:
         rows, columns = (list(dict.fromkeys(key[at] for key in self._found)) for at in (0, 1))
         print("| µs of the server per job | " + " | ".join(columns) + " |\n|---|" + "---:|" * len(columns))
         for row in rows:
-            print(f"| {row} | " + " | ".join(self._cell(row, column) for column in columns) + " |")
+            print(f"| {row} | " + " | ".join(self._format_cell(row, column) for column in columns) + " |")
 
     def print_verdicts(self) -> None:
         """Print the ratio of rqtui's server time to that of the bare scripts, and whether it meets the goal."""
@@ -104,7 +104,7 @@ class Table:
             word = "met" if ours <= goal * bare else "missed"
             print(f"{how}: {ours:.1f} µs, {ours / bare:.2f} times bare, goal ≤ {goal}: {word}")
 
-    def _cell(self, row: str, column: str) -> str:
+    def _format_cell(self, row: str, column: str) -> str:
         values = self._found.get((row, column))
         if not values:
             return "—"

@@ -39,19 +39,19 @@ def _build_rate_reader(name: str) -> Callable[[Mapping[str, Mapping[str, Any]]],
 def _build_value_reader(
     name: str, field: str, per: str = ""
 ) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
-    def read(told: Mapping[str, Mapping[str, Any]]) -> float | None:
+    def read_figure(told: Mapping[str, Mapping[str, Any]]) -> float | None:
         answer = told.get(name, {})
         return answer[field] / (answer[per] if per else 1) if field in answer else None
 
-    return read
+    return read_figure
 
 
 def _build_lifecycle_reader(put: str, field: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
-    def read(told: Mapping[str, Mapping[str, Any]]) -> float | None:
+    def read_figure(told: Mapping[str, Mapping[str, Any]]) -> float | None:
         parts = [_build_value_reader(name, field, "jobs")(told) for name in (put, "drain")]
         return None if None in parts else sum(part for part in parts if part is not None)
 
-    return read
+    return read_figure
 
 
 def _read_default_drain(told: Mapping[str, Mapping[str, Any]]) -> float | None:

@@ -18,28 +18,28 @@ async def run(_context: dict[str, Any], body: str) -> None:
     ran(body)
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     settings = RedisSettings.from_dsn(url)
     loop = asyncio.new_event_loop()
     pools: list[ArqRedis] = []
 
-    async def put(bodies: Sequence[str], **options: Any) -> None:
+    async def enqueue_jobs(bodies: Sequence[str], **options: Any) -> None:
         if not pools:
             pools.append(await create_pool(settings))
         for body in bodies:
             await pools[0].enqueue_job("run", body, **options)
 
-    def work(setting: str, wants_delays: bool) -> None:
+    def run_worker(setting: str, wants_delays: bool) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
         options: dict[str, Any] = BEST if setting == "best" else {}
         Worker([func(run, name="run", keep_result=0)], redis_settings=settings, **options).run()
 
     return Peer(
-        lambda bodies: loop.run_until_complete(put(bodies)),
-        work,
-        later=lambda body, delay_s: loop.run_until_complete(put([body], _defer_by=delay_s)),
+        lambda bodies: loop.run_until_complete(enqueue_jobs(bodies)),
+        run_worker,
+        later=lambda body, delay_s: loop.run_until_complete(enqueue_jobs([body], _defer_by=delay_s)),
     )
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

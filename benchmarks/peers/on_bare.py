@@ -17,18 +17,18 @@ from rqtui.ids import create_job_ids
 BATCH, BULK = 100, 1000
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     batch = 1 if variant == "one" else BATCH
     client = connect(url)
     scripts: dict[str, str] = {}
 
-    def loaded(verb: str, on: Redis) -> str:
+    def load_script(verb: str, on: Redis) -> str:
         if verb not in scripts:
             scripts[verb] = str(on.script_load(BARE[verb]))
         return scripts[verb]
 
-    def put(bodies: Sequence[str], at_once: int) -> None:
-        sha = loaded("enqueue", client)
+    def enqueue_jobs(bodies: Sequence[str], at_once: int) -> None:
+        sha = load_script("enqueue", client)
         for at in range(0, len(bodies), at_once):
             part = bodies[at : at + at_once]
             rows = [
@@ -38,9 +38,9 @@ def make(url: str, variant: str) -> Peer:
             ]
             client.evalsha(sha, len(BARE_KEYS), *BARE_KEYS, *rows)
 
-    def work(setting: str, wants_delays: bool) -> None:
+    def run_worker(setting: str, wants_delays: bool) -> None:
         own = connect(url)
-        reserve, ack = loaded("reserve", own), loaded("ack", own)
+        reserve, ack = load_script("reserve", own), load_script("ack", own)
         done: list[bytes] = []
         while True:
             pipe = own.pipeline(transaction=False)
@@ -53,12 +53,12 @@ def make(url: str, variant: str) -> Peer:
             done = [row[0] for row in rows]
 
     return Peer(
-        lambda bodies: put(bodies, 1),
-        work,
-        bulk=lambda bodies: put(bodies, BULK),
+        lambda bodies: enqueue_jobs(bodies, 1),
+        run_worker,
+        bulk=lambda bodies: enqueue_jobs(bodies, BULK),
         no_delay="the floor has no delays",
     )
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

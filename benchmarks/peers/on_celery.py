@@ -15,22 +15,22 @@ from protocol import LOOK_JOBS, Peer, main, ran
 BEST = ("--pool=solo", "--without-gossip", "--without-mingle", "--without-heartbeat", "--prefetch-multiplier=100")
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     app = Celery("bench", broker=url)
     app.conf.update(task_ignore_result=True, task_acks_late=True, worker_hijack_root_logger=False)
     task = app.task(name="ran")(ran)
 
-    def enqueue(bodies: Sequence[str]) -> None:
+    def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
             task.delay(body)
 
-    def work(setting: str, wants_delays: bool) -> None:
+    def run_worker(setting: str, wants_delays: bool) -> None:
         app.worker_main(["worker", "--loglevel=CRITICAL", *(BEST if setting == "best" else ())])
 
-    def later(body: str, delay_s: float) -> None:
+    def enqueue_later(body: str, delay_s: float) -> None:
         task.apply_async((body,), countdown=delay_s)
 
-    def look(number: int) -> Callable[[], int]:
+    def prepare_look(number: int) -> Callable[[], int]:
         names = [f"look-{at}" for at in range(number)]
         for name in names:
             for _ in range(LOOK_JOBS):
@@ -38,8 +38,8 @@ def make(url: str, variant: str) -> Peer:
         monitor = Broker(url)  # of Flower: what its API's /api/queues/length asks
         return lambda: sum(each["messages"] for each in asyncio.run(monitor.queues(names)))
 
-    return Peer(enqueue, work, later=later, forks=("default",), look=look)
+    return Peer(enqueue_jobs, run_worker, later=enqueue_later, forks=("default",), look=prepare_look)
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

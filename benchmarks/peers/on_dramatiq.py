@@ -10,7 +10,7 @@ from dramatiq.brokers.redis import RedisBroker
 from protocol import Peer, main, ran
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     def sender(**options: object) -> dramatiq.Actor[[str], None]:
         broker = RedisBroker(url=url, **options)
         dramatiq.set_broker(broker)
@@ -18,21 +18,21 @@ def make(url: str, variant: str) -> Peer:
 
     putting = sender(middleware=[])
 
-    def enqueue(bodies: Sequence[str]) -> None:
+    def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
             putting.send(body)
 
-    def work(setting: str, wants_delays: bool) -> None:
+    def run_worker(setting: str, wants_delays: bool) -> None:
         broker = sender(middleware=[]).broker if setting == "best" else sender().broker
         dramatiq.Worker(broker, worker_threads=8).start()
         while True:
             time.sleep(60)
 
-    def later(body: str, delay_s: float) -> None:
+    def enqueue_later(body: str, delay_s: float) -> None:
         putting.send_with_options(args=(body,), delay=int(delay_s * 1000))
 
-    return Peer(enqueue, work, later=later)
+    return Peer(enqueue_jobs, run_worker, later=enqueue_later)
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

@@ -8,20 +8,20 @@ from huey import RedisHuey
 from protocol import Peer, main, ran
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     huey = RedisHuey("bench", url=url, results=False)
     task = huey.task(name="ran")(ran)
 
-    def enqueue(bodies: Sequence[str]) -> None:
+    def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
             task(body)
 
-    def work(setting: str, wants_delays: bool) -> None:
+    def run_worker(setting: str, wants_delays: bool) -> None:
         options = {"workers": 4, "periodic": False} if setting == "best" else {}
         huey.create_consumer(**options).run()
 
-    return Peer(enqueue, work, later=lambda body, delay_s: task.schedule((body,), delay=delay_s) and None)
+    return Peer(enqueue_jobs, run_worker, later=lambda body, delay_s: task.schedule((body,), delay=delay_s) and None)
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

@@ -17,38 +17,40 @@ BULK = 1000
 NOTHING_KEPT = {"result_ttl": 0}
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     queue = Queue("bench", connection=Redis.from_url(url))
 
-    def enqueue(bodies: Sequence[str]) -> None:
+    def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
             queue.enqueue(ran, body, **NOTHING_KEPT)
 
-    def bulk(bodies: Sequence[str]) -> None:
+    def enqueue_in_bulk(bodies: Sequence[str]) -> None:
         for at in range(0, len(bodies), BULK):
             queue.enqueue_many([Queue.prepare_data(ran, (body,), **NOTHING_KEPT) for body in bodies[at : at + BULK]])
 
-    def work(setting: str, wants_delays: bool) -> None:
+    def run_worker(setting: str, wants_delays: bool) -> None:
         kind = SimpleWorker if setting == "best" else Worker
         kind(["bench"], connection=Redis.from_url(url)).work(logging_level="ERROR", with_scheduler=wants_delays)
 
-    def later(body: str, delay_s: float) -> None:
+    def enqueue_later(body: str, delay_s: float) -> None:
         queue.enqueue_in(timedelta(seconds=delay_s), ran, body, **NOTHING_KEPT)
 
-    def look(number: int) -> Callable[[], int]:
+    def prepare_look(number: int) -> Callable[[], int]:
         connection = Redis.from_url(url)
         for at in range(number):
             Queue(f"look-{at}", connection=connection).enqueue_many([Queue.prepare_data(ran, ("",))] * LOOK_JOBS)
 
-        def info() -> int:  # what `rq info` does each time
+        def count_all_jobs() -> int:  # what `rq info` does each time
             with contextlib.redirect_stdout(io.StringIO()) as told:
                 show_both(Queue.all(connection=connection), False, False, Queue, Worker, connection)
             return int(re.findall(r"(\d+) jobs total", told.getvalue())[0])
 
-        return info
+        return count_all_jobs
 
-    return Peer(enqueue, work, bulk=bulk, later=later, forks=("default",), look=look)
+    return Peer(
+        enqueue_jobs, run_worker, bulk=enqueue_in_bulk, later=enqueue_later, forks=("default",), look=prepare_look
+    )
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

@@ -12,20 +12,20 @@ from rqtui.engine.engine import build_engine
 from rqtui.systems import registry
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     queue = Queue("bench", url)
 
-    def enqueue(bodies: Sequence[str]) -> None:
+    def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
             queue.put(body)
 
-    def work(setting: str, wants_delays: bool) -> None:
+    def run_worker(setting: str, wants_delays: bool) -> None:
         with Queue("bench", url) as own:
             for job in own.consume(batch=1) if variant == "one" else own.consume():
                 with job:
                     ran(job.body)
 
-    def look(number: int) -> Callable[[], int]:
+    def prepare_look(number: int) -> Callable[[], int]:
         client = connect(url)
         for at in range(number):
             Queue(f"look-{at}", client).put_many([""] * LOOK_JOBS)
@@ -33,13 +33,13 @@ def make(url: str, variant: str) -> Peer:
         return lambda: sum(count.count for each in engine.take_snapshot().queues for count in each.counts)
 
     return Peer(
-        enqueue,
-        work,
+        enqueue_jobs,
+        run_worker,
         bulk=lambda bodies: queue.put_many(bodies) and None,
         later=lambda body, delay_s: queue.put(body, delay=delay_s) and None,
-        look=look,
+        look=prepare_look,
     )
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

@@ -18,7 +18,7 @@ async def run(body: str) -> None:
     ran(body)
 
 
-def make(url: str, variant: str) -> Peer:
+def create_peer(url: str, variant: str) -> Peer:
     logging.disable()
     loop = asyncio.new_event_loop()
     kind = ListQueueBroker if variant == "list" else RedisStreamBroker
@@ -26,25 +26,25 @@ def make(url: str, variant: str) -> Peer:
     task = broker.task(task_name="run")(run)
     started: list[bool] = []
 
-    async def put(bodies: Sequence[str]) -> None:
+    async def enqueue_jobs(bodies: Sequence[str]) -> None:
         if not started:
             await broker.startup()
             started.append(True)
         for body in bodies:
             await task.kiq(body)
 
-    async def listen(setting: str) -> None:
+    async def run_worker(setting: str) -> None:
         own = kind(url, queue_name="bench", **({} if variant == "list" else {"consumer_id": "0"}))
         own.task(task_name="run")(run)
         own.is_worker_process = True
         await Receiver(own, **(BEST if setting == "best" else DEFAULT)).listen(asyncio.Event())
 
     return Peer(
-        lambda bodies: loop.run_until_complete(put(bodies)),
-        lambda setting, wants_delays: asyncio.run(listen(setting)),
+        lambda bodies: loop.run_until_complete(enqueue_jobs(bodies)),
+        lambda setting, wants_delays: asyncio.run(run_worker(setting)),
         no_delay="by a scheduler of its own process, to the second",
     )
 
 
 if __name__ == "__main__":
-    main(make)
+    main(create_peer)

@@ -131,8 +131,8 @@ def _parse_stat_field(line: str, name: str) -> str:
     return dict(pair.split("=", 1) for pair in line.split(","))[name]
 
 
-def main(make: Callable[[str, str], Peer]) -> None:
-    """Read the command line, measure and print. `make(url, variant)` creates the peer, which connects later."""
+def main(create_peer: Callable[[str, str], Peer]) -> None:
+    """Read the command line, measure and print. `create_peer(url, variant)` creates the peer, which connects later."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
     parser.add_argument("--setting", default="best", choices=("best", "default"))
@@ -140,7 +140,9 @@ def main(make: Callable[[str, str], Peer]) -> None:
     parser.add_argument("command", choices=tuple(_COMMANDS))
     parser.add_argument("number", type=int)
     given = parser.parse_args()
-    found = _COMMANDS[given.command](make(given.url, given.variant), Server(given.url), given.number, given.setting)
+    found = _COMMANDS[given.command](
+        create_peer(given.url, given.variant), Server(given.url), given.number, given.setting
+    )
     print(json.dumps(found), flush=True)
     os._exit(0)  # what a library has left running must not hold the measurement up
 
