@@ -23,7 +23,6 @@ if (max or 0) > 0 and (duration_ms or 0) == 0 or duration_ms and not max then
   return redis.error_reply('ERR max and duration_ms are given together: so many jobs in so many ms; nothing was changed')
 end
 -- include: wake_workers, this_queue
-
 redis.call('HDEL', meta, '') -- frees nothing, but lets the script finish over maxmemory
 if concurrency == 0 then
   redis.call('HDEL', meta, 'concurrency')

@@ -7,8 +7,7 @@
 --
 -- derived  <prefix>:<queue>:metrics:completed:data
 --          <prefix>:<queue>:metrics:failed:data
--- KEYS     metrics_completed  hash  count, prevTS and prevCount of completed jobs
---          metrics_failed     hash  the same of failed jobs
+-- KEYS     metrics_completed metrics_failed
 -- ARGV     limit  int  how many minutes at most, 0 to 1440
 -- returns  metrics  (begin_ms? int)  rows (minute_ms int, fields str)
 -- include: keys, args, integers

@@ -8,7 +8,6 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 -- returns  listed  (now_ms int)  rows (queue int, id bytes, next_ms str, standing str, name str, every str, pattern str, tz str, count str,
 --                  limit str, end_date str, data bytes, opts bytes)  `queue` is the position of its key, from 1
-
 -- include: clock
 local rows = {}
 local function field(key, name)

@@ -10,7 +10,6 @@
 --                   failed int, oldest_ms int, due_ms int, overdue int, deadline_ms int, expired int, is_paused bool, concurrency int, limit_max int, limit_ms int,
 --                   added int, succeeded int, died int)
 --                   a row per queue, in the order of the keys
-
 -- include: clock, tolerant, tally
 local rows = {}
 for at = 1, #KEYS, 12 do

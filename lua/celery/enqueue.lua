@@ -23,9 +23,7 @@ for at = scalars + 1, #ARGV, columns do
   if not own_id then
     return redis.error_reply(label .. 'its body is no message of Celery, with a task, an id and a delivery_tag; nothing was changed')
   end
-  if id ~= '' and own_id ~= id then
-    return redis.error_reply(label .. 'its headers hold another id; nothing was changed')
-  end
+  if id ~= '' and own_id ~= id then return redis.error_reply(label .. 'its headers hold another id; nothing was changed') end
   jobs[#jobs + 1] = {list, body}
 end
 

@@ -20,9 +20,7 @@
 --               gone      no worker holds the message any more
 local visibility, ttr_ms = ARGV[5], tonumber(ARGV[7])
 -- include: keys, columns, options, visibility, batch, queue_guard, clock_argv6, find_held_place
-if #ARGV[7] > 13 or string.find(ARGV[7], '%D') then
-  return redis.error_reply('ERR ttr_ms is a whole number; nothing was changed')
-end
+if #ARGV[7] > 13 or string.find(ARGV[7], '%D') then return redis.error_reply('ERR ttr_ms is a whole number; nothing was changed') end
 for _, list in ipairs(lists) do redis.call('LLEN', list[1]) end
 local words, times = {}, {}
 for at = scalars + 1, #ARGV, columns do

@@ -9,9 +9,7 @@
 -- returns each  moved  deleted
 --               gone   it is not in that place
 -- include: keys, args, key_types(delayed ready)
-if place ~= 'delayed' and place ~= 'ready' then
-  return redis.error_reply('ERR the place is delayed or ready; nothing was changed')
-end
+if place ~= 'delayed' and place ~= 'ready' then return redis.error_reply('ERR the place is delayed or ready; nothing was changed') end
 -- include: batch_size(tasks)
 local words = {}
 for at = 2, #ARGV do

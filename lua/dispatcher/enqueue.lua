@@ -19,9 +19,7 @@ for at = 2, #ARGV, 3 do
     end
   end
   local due = due_ms or now_ms + (delay_ms or 0)
-  if due >= 1e14 then
-    return redis.error_reply('ERR due_ms is in milliseconds, and before the year 5138; nothing was changed')
-  end
+  if due >= 1e14 then return redis.error_reply('ERR due_ms is in milliseconds, and before the year 5138; nothing was changed') end
   if due <= now_ms then
     words[#words + 1], now[#now + 1] = 'moved', body
   elseif seen[body] or redis.call('ZSCORE', delayed, body) then

@@ -83,7 +83,6 @@ if #dropped > 0 then
   if long then redis.call('HDEL', bodies, unpack(long)) end
   if #forgotten > 0 then redis.call('HDEL', attempts, unpack(forgotten)) end
 end
-
 -- include: minute
 note('HINCRBY', meta, 'acked', string.format('%d', moved))
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
@@ -92,7 +91,6 @@ if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   end
 end
 if not kept and kept_before == 0 then return words end
-
 -- include: forget
 pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10 + #ids)
 return words

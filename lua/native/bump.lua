@@ -42,7 +42,6 @@ end
 redis.call('ZREM', ready, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', attempts, unpack(lines))
 redis.call('ZADD', ready, unpack(scores))
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'bumped', #bumped)
 record_events('bump', bumped)

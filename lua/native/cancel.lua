@@ -33,7 +33,6 @@ if #lines == 0 then return words end
 
 redis.call('HDEL', attempts, '') -- removes nothing, but lets the script continue over maxmemory
 redis.call('HSET', attempts, unpack(lines))
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'cancelled', #lines / 2)
 record_events('cancel', lines, 1, 2)

@@ -52,7 +52,6 @@ for from, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[from], unpack(ids)) end
 end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HDEL', key, unpack(moved_ids)) end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'deleted', #moved_ids)
 record_events('delete', moved_ids)

@@ -25,7 +25,6 @@ if #ids == 0 then
   pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10)
   return {'empty', redis.call('ZCARD', scheduled), before, next_ms()}
 end
-
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local next_seq, arrivals, deaths, reasons = tonumber(seq or 0), {}, {}, {}
 for i, id in ipairs(ids) do
@@ -48,7 +47,6 @@ if #deaths > 0 then
   redis.call('ZADD', dead, unpack(deaths))
 end
 redis.call('ZREM', scheduled, unpack(ids))
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'dispatched', #ids)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end

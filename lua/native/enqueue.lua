@@ -28,7 +28,6 @@ local count = (#ARGV - 2) / columns
 if count < 1 or count > 1000 or count % 1 > 0 then
   return redis.error_reply('ERR a batch has 1 to 1000 jobs of ' .. columns .. ' columns; nothing was changed')
 end
-
 local options, bounds, delayed, is_long = nil, nil, 0, false
 for row = 1, count do
   local at, own = 3 + (row - 1) * columns, nil
@@ -73,7 +72,6 @@ if kept > 0 then
   redis.call('HLEN', attempts)
   redis.call('HLEN', errors)
 end
-
 local short = string.format('%d:', now_ms) -- Most jobs have no options, and share this header.
 local words, to_ready, to_scheduled, long, stale = {}, {}, delayed > 0 and {}, is_long and {}, kept > 0 and {}
 local moved, soonest, next_seq = 0, math.huge, (seq or 0) + 0
@@ -115,7 +113,6 @@ redis.call('HSET', meta, 'seq', seq or '0')
 if #to_ready > 0 then redis.call('ZADD', ready, unpack(to_ready)) end
 if to_scheduled and #to_scheduled > 0 then redis.call('ZADD', scheduled, unpack(to_scheduled)) end
 if stale and #stale > 0 then redis.call('ZREM', done, unpack(stale)) end
-
 -- include: minute
 note('HINCRBY', meta, 'enqueued', string.format('%d', moved))
 if not is_woken and (#to_ready > 0 or soonest < (tonumber(next_due) or math.huge)) then note('ZADD', wake, '0', 'wake') end

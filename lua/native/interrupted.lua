@@ -22,7 +22,6 @@ local function is_alive(name)
   local beat, ttl = string.match(redis.call('HGET', workers, name) or '', '^(%d+) (%d+) ')
   return beat and now_ms - tonumber(beat) <= tonumber(ttl)
 end
-
 local ids = {
   reserved = redis.call('ZRANGE', reserved, 0, limit - 1),
   ready = redis.call('ZRANGE', ready, 0, limit - 1),

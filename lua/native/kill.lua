@@ -55,7 +55,6 @@ redis.call('ZADD', dead, unpack(deaths))
 for from, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[from], unpack(ids)) end
 end
-
 -- include: forget, minute, record_events
 note('HINCRBY', meta, 'killed', #deaths / 2)
 note('HINCRBY', meta, 'dead', #deaths / 2)

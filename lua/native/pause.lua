@@ -13,7 +13,6 @@ if paused then return {'already'} end
 
 redis.call('HDEL', meta, '') -- removes nothing, but lets the script continue over maxmemory
 redis.call('HSET', meta, 'version', 2, 'paused', now_ms)
-
 -- include: note
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
   note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'pause')

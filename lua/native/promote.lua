@@ -36,7 +36,6 @@ redis.call('HSET', meta, 'seq', string.format('%.0f', next_seq))
 redis.call('HSET', attempts, unpack(lines))
 redis.call('ZADD', ready, unpack(arrivals))
 redis.call('ZREM', scheduled, unpack(moved_ids))
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'promoted', #moved_ids)
 note('ZADD', wake, 0, 'wake')

@@ -15,7 +15,6 @@ local version, paused, watch, last_minute = unpack(redis.call('HMGET', meta, 've
 -- include: key_types(dead jobs bodies attempts errors events minutes), opening, limit, header
 local ids = redis.call('ZRANGE', ready, 0, limit - 1)
 if paused or #ids == 0 then return {paused and 'paused' or 'empty'} end
-
 local records = redis.call('HMGET', jobs, unpack(ids))
 local rows, taken, deaths, reasons = {}, {}, {}, {}
 for i, id in ipairs(ids) do
@@ -39,7 +38,6 @@ redis.call('ZREM', ready, unpack(ids))
 if #taken > 0 then
   for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HDEL', key, unpack(taken)) end
 end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'pulled', #taken)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end

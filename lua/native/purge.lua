@@ -36,7 +36,6 @@ local ids = redis.call('ZRANGE', places[place], 0, limit - 1)
 if #ids == 0 then return {'empty'} end
 redis.call('ZREM', places[place], unpack(ids))
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HDEL', key, unpack(ids)) end
-
 -- include: minute
 note('HINCRBY', meta, 'purged', #ids)
 return {'moved', #ids, redis.call('ZCARD', places[place])}

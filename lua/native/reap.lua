@@ -29,7 +29,6 @@ if #ids == 0 then
   pcall(retain)
   return {'empty', next_ms()}
 end
-
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local back, deaths, new_lines, reasons = {}, {}, {}, {}
 for i, id in ipairs(ids) do
@@ -54,7 +53,6 @@ if #new_lines > 0 then redis.call('HSET', attempts, unpack(new_lines)) end
 if #back > 0 then redis.call('ZADD', ready, unpack(back)) end
 if #deaths > 0 then redis.call('ZADD', dead, unpack(deaths)) end
 redis.call('ZREM', reserved, unpack(ids))
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'expired', #ids)
 if #deaths > 0 then note('HINCRBY', meta, 'dead', #deaths / 2) end

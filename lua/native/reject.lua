@@ -54,7 +54,6 @@ redis.call('HSET', attempts, unpack(lines))
 if #retries > 0 then redis.call('ZADD', scheduled, unpack(retries)) end
 if #deaths > 0 then redis.call('ZADD', dead, unpack(deaths)) end
 redis.call('ZREM', reserved, unpack(moved_ids))
-
 -- include: forget, minute, record_events
 note('HINCRBY', meta, 'rejected', #moved_ids)
 if #deaths > 0 then

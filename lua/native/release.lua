@@ -40,7 +40,6 @@ redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue
 redis.call('HSET', attempts, unpack(lines))
 redis.call('ZADD', place == 'ready' and ready or scheduled, unpack(back))
 redis.call('ZREM', reserved, unpack(moved_ids))
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'released', #moved_ids)
 if place == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end

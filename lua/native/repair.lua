@@ -60,7 +60,6 @@ for at = 2, #ARGV do
   end
 end
 if #repaired == 0 then return words end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'repaired', #repaired)
 note('ZADD', wake, 0, 'wake')

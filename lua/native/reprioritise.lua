@@ -43,7 +43,6 @@ if #changed == 0 then return words end
 redis.call('ZREM', ready, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', attempts, unpack(lines))
 if #scores > 0 then redis.call('ZADD', ready, unpack(scores)) end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'reprioritised', #changed)
 record_events('reprioritise', changed)

@@ -42,7 +42,6 @@ redis.call('ZADD', ready, unpack(arrivals))
 for place, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[place], unpack(ids)) end
 end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'requeued', #arrivals / 2)
 note('ZADD', wake, 0, 'wake')

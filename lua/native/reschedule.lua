@@ -48,7 +48,6 @@ redis.call('ZADD', places[target], unpack(entries))
 for place, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[place], unpack(ids)) end
 end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'rescheduled', #entries / 2)
 if target == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end

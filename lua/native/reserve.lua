@@ -36,7 +36,6 @@ local soonest = math.min(due, deadline) -- the next due time or deadline
 local function next_ms() return soonest < math.huge and math.max(0, math.ceil(soonest - now_ms)) or -1 end
 local heads = redis.call('ZRANGE', ready, '0', string.format('%d', limit - 1), 'WITHSCORES')
 if paused or #heads == 0 then return {paused and 'paused' or 'empty', next_ms()} end
-
 local ids = {}
 for i = 1, #heads, 2 do ids[#ids + 1] = heads[i] end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
@@ -90,7 +89,6 @@ for _, id in ipairs(unreadable or {}) do
   redis.call('ZADD', dead, string.format('%d', now_ms), id)
 end
 redis.call('ZREM', ready, unpack(ids))
-
 -- include: minute
 note('HINCRBY', meta, 'reserved', string.format('%d', #rows))
 if unreadable then note('HINCRBY', meta, 'dead', #unreadable) end

@@ -45,7 +45,6 @@ for at = 2, #ARGV, 7 do
   end
 end
 if #restored == 0 then return words end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'restored', #restored)
 if wakes then note('ZADD', wake, 0, 'wake') end

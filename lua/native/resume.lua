@@ -12,7 +12,6 @@ if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.er
 if not paused then return {'already'} end
 
 redis.call('HDEL', meta, 'paused')
-
 -- include: note
 note('ZADD', wake, 0, 'wake')
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

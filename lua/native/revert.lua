@@ -49,7 +49,6 @@ for _, row in ipairs(back) do
   if row.place ~= row.left then redis.call('ZREM', places[row.left], row.id) end
   wakes = wakes or row.place == 'ready' or row.place == 'scheduled'
 end
-
 -- include: minute, record_events
 note('HINCRBY', meta, 'reverted', #back)
 if wakes then note('ZADD', wake, 0, 'wake') end

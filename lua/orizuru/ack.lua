@@ -9,7 +9,6 @@
 -- include: keys
 local places = {'processing'}
 -- include: rows
-
 local words = {}
 for i = 1, #ARGV, 2 do
   local removed = redis.call('LREM', 'orizuru:consumers:' .. ARGV[i + 1] .. ':processing', 1, ARGV[i])

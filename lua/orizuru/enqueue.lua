@@ -5,7 +5,6 @@
 -- ARGV     each    (body bytes)  MessagePack
 -- returns each  moved  enqueued
 -- include: keys, key_types(source), batch_size(bodies)
-
 redis.call('LPUSH', source, unpack(ARGV))
 local words = {}
 for i = 1, #ARGV do words[i] = 'moved' end

@@ -27,7 +27,6 @@ local asked_from = 7
 -- include: consumers, last_beat
 table.sort(names)
 if place == 'source' then names = {''} end
-
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
 local total, rows, lists = 0, {}, {}
 for i, name in ipairs(names) do

@@ -13,7 +13,6 @@
 -- include: keys
 local places = {'processing', 'unacked'}
 -- include: rows
-
 local words = {}
 for i = 1, #ARGV, 2 do
   local member, prefix = ARGV[i], 'orizuru:consumers:' .. ARGV[i + 1]

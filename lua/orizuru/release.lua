@@ -9,7 +9,6 @@
 -- include: keys
 local places = {'processing'}
 -- include: key_types(source), rows
-
 local words = {}
 for i = #ARGV - 1, 1, -2 do -- The last row is pushed first, so that the first row is the next job.
   local member, processing = ARGV[i], 'orizuru:consumers:' .. ARGV[i + 1] .. ':processing'

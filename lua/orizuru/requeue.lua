@@ -12,7 +12,6 @@
 -- include: keys
 local places = {'unacked'}
 -- include: key_types(source), rows
-
 local words = {}
 for i = 1, #ARGV, 2 do
   local member, unacked = ARGV[i], 'orizuru:consumers:' .. ARGV[i + 1] .. ':unacked'

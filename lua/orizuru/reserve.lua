@@ -35,7 +35,6 @@ for i = 1, count do
   local body = redis.call('LMOVE', source, processing, 'RIGHT', 'LEFT')
   rows[i] = {body, #body, string.sub(body, -64), worker, now_ms, deadline_ms}
 end
-
 redis.pcall('SADD', consumers, worker)
 redis.pcall('HSET', heartbeats, worker, string.format('%.0f', now_ms))
 local left_ms = redis.pcall('PTTL', heartbeat)

@@ -18,13 +18,10 @@
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)
 --          gone   no such job
 -- include: keys, arguments, server_time, args
-if not silent_ms or not size or not body_bytes then
-  return redis.error_reply('ERR silent_ms, size and body_bytes are whole numbers')
-end
+if not silent_ms or not size or not body_bytes then return redis.error_reply('ERR silent_ms, size and body_bytes are whole numbers') end
 local asked_from = 7
 -- include: consumers, last_beat
 table.sort(names)
-
 local function find_in_list(key)
   local length = redis.pcall('LLEN', key)
   if type(length) ~= 'number' or length == 0 then return end

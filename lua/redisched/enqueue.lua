@@ -19,7 +19,6 @@ if #ARGV < 6 or #ARGV > 4002 or #ARGV % 4 ~= 2 or #ARGV[1] > 13 or string.find(A
 end
 -- include: topic_unit
 if unit ~= 'ms' and unit ~= 's' then return redis.error_reply('ERR the unit is ms, s or auto; nothing was changed') end
-
 local words, bodies, dues, ids = {}, {}, {}, {}
 for at = 3, #ARGV, 4 do
   local id, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 2]) or 0, tonumber(ARGV[at + 3])

@@ -11,7 +11,6 @@
 if unit ~= 'ms' and unit ~= 's' and unit ~= 'auto' then return redis.error_reply('ERR unit is ms, s or auto') end
 local rows, looked = {}, 0
 local function add(kind, key, id, number, other) rows[#rows + 1] = {kind, key, id, number, other or 0} end
-
 -- include: score_counts
 if scores_s > 0 and (scores_ms > 0 or unit == 'ms') or scores_ms > 0 and unit == 's' then
   local mixed = (unit == 's' or unit == 'auto' and scores_ms < scores_s) and {MS, '(9e15'} or {S, '(' .. MS}

@@ -37,7 +37,6 @@ for _, range in ipairs(taken) do -- by rank: ZREM of as many ids takes three tim
   local from = range[1] == '-inf' and 0 or redis.call('ZCOUNT', reserved, '-inf', '(' .. range[1])
   redis.call('ZREMRANGEBYRANK', reserved, from, from + range[2] - 1)
 end
-
 local counted = {unpack(ids, 1, math.min(#ids, 100))}
 local counts, scores = redis.pcall('ZMSCORE', expiries, unpack(counted)), {}
 for i, id in ipairs(counted) do scores[2 * i - 1], scores[2 * i] = (tonumber(counts[i] or 0) or 0) + 1, id end

@@ -31,7 +31,6 @@ end
 if #lost == 0 and #twice == 0 then return words end
 if #lost == 0 then unit = 'ms' end -- no score is written
 -- include: topic_unit
-
 redis.call('ZREMRANGEBYRANK', reserved, 1, 0) -- frees nothing: a drain may go on over maxmemory
 local now = string.format('%.0f', unit == 'ms' and now_ms or math.floor(now_ms / 1000))
 for _, id in ipairs(lost) do redis.call('ZADD', queued, now, id) end

@@ -53,7 +53,6 @@ local function interval_s(left, intervals) -- RQ counts from the end of the list
   if not is_list or type(list) ~= 'table' or #list == 0 then return 0 end
   return tonumber(list[math.max(#list - left, 0) + 1]) or 0
 end
-
 local plan = {} -- the actions, decided before the first write
 local ready, dead = 0, 0
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', started, '-inf', '(' .. string.format('%.3f', now_s), 'LIMIT', 0, limit)) do

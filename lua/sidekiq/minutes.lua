@@ -4,13 +4,12 @@
 -- (failed runs). `only` tells whether `queue` is the only queue, so that all runs are its own. At most 2000 fields are read per hash.
 --
 -- derived  <prefix>j|<bucket>
--- KEYS     queues  set  names of queues
+-- KEYS     queues
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 --          queue    str  the name of a queue
 -- returns  counted  (now_ms int, only bool)  rows (at_ms int, processed int, failed int)
-local queues, queue = KEYS[1], ARGV[3]
--- include: clock, prefix, clock_of
+-- include: keys, args(queue), arguments, clock, prefix, clock_of
 local names = redis.pcall('SCARD', queues)
 local is_only = names == 1 and redis.call('SISMEMBER', queues, queue) == 1
 local rows = {}

@@ -22,9 +22,7 @@
 -- include: keys
 if #ARGV < 4 then return redis.error_reply('ERR it takes 4 arguments and rows; nothing was changed') end
 -- include: args(prefix place)
-if place ~= 'work' and place ~= 'lost' then
-  return redis.error_reply('ERR the place is work or lost; nothing was changed')
-end
+if place ~= 'work' and place ~= 'lost' then return redis.error_reply('ERR the place is work or lost; nothing was changed') end
 -- include: columns, key_types(processes queue queues), batch, clock_argv2, held
 local words, plan, seen = {}, {}, {}
 for at = 5, #ARGV, columns do

@@ -12,9 +12,7 @@
 -- returns  moved  (now_ms int) rows (head bytes, size int, tail bytes, lock_ms int, lock bytes, late_ms int)  pulled
 --          empty  (next_ms int)  nothing is to do
 -- include: keys, integers, server_time, args, key_types
-if not limit or limit < 1 or limit > 1000 then
-  return redis.error_reply('ERR limit is 1 to 1000; nothing was changed')
-end
+if not limit or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000; nothing was changed') end
 -- include: unlocked_items
 if #free == 0 then return {'empty', next_ms} end
 local rows = {}

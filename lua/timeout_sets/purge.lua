@@ -11,9 +11,7 @@
 --          reserved  (leases int)  workers hold these items; delete them one by one
 -- include: keys, integers, args, key_types(todos done)
 local leases = redis.call('SCARD', in_progress)
-if not limit or limit < 1 or limit > 1000 then
-  return redis.error_reply('ERR limit is 1 to 1000; nothing was changed')
-end
+if not limit or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000; nothing was changed') end
 if place == 'in_progress' then return {'reserved', leases} end
 local key = ({todos = todos, done = done})[place]
 if not key then return redis.error_reply('ERR the place is todos or done; nothing was changed') end

@@ -22,7 +22,6 @@ if string.find(ARGV[1] .. cursor, '%D') or not limit or limit < 1 or limit > 100
   return redis.error_reply('ERR limit is 1 to 1000, now_ms and cursor are whole numbers; nothing was changed')
 end
 local function is_lost(item) return redis.call('EXISTS', prefix .. item .. '-lock') == 0 end
-
 local ripe = redis.call('ZRANGEBYSCORE', suspects, '-inf', now_ms - 2000, 'WITHSCORES', 'LIMIT', 0, limit)
 local back, forgotten, noted = {}, {}, {}
 for at = 1, #ripe, 2 do

@@ -15,5 +15,5 @@
 --          pc                 string  counter of the jobs with a priority
 --          marker             zset    wakes workers, now or at the next due time
 --          stalled            set     active ids whose lock was not renewed since the last check
---          metrics_completed  hash    count: jobs that succeeded
---          metrics_failed     hash    count: jobs that failed
+--          metrics_completed  hash    count, prevTS and prevCount of jobs that succeeded
+--          metrics_failed     hash    the same of jobs that failed

@@ -4,9 +4,7 @@
 --          signal  the signal's name
 -- include: decode
 redis.call('SCARD', processes)
-if #ARGV < 2 or #ARGV > 1001 then
-  return redis.error_reply('ERR it takes the prefix, and 1 to 1000 processes; nothing was changed')
-end
+if #ARGV < 2 or #ARGV > 1001 then return redis.error_reply('ERR it takes the prefix, and 1 to 1000 processes; nothing was changed') end
 local words, keys = {}, {}
 for at = 2, #ARGV do
   local info = redis.pcall('HGET', prefix .. ARGV[at], 'info')
