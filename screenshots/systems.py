@@ -207,7 +207,10 @@ def plant_sidekiq(client: Any, rng: random.Random) -> None:
     def item(ago_s: float, job: str, *args: object) -> dict[str, object]:
         producer = sidekiq.Client(client, "default", lambda: S - ago_s)
         jid = f"{rng.getrandbits(96):024x}"
-        return {**producer.build_item(jid, job, *(args or (next(orders),))), "enqueued_at": sidekiq.to_ms(S - ago_s)}
+        return {
+            **producer.build_item(jid, job, *(args or (next(orders),))),
+            "enqueued_at": sidekiq.convert_to_ms(S - ago_s),
+        }
 
     client.config_set("hash-max-ziplist-value", 4096)  # a hash tells its fields in the order of writing, every time
     client.sadd("queues", "default")
@@ -258,7 +261,7 @@ def plant_celery(client: Any, rng: random.Random) -> None:
             raise cause.build_error(late_shop.RETRIES)
         return {"ok": True}
 
-    celery.declare(client, "shop")
+    celery.declare_queue(client, "shop")
     _HEARD.clear()
     workers = [celery.Worker(client, "shop", f"web-{n}", run, clock=lambda: now_s[0], number=n) for n in range(1, 5)]
     with client.pubsub(ignore_subscribe_messages=True) as ear:
@@ -267,7 +270,7 @@ def plant_celery(client: Any, rng: random.Random) -> None:
         for n in range(64):
             at_s = now_s[0] = S - 140 + 2.2 * n
             name = ("confirm", "charge", "resize", "invoice", "confirm", "resize", "charge")[n % 7]
-            celery.publish(client, "shop", task(name))
+            celery.publish_message(client, "shop", task(name))
             workers[n % 4].step()
             _listen(ear, at_s)
         for n, worker in enumerate(workers):
@@ -275,17 +278,17 @@ def plant_celery(client: Any, rng: random.Random) -> None:
             worker.begin()
             _listen(ear, now_s[0])
     for n in range(3):
-        celery.reserve(client, "shop", task("export", f"2026-{n + 7:02}", priority=0), S - 79)
+        celery.reserve_message(client, "shop", task("export", f"2026-{n + 7:02}", priority=0), S - 79)
     for n in range(13):
         more = {"eta_s": S + 61 + 23 * n}
-        celery.reserve(client, "shop", task("remind", f"{_PEOPLE[n % 8]}@example.org", **more), S - 31 + n / 4)
+        celery.reserve_message(client, "shop", task("remind", f"{_PEOPLE[n % 8]}@example.org", **more), S - 31 + n / 4)
     for n in range(15):
         name = ("confirm", "resize", "charge", "export")[n % 4]
-        celery.reserve(client, "shop", task(name), S - 9 + n / 2)
+        celery.reserve_message(client, "shop", task(name), S - 9 + n / 2)
     for n in range(31):
-        celery.publish(client, "shop", task(("confirm", "invoice", "charge", "resize")[n % 4]))
+        celery.publish_message(client, "shop", task(("confirm", "invoice", "charge", "resize")[n % 4]))
     for n in range(9):
-        celery.publish(client, "shop", task("stock", f"warehouse-{n + 1}", priority=9))
+        celery.publish_message(client, "shop", task("stock", f"warehouse-{n + 1}", priority=9))
 
 
 def _listen(ear: Any, at_s: float) -> None:
