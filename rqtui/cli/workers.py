@@ -24,9 +24,7 @@ def workers(
     queues: QUEUES = None,
     inspect: Annotated[
         str,
-        typer.Option(
-            "--inspect", metavar="WORKER", help="Ask this worker what it runs and knows, and its queues (Celery)."
-        ),
+        typer.Option("--inspect", metavar="WORKER", help="Ask this worker what it runs and knows, and its queues."),
     ] = "",
 ) -> int:
     """Show the workers of queues: the jobs that each worker holds, and its last sign of life.
@@ -66,7 +64,9 @@ def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worke
 
     ref = next((ref for ref in refs if engine.systems[ref.system].can("inspect")), None)
     if ref is None:
-        raise UsageError("--inspect asks workers of Celery, and none of these queues is one of Celery.")
+        titles = [system.name for system in engine.systems.values() if system.can("inspect")]
+        known = f"those of {', '.join(titles)} do" if titles else "none of the chosen systems' workers do"
+        raise UsageError(f"--inspect needs workers that answer questions: {known}, and no queue here is theirs.")
     with output.show_progress("waiting for replies"):
         *_before, inspection = engine.inspect_worker(ref, worker)
     if session.as_json:

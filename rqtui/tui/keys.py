@@ -145,7 +145,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         "a",
         "screen.ask",
         "ask",
-        "ask the worker what it runs, which tasks it knows, and its queues (Celery)",
+        "ask the worker what it runs, which tasks it knows, and its queues",
         ("workers",),
         True,
     ),

@@ -19,7 +19,7 @@ from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.systems.registry import SYSTEMS
 
 ROOT = Path(rqtui.__file__).parent
-ROOMS = ("engine", "layout", "operations", "reports", "cli", "tui")
+ROOMS = ("engine", "system_base", "operations", "reports", "cli", "tui")
 FILES = [ROOT / "session.py", *(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))]
 NAMES = {word.lower() for row in SYSTEMS for word in (row.name, row.title)} - {"rqtui"}
 # `dispatcher` is also what rqtui calls a loop of its own; as the name of a system it stands behind `system`, or before
