@@ -115,7 +115,7 @@ async def open_still_app(
     """Run the app and press the keys. If the first key is a seeded queue, its board is opened."""
     queue = keys[0] if keys and keys[0] in queues else ""
     app = StillCockpit(url, open_queue=queue, **options)
-    app.session.ticker._server_check_s = math.inf  # the clock of the pictures is not the server's, and nothing is kept on disk
+    app.session.ticker._server_check_s = math.inf  # another clock, and nothing on disk
     async with app.run_test(size=size) as pilot:
         await wait_until_still(app, pilot, looks=1)
         for key in keys[bool(queue) :]:
