@@ -52,9 +52,7 @@ FAULTS = (
     ),
     Planted("does not ask where the job is", "promote", "place ~= 'scheduled'", "false", 6),
     Planted("moves jobs that nobody knows", "promote", "place ~= 'scheduled'", "false", 7),
-    Planted(
-        "has no guard", "promote", "for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end\n", "", 8
-    ),
+    Planted("has no guard", "promote", " redis.call('XLEN', events) redis.call('XLEN', minutes)", "", 8),
     Planted("answers a wrong word", "promote", "= 'moved', id, 'ready'", "= 'gone', id, 'ready'", 9),
     Planted("answers an undeclared word", "promote", "= 'moved', id, 'ready'", "= 'promoted', id, 'ready'", 9),
     Planted("declares what it does not use", "promote", "-- ARGV     now_ms?", "--          spare      hash\n%s", 10),
