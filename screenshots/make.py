@@ -72,13 +72,13 @@ SYSTEMS = {  # of others: size, the queue whose board is opened, keys
 }
 
 
-async def render_svg(url: str, size: tuple[int, int], keys: tuple[str, ...], **options: Any) -> str:
-    """Return the screen as SVG after these keys. If the first key is a queue, its board is opened."""
+async def render_screen_as_svg(url: str, size: tuple[int, int], keys: tuple[str, ...], **options: Any) -> str:
+    """Return rqtui's screen as SVG after these keys. If the first key is a queue, its board is opened."""
     async with open_still_app(url, size, keys, **options) as app:
-        return remove_variations(app.export_screenshot(title="rqtui"))
+        return remove_svg_variations(app.export_screenshot(title="rqtui"))
 
 
-def remove_variations(svg: str) -> str:
+def remove_svg_variations(svg: str) -> str:
     """Return the SVG without web fonts and without ids that differ between runs."""
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font-family: Fira Code[^;]*;", "font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace;", svg)
@@ -93,8 +93,8 @@ def main() -> None:
     journal.find_current_user = lambda: "ana@laptop"
     with (
         tempfile.TemporaryDirectory() as folder,
-        start_server("auto") as running,
-        connect.connect(running.url) as client,
+        start_server("auto") as server,
+        connect.connect(server.url) as client,
     ):
         os.environ["RQTUI_STATE_DIR"] = folder
         for name, (size, keys, theme_name) in PICTURES.items():
@@ -102,21 +102,23 @@ def main() -> None:
                 continue
             seed_queues(client)  # for each screenshot, because some keys change jobs
             seed_history(client)
-            save_picture(name, asyncio.run(render_svg(running.url, size, keys, theme_name=theme_name)))
+            save_screenshot(name, asyncio.run(render_screen_as_svg(server.url, size, keys, theme_name=theme_name)))
         for name, (size, keys) in SYSTEMS.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:
                 continue
             systems.plant(client)  # for each screenshot, because locks and heartbeats expire by the server's clock
-            save_picture(
+            save_screenshot(
                 name,
                 asyncio.run(
-                    render_svg(running.url, size, keys, systems=systems.build_stopped_systems(), queues=systems.PLANTS)
+                    render_screen_as_svg(
+                        server.url, size, keys, systems=systems.build_stopped_systems(), queues=systems.PLANTS
+                    )
                 ),
             )
 
 
-def save_picture(name: str, svg: str) -> None:
-    """Write a screenshot."""
+def save_screenshot(name: str, svg: str) -> None:
+    """Write an SVG file of a screenshot to the folder `screenshots`."""
     (FOLDER / f"{name}.svg").write_text(svg)
     print(f"screenshots/{name}.svg")
 

@@ -68,7 +68,7 @@ class StillCockpit(Cockpit):
         def make(_settings: Settings) -> Engine:
             return Engine(connect.connect(url), systems or [Still()], read_only)
 
-        super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, make_engine=make, **options)
+        super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, create_engine=make, **options)
         self._has_others = bool(systems)
         self.paints = 0
         self.loops.start_loops = self._show_loops  # type: ignore[method-assign]

@@ -1,1 +1,1 @@
-"""The terminal user interface: a Textual app, its screens, widgets and services, and hooks into the terminal."""
+"""Provide the terminal user interface: a Textual app, its screens, widgets and services, and terminal hooks."""

@@ -1,7 +1,7 @@
-"""The Textual app: owns the session, the services and the views, and routes each key and message to them.
+"""Provide the Textual app, which owns the session, the services and the views, and routes each key and message to them.
 
 Widgets never wait for Redis: a key press puts a request into the ticker's inbox, and the reply comes back as a Textual
-message. `services/verb_starter.py` starts the change that a key stands for, `screens/` draw, and `session.py` holds
+message. `services/verb_starter.py` starts the change that a key stands for, `screens/` draw, and `session.py` stores
 what was read from Redis.
 """
 
@@ -84,7 +84,7 @@ class Cockpit(App[None]):
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass in another folder finds it
     TITLE = "rqtui"
     # Bindings for a missing Redis come first: only these work while no Redis was ever reached.
-    BINDINGS: ClassVar[list[BindingType]] = [*AWAY_BINDINGS, *keys.build_bindings()]
+    BINDINGS: ClassVar[list[BindingType]] = [*AWAY_BINDINGS, *keys.build_app_bindings()]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {CommandProvider}
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {OVERVIEW: Overview}
     DEFAULT_MODE = OVERVIEW
@@ -98,7 +98,7 @@ class Cockpit(App[None]):
         open_queue: str = "",
         theme_name: str = theme.DARK,
         foreign_loops: bool = False,
-        make_engine: Callable[[Settings], Engine] = create_engine,
+        create_engine: Callable[[Settings], Engine] = create_engine,
     ) -> None:
         """Create the app for the Redis of `settings`; nothing is connected yet.
 
@@ -113,13 +113,13 @@ class Cockpit(App[None]):
         hooks.install_hooks(self)
         uncaught_error.install_error_output(self, self._describe_crash, settings.is_debug)
         set_mask_patterns(settings.redact)
-        self._open_queue, self._make_engine = open_queue, make_engine
+        self._open_queue, self._make_engine = open_queue, create_engine
         self._refresh_timer: Timer | None = None
         self._last_interrupt_s = -DOUBLE_PRESS_S  # time.monotonic() of the last Ctrl+C
         self.navigation = Navigation(self, registry.create_view, self._show_top_view)
         self.connection_lost = ConnectionLost(self, self.navigation, self._switch_redis)
         is_colourless = theme_name == theme.ANSI != settings.theme
-        self.profiles = Profiles(self, self._switch_session, self._is_changing, is_colourless=is_colourless)
+        self.profiles = Profiles(self, self._switch_session, self._is_long_change_running, is_colourless=is_colourless)
         self._open_session(settings, demo, interval_s, serves_foreign=foreign_loops)
 
     def _open_session(self, settings: Settings, demo: Run | None, interval_s: float, *, serves_foreign: bool) -> None:
@@ -143,7 +143,7 @@ class Cockpit(App[None]):
             self.undo,
             self.loops,
             self.write_lock,
-            self._describe_demo,
+            self._find_demo_message,
         )
         profiles = self.profiles
         self.palette = Palette(
@@ -174,7 +174,7 @@ class Cockpit(App[None]):
         self.switch_mode(new_mode)  # The first paint of the new overview starts the ticker.
         self.remove_mode(mode)
 
-    def _is_changing(self) -> bool:
+    def _is_long_change_running(self) -> bool:
         """Return whether a change of many jobs is running, which would stop with the session."""
         return self.verb_starter.format_progress() is not None
 
@@ -191,7 +191,7 @@ class Cockpit(App[None]):
         return theme.compute_default_variables(self.current_theme)
 
     def push_screen(self, screen: Any, *args: Any, **kwargs: Any) -> Any:
-        """Open a view or a dialog. The first call also loads the style sheet for them."""
+        """Open a view or a dialog. The first call also loads the style sheet for views and dialogs."""
         if not self.stylesheet.has_source(str(DEFERRED_CSS)):
             self.stylesheet.add_source(DEFERRED_CSS.read_text("utf-8"), (str(DEFERRED_CSS), ""))
         return super().push_screen(screen, *args, **kwargs)
@@ -199,19 +199,19 @@ class Cockpit(App[None]):
     def refresh_css(self, animate: bool = True) -> None:
         """Reload the style sheet after a theme change.
 
-        Textual also calls this before the first paint. The style sheet was then just read with the same colours, so
-        that call is skipped.
+        Textual also calls this method before the first paint. The style sheet was then just read with the same colours,
+        so that call is skipped.
         """
         if self.theme != self._stylesheet_theme:
             self._stylesheet_theme = None
             super().refresh_css(animate)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return the filters applied to every painted line; with `--ascii` this includes the ASCII filter."""
+        """Return the filters applied to every painted line; with `--ascii` they include the ASCII filter."""
         return [*super().get_line_filters(), *([ASCII] if self.session.settings.is_ascii else ())]
 
     def on_load(self) -> None:
-        """Disable eager task execution.
+        """Disable eager task execution in the event loop.
 
         From Python 3.12 on Textual starts tasks eagerly: fields of the first screen then look for the screen before it
         exists.
@@ -250,7 +250,7 @@ class Cockpit(App[None]):
         self.session.ticker.start()
 
     def on_unmount(self) -> None:
-        """Stop the ticker and the loops; wait at most `EXIT_TIMEOUT_S` seconds for all of them together."""
+        """Stop the polling of Redis and the loops; wait at most `EXIT_TIMEOUT_S` seconds for all of them together."""
         stops = [self.session.ticker.stop, *(loop.stop for loop in self.session.loops.values())]
         for stop in stops:
             stop(0)
@@ -267,7 +267,7 @@ class Cockpit(App[None]):
     # -- from the engine's thread; messages of a closed session are ignored -------------------------------------------
 
     def on_connected(self, message: session.Connected) -> None:
-        """Store the new engine in the session, and open the board requested on the command line."""
+        """Store the new engine in the session, and open the board that the command line requested."""
         if message.session is not self.session:
             return
         engine = message.event.engine
@@ -281,22 +281,26 @@ class Cockpit(App[None]):
         """Draw a new snapshot on the top view, and update header, footer and clock."""
         if message.session is not self.session:
             return
-        now, snapshot = self.session, message.event.snapshot
-        was_stale, is_first, previous_refs = now.is_stale or now.snapshot is None, now.snapshot is None, now.refs
-        now.store_refresh(message.event)
+        current, snapshot = self.session, message.event.snapshot
+        was_stale, is_first, previous_refs = (
+            current.is_stale or current.snapshot is None,
+            current.snapshot is None,
+            current.refs,
+        )
+        current.store_refresh(message.event)
         self._show_new_warnings()
         self.slow_link.record_round_trip(snapshot.cost.ms)
         self._update_clock_timer()
-        for drawn in self.navigation.list_drawable_views() if was_stale else ():
-            drawn.show_connection_diagnosis(None)
-            drawn.set_dimmed(False)
+        for stale_view in self.navigation.list_drawable_views() if was_stale else ():
+            stale_view.show_connection_diagnosis(None)
+            stale_view.set_dimmed(False)
         view = self.navigation.view
         if view and view.is_drawn:
             view.show_snapshot(snapshot)
-            now.ticker.set_next_focus(view.build_focus(now.refs))
+            current.ticker.set_next_focus(view.build_focus(current.refs))
         self.show_header()
         self.show_keys()
-        if is_first or previous_refs != now.refs:
+        if is_first or previous_refs != current.refs:
             self.request_refresh()
 
     def on_lost(self, message: session.Lost) -> None:
@@ -312,12 +316,12 @@ class Cockpit(App[None]):
         self.show_keys()
 
     def on_acted(self, message: session.Acted) -> None:
-        """Hand the outcomes of a change to the batch that requested them."""
+        """Pass the outcomes of a change to the batch that requested them."""
         if message.session is self.session:
             self.batches.record_outcomes(message.event)
 
     def on_answered(self, message: session.Answered) -> None:
-        """Hand the result of an engine call to the callback that waits for it."""
+        """Pass the result of an engine call to the callback that waits for it."""
         if message.session is self.session:
             self.session.deliver_result(message.event)
 
@@ -340,7 +344,7 @@ class Cockpit(App[None]):
         self.show_keys()
 
     def _show_new_warnings(self) -> None:
-        """Show a toast for each kind of server finding that is new since the last refresh.
+        """Show a toast for each kind of finding about the server that is new since the last refresh.
 
         The text of a finding may change at each refresh: `memory is 94 % full`, then `95 %`.
         """
@@ -351,7 +355,7 @@ class Cockpit(App[None]):
         self._shown_warnings = frozenset(warnings)
 
     def _update_clock_timer(self) -> None:
-        """Run the one-second timer only while something changes between two refreshes.
+        """Run the one-second timer only while something on the screen changes between two refreshes.
 
         When nothing changes, the timer's ticks were an eighth of all work.
         """
@@ -377,45 +381,45 @@ class Cockpit(App[None]):
     # -- from Textual -------------------------------------------------------------------------------------------------
 
     def on_app_blur(self) -> None:
-        """Slow the refreshes down while the terminal has no focus."""
+        """Refresh less often while the terminal has no focus."""
         self.session.ticker.set_resting(True)
 
     def on_app_focus(self) -> None:
-        """Resume the normal refresh rate when the terminal has the focus again."""
+        """Refresh at the normal rate again when the terminal has the focus again."""
         self.session.ticker.set_resting(False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Stop the cursor of a focused input from blinking on a slow link."""
+        """Stop the cursor of a focused input from blinking on a slow connection."""
         self.slow_link.stop_cursor_blink(event.widget)
 
     def handle_bindings_clash(self, clashed: set[Binding], _node: DOMNode) -> None:
-        """Report bindings of the config file that use the same key."""
+        """Report bindings of the config file that use the same key as another binding."""
         self.profiles.report_key_clash(clashed)
 
     # -- the host of screens and services -----------------------------------------------------------------------------
 
-    def show_toast(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
-        """Show a toast. `words` are sanitised here."""
-        lines = formats.wrap_to_width(safe(words), max(20, min(TOAST_CELLS, self.size.width - 8)))
+    def show_toast(self, message: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
+        """Show a message in a toast, sanitised and wrapped."""
+        lines = formats.wrap_to_width(safe(message), max(20, min(TOAST_CELLS, self.size.width - 8)))
         time_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(Toast("\n".join(lines), severity=severity, timeout=time_s)))
 
     def show_header(self) -> None:
-        """Redraw the header lines and a demo's strip."""
+        """Redraw the header lines of the current view, and a demo's strip."""
         self.frame_content.show_header()
 
     def show_keys(self) -> None:
-        """Redraw the footer for the row under the cursor."""
+        """Redraw the footer with the keys that work on the row under the cursor."""
         self.frame_content.show_keys()
 
     def request_refresh(self) -> None:
-        """Refresh what the top view shows."""
+        """Request a refresh of the data that the top view shows."""
         view = self.navigation.view
         if view and view.is_drawn:
             self.session.ticker.set_focus(view.build_focus(self.session.refs))
 
     def request_refresh_soon(self) -> None:
-        """Refresh what the top view shows after a short delay; repeated calls restart the delay."""
+        """Request a refresh of the top view's data after a short delay; repeated calls restart the delay."""
         if self._refresh_timer is not None:
             self._refresh_timer.stop()
         self._refresh_timer = self.set_timer(REFRESH_DELAY_S, self.request_refresh)
@@ -428,7 +432,7 @@ class Cockpit(App[None]):
         self.show_keys()
 
     def push_view(self, view: Screen[None]) -> None:
-        """Open `view` on top of the current one."""
+        """Open a view on top of the current one."""
         self.navigation.push_view(view)
 
     def open_board(self, ref: Ref) -> None:
@@ -440,31 +444,31 @@ class Cockpit(App[None]):
         self.navigation.open_job(ref, job)
 
     def check_verb(self, key: str) -> bool | None:
-        """Return whether the key of a verb works now: False hides the key, None shows it greyed out."""
+        """Return whether the key of a verb works now: False hides the key, None shows the key greyed out."""
         return self.verb_starter.check_verb_key(key)
 
     def start_verb(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
-        """Start `verb` on `target`: ask for confirmation if needed, then send the request."""
+        """Start a verb on a target: ask for confirmation if needed, then send the request."""
         self.verb_starter.start_verb(verb, target, is_chosen=is_chosen)
 
     def start_verb_on_jobs(
-        self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = ""
+        self, verb: str, jobs_by_queue: Sequence[tuple[Ref, Sequence[Job]]], about: str, count_difference: str = ""
     ) -> None:
         """Start a verb on jobs of several queues. See `Host.start_verb_on_jobs`."""
-        self.verb_starter.start_verb_on_queues(verb, chosen, about, counted)
+        self.verb_starter.start_verb_on_queues(verb, jobs_by_queue, about, count_difference)
 
     def find_relevant_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """Return the loops that apply to the queue in focus, each with whether the loop serves that queue."""
+        """Return the loops that apply to the queue in focus as {verb: (loop, whether it serves that queue)}."""
         return self.loops.list_shown_loops()
 
     def export_operations(self) -> None:
-        """Write this session's journal to files."""
+        """Write a report of this session's changes to files."""
         self.journal.export_report()
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether an action works now: False hides its key, None shows the key greyed out."""
+        """Return whether an action works now: False hides its key, None shows its key greyed out."""
         if action == "verb":
             return self.check_verb(str(parameters[0]))
         if action in ("toggle_loop", "step_loop"):
@@ -478,11 +482,11 @@ class Cockpit(App[None]):
         return self.session.is_never_connected if action in AWAY_ACTIONS else True
 
     def action_verb(self, key: str) -> None:
-        """Run the verb that a key for changes means on the current view."""
+        """Start the verb that a key for changes means on the current view."""
         self.verb_starter.start_verb_of_key(key)
 
     def action_undo(self) -> None:
-        """Undo the last change, or the change under the cursor."""
+        """Undo the last change of this session, or the change under the cursor."""
         self.undo.undo_selected_change()
 
     def action_toggle_loop(self, verb: str) -> None:
@@ -494,45 +498,45 @@ class Cockpit(App[None]):
         self.loops.run_loop_step(verb)
 
     def action_unlock(self, duration: str) -> None:
-        """Allow changes for `duration`."""
+        """Allow changes from this screen for a duration such as `15m`."""
         self.write_lock.unlock_changes(duration)
 
     def action_lock(self) -> None:
-        """Stop allowing changes."""
+        """Forbid changes from this screen."""
         self.write_lock.lock()
 
     def action_export_operations(self) -> None:
-        """Write this session's journal to files."""
+        """Write a report of this session's changes to files."""
         self.journal.export_report()
 
     async def action_back(self) -> None:
-        """Stop a running change of many jobs; otherwise go one step back. Does nothing on the overview."""
+        """Stop a running change of many jobs; if there is none, go one step back. Does nothing on the overview."""
         if not self.verb_starter.stop_running_changes():
             self.navigation.go_back()
 
     async def action_quit_or_back(self) -> None:
-        """Go one step back; on the overview, quit."""
+        """Go one step back; on the overview, quit the program."""
         if self.navigation.is_at_first_view:
-            self._confirm_quit()
+            self._quit_after_confirmation()
         else:
             await self.action_back()
 
-    def _confirm_quit(self) -> None:
+    def _quit_after_confirmation(self) -> None:
         """Quit the program; ask first while a change of many jobs is running."""
-        if not self._is_changing():
+        if not self._is_long_change_running():
             self.exit()
             return
         from rqtui.tui.widgets.question_dialog import create_stop_question
 
-        def quit_if_confirmed(answer: object) -> None:
-            if answer is not None:
+        def quit_if_confirmed(reply: object) -> None:
+            if reply is not None:
                 self.exit()
 
         self.push_screen(create_stop_question("Quit", "quit"), quit_if_confirmed)
 
     async def action_quit(self) -> None:
-        """Quit the program."""
-        self._confirm_quit()
+        """Quit the program; ask first while a change of many jobs is running."""
+        self._quit_after_confirmation()
 
     def action_leave(self) -> None:
         """Handle Ctrl+C: copy the selection of an input, else show how to quit.
@@ -546,25 +550,27 @@ class Cockpit(App[None]):
             self.exit()
             return
         self._last_interrupt_s = now_s
-        steps = (
+        instructions = (
             f"{keys.find_current_key('back')} goes one step back, {keys.find_current_key('quit')} on the overview quits"
         )
-        self.show_toast(f"{steps}; {keys.find_current_key('leave')} once more leaves at once.", timeout=DOUBLE_PRESS_S)
+        self.show_toast(
+            f"{instructions}; {keys.find_current_key('leave')} once more leaves at once.", timeout=DOUBLE_PRESS_S
+        )
 
     def action_suspend_process(self) -> None:
-        """Handle Ctrl+Z: suspend the process until the shell runs `fg`."""
+        """Handle Ctrl+Z: suspend the program until the shell runs `fg`."""
         try:
-            lasted_s = job_control.stop_program(self)
+            suspended_s = job_control.stop_program(self)
         except SuspendNotSupported as error:
             self.show_toast(f"{keys.find_current_key('suspend')} stops nothing: {error}.", "warning")
             return
         self.session.ticker.request_refresh()
         if any(loop.is_running for loop in self.session.loops.values()):
-            age = formats.format_age(lasted_s * 1000)
+            age = formats.format_age(suspended_s * 1000)
             self.show_toast(f"Awake again after {age}: the loops of this screen stood still, too.", "warning")
 
     def action_open_view(self, name: str) -> None:
-        """Open one of the views in `registry.VIEWS`."""
+        """Open one of the views in `registry.VIEWS` by its name."""
         self.navigation.open_view(name)
 
     def action_list_views(self) -> None:
@@ -572,35 +578,35 @@ class Cockpit(App[None]):
         from rqtui.tui.widgets.view_list import ViewList
 
         if not self.navigation.has_dialog:
-            self.push_screen(ViewList(self.frame_content.list_view_links()), self._go_to_view)
+            self.push_screen(ViewList(self.frame_content.list_view_links()), self._open_chosen_view)
 
-    def _go_to_view(self, name: str | None) -> None:
+    def _open_chosen_view(self, name: str | None) -> None:
         if name:
             self.navigation.open_view(name)
 
     def action_command_palette(self) -> None:
-        """Open the command palette."""
+        """Open the search line of the command palette."""
         self.palette.open_finder()
 
     def action_help(self) -> None:
-        """Show the page of keys that work here."""
+        """Show the help page with all keys, those that work here first."""
         self.navigation.show_keys_page(self._list_usable_keys())
 
     def _list_usable_keys(self) -> frozenset[str]:
         """Return the ids of this view's general keys and the names of the verbs that work here now."""
         name = self.navigation.view.NAME if self.navigation.view else ""
-        looks = {
-            look.id
-            for look in keys.list_general_keys()
-            if name in look.screens and self.palette.is_general_key_usable(look)
+        general_ids = {
+            general_key.id
+            for general_key in keys.list_general_keys()
+            if name in general_key.screens and self.palette.is_general_key_usable(general_key)
         }
         verbs = (
             self.verb_starter.find_verb_of_key(key) for key in keys.VERB_KEYS if self.verb_starter.check_verb_key(key)
         )
-        return frozenset(looks | {verb.name for verb in verbs if verb is not None})
+        return frozenset(general_ids | {verb.name for verb in verbs if verb is not None})
 
     def action_copy_as(self) -> None:
-        """Ask in which form to copy the row under the cursor, or the marked rows."""
+        """Ask in which format to copy the row under the cursor, or the marked rows."""
         from rqtui.tui.services.copying import Copying
 
         view = self.navigation.view
@@ -608,40 +614,40 @@ class Cockpit(App[None]):
             Copying(self, view).open_copy_dialog()
 
     def action_refresh_now(self) -> None:
-        """Refresh now, search for new queues, and reload what the view computed itself."""
+        """Refresh now, search for new queues, and rebuild the report of the current view."""
         self.session.ticker.request_discovery()
         view = self.navigation.view
         if view is not None and view.is_drawn:
             view.recompute()
 
     def action_interval(self, factor: float) -> None:
-        """Multiply the refresh interval by `factor`."""
-        self.session.change_interval(self.session.ticker.interval_s * factor)
+        """Multiply the refresh interval by a factor."""
+        self.session.change_refresh_interval(self.session.ticker.interval_s * factor)
 
     def action_demo(self) -> None:
-        """Show the page of things to try in this demo."""
+        """Show the page of things to try in the running demo."""
         if self.demo:
             self.demo.show_page()
 
     def action_demo_control(self, name: str) -> None:
-        """Press a key of the demo's strip."""
+        """Run the control of the demo whose key in the strip was pressed."""
         if self.demo:
             self.demo.press_control(name)
 
-    def _describe_demo(self) -> str:
+    def _find_demo_message(self) -> str:
         return self.demo.message if self.demo else ""
 
     def action_edit_url(self) -> None:
-        """Ask for another Redis URL."""
+        """Ask for another Redis URL, while Redis has never replied."""
         self.connection_lost.edit_url()
 
     def action_open_demo(self) -> None:
-        """Start a private Redis server with a demo."""
+        """Start a private Redis server with a demo and connect to it."""
         self.connection_lost.open_demo()
 
 
 def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", interval_s: float | None = None) -> int:
-    """Run the app until the person quits, and return the exit code.
+    """Run the app until the user quits, and return the exit code.
 
     Raises UsageError for an invalid URL or system on the command line. Errors in the config file are shown on the
     screen, which opens all the same.

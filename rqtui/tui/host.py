@@ -1,4 +1,4 @@
-"""The interface of the app that screens and services use, so that only the entry point imports `tui/app.py`.
+"""Define the interface of the app that screens and services use, so that only the entry point imports `tui/app.py`.
 
 Textual's own app (dialogs, timers, threads) is reached by `app`; data read from Redis by `session`.
 """
@@ -27,24 +27,24 @@ class Host(Protocol):
 
     @property
     def app(self) -> App[Any]:
-        """The Textual app."""
+        """The Textual app, for dialogs, timers and threads."""
 
-    def show_toast(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
-        """Show a toast. `words` are sanitised by the implementation."""
+    def show_toast(self, message: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
+        """Show a message in a toast. The implementation sanitises the message."""
 
     # -- header, footer and refreshes --
 
     def show_header(self) -> None:
-        """Redraw the lines above the view."""
+        """Redraw the header lines above the current view."""
 
     def show_keys(self) -> None:
         """Redraw the footer after the usable keys changed."""
 
     def request_refresh(self) -> None:
-        """Refresh what the top view shows."""
+        """Request a refresh of the data that the top view shows."""
 
     def request_refresh_soon(self) -> None:
-        """Refresh what the top view shows after a short delay; repeated calls restart the delay."""
+        """Request a refresh of the top view's data after a short delay; repeated calls restart the delay."""
 
     def schedule_connection(self) -> None:
         """Connect to Redis after the first view was painted."""
@@ -52,7 +52,7 @@ class Host(Protocol):
     # -- from view to view --
 
     def push_view(self, view: Screen[None]) -> None:
-        """Open `view` on top of the current one."""
+        """Open a view on top of the current one."""
 
     def open_board(self, ref: Ref) -> None:
         """Open the board of a queue."""
@@ -63,22 +63,22 @@ class Host(Protocol):
     # -- verbs and loops --
 
     def check_verb(self, key: str) -> bool | None:
-        """Return whether the key of a verb works now: False hides the key, None shows it greyed out."""
+        """Return whether the key of a verb works now: False hides the key, None shows the key greyed out."""
 
     def start_verb(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
-        """Start `verb` on `target`: ask for confirmation if needed, then send the request."""
+        """Start a verb on a target: ask for confirmation if needed, then send the request."""
 
     def start_verb_on_jobs(
-        self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = ""
+        self, verb: str, jobs_by_queue: Sequence[tuple[Ref, Sequence[Job]]], about: str, count_difference: str = ""
     ) -> None:
         """Start a verb on jobs of several queues.
 
-        `about` describes what the jobs have in common. `counted` describes how they differ from the jobs that the
-        person saw counted.
+        `about` describes what the jobs have in common. `count_difference` describes how they differ from the jobs that
+        the user saw counted.
         """
 
     def find_relevant_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """Return the loops that apply to the queue in focus, each with whether the loop serves that queue."""
+        """Return the loops that apply to the queue in focus as {verb: (loop, whether it serves that queue)}."""
 
     def export_operations(self) -> None:
-        """Write this session's journal to files."""
+        """Write a report of this session's changes to files."""

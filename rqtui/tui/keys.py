@@ -1,8 +1,7 @@
-"""The table of all keys: general keys are defined here, the keys of verbs (UPPERCASE) come from `rqtui.verbs`.
+"""Define the table of all keys: general keys are defined here, the keys of verbs (UPPERCASE) come from `rqtui.verbs`.
 
 Bindings, footer, help, keymap, palette and `docs/keys.md` are generated from these two tables and, while a demo runs,
-from the controls of its strip. A test proves that no key is used twice on one screen, and that letters follow the case
-rule: lowercase reads, UPPERCASE changes.
+from the controls of its strip. One rule holds everywhere: lowercase reads, UPPERCASE changes.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from rqtui.verbs import VERBS, Verb
 
 
 class GeneralKey(NamedTuple):
-    """A general key, which is every key that is not the key of a verb.
+    """A row of the key table for a key that is not the key of a verb.
 
     `screens` names the views where the key works; empty means everywhere. A key without an action is bound by the table
-    itself. A key with `in_demo` exists only while a demo runs. A key with `is_first` also works in dialogs, before the
-    keys of the dialog.
+    widget itself. A key with `in_demo` exists only while a demo runs. A key with `is_first` also works in dialogs,
+    before the keys of the dialog.
     """
 
     id: str
@@ -55,13 +54,7 @@ LISTS = ("overview", "board")
 DIGITS = "123456789"  # a key for each place; no system has more than nine places
 _TABLES = (
     *LISTS,
-    "workers",
-    "kinds",
-    "errors",
-    "error",
-    "events",
-    "operations",
-    "schedules",
+    *("workers", "kinds", "errors", "error", "events", "operations", "schedules"),
 )  # views that consist of a table
 _SORTED = ("overview", "workers", "kinds", "errors", "schedules")
 GENERAL_KEYS: tuple[GeneralKey, ...] = (
@@ -217,14 +210,9 @@ COMMANDS: tuple[GeneralKey, ...] = (  # commands of the palette that have no key
     GeneralKey("theme", "", "change_theme", "theme", "choose a theme from a list"),
     GeneralKey("end", "", "quit", "quit", "stop rqtui"),
 )
-VIEWS = tuple(
-    look.id for look in GENERAL_KEYS if look.action.startswith("open_view(")
-)  # views that a key opens from anywhere
-FOOTER_AFTER_VERBS = (
-    "filter",
-    "search",
-    "mark",
-)  # shown in the footer right after the verbs of the row under the cursor
+# The views that a key opens from anywhere.
+VIEWS = tuple(general_key.id for general_key in GENERAL_KEYS if general_key.action.startswith("open_view("))
+FOOTER_AFTER_VERBS = ("filter", "search", "mark")  # shown right after the verbs of the row under the cursor
 FOOTER_END = ("undo", "views", "palette", "help")  # at the end of each footer; undo only if there is a change to undo
 _FOOTER_TOO = {  # keys that work everywhere and belong to one view's footer
     "loops": ("dispatcher", "reaper", "dispatch_step", "reap_step"),
@@ -282,21 +270,28 @@ _BINDING_IDS_OF_ROWS = {  # rows that cover several bindings, or a binding of th
     "open_job": ("job.open",),
     "place": tuple(f"place_{digit}" for digit in DIGITS),
 }
-_keymap: dict[str, str] = {}  # keys of the config file by binding id, global because a person has one keyboard
+_current_keymap: dict[str, str] = {}  # keys of the config file by binding id, global because a person has one keyboard
 
 
-def build_bindings() -> list[Binding]:
-    """Build every binding of the app, each with an id by which a config file can change its key."""
+def build_app_bindings() -> list[Binding]:
+    """Build every key binding of the app, each with an id by which a config file can change its key."""
     all_bindings = [
-        Binding(key, f"screen.place({number})", look.label, id=f"place_{number}", show=False)
-        for look in GENERAL_KEYS
-        if look.id == "place"
-        for number, key in enumerate(look.keys.split(","), 1)
+        Binding(key, f"screen.place({number})", general_key.label, id=f"place_{number}", show=False)
+        for general_key in GENERAL_KEYS
+        if general_key.id == "place"
+        for number, key in enumerate(general_key.keys.split(","), 1)
     ]
     all_bindings += [
-        Binding(look.keys, look.action, look.label, id=look.id, show=False, priority=look.is_first)
-        for look in GENERAL_KEYS
-        if look.action and look.id != "place" and look.id not in _BOARD_KEYS
+        Binding(
+            general_key.keys,
+            general_key.action,
+            general_key.label,
+            id=general_key.id,
+            show=False,
+            priority=general_key.is_first,
+        )
+        for general_key in GENERAL_KEYS
+        if general_key.action and general_key.id != "place" and general_key.id not in _BOARD_KEYS
     ]
     all_bindings += [
         Binding(key, f"verb('{key}')", find_verbs_on_key(key)[0].label, id=f"verb_{key}", show=False)
@@ -306,19 +301,25 @@ def build_bindings() -> list[Binding]:
 
 
 def build_board_bindings() -> list[Binding]:
-    """Build the bindings of the board itself.
+    """Build the key bindings that belong to the board itself.
 
     Textual binds Tab on every screen, and a screen's bindings take precedence over the app's.
     """
     return [
-        Binding(look.keys, look.action.removeprefix("screen."), look.label, id=look.id, show=False)
-        for look in GENERAL_KEYS
-        if look.id in _BOARD_KEYS
+        Binding(
+            general_key.keys,
+            general_key.action.removeprefix("screen."),
+            general_key.label,
+            id=general_key.id,
+            show=False,
+        )
+        for general_key in GENERAL_KEYS
+        if general_key.id in _BOARD_KEYS
     ]
 
 
 def build_demo_bindings(controls: Iterable[Control]) -> list[Binding]:
-    """Build the bindings of a demo's strip."""
+    """Build the key bindings of a demo's strip."""
     return [
         Binding(
             _NAMES_BY_SIGN.get(control.key, control.key),
@@ -338,22 +339,23 @@ def find_verbs_on_key(key: str) -> tuple[Verb, ...]:
 
 
 def list_general_keys(*, with_demo: bool = False) -> list[GeneralKey]:
-    """Return the general keys; the keys of a demo only with `with_demo`."""
-    return [look for look in GENERAL_KEYS if with_demo or not look.in_demo]
+    """Return the general keys of the key table; the keys of a demo only with `with_demo`."""
+    return [general_key for general_key in GENERAL_KEYS if with_demo or not general_key.in_demo]
 
 
 def list_footer_keys(screen: str) -> list[GeneralKey]:
-    """Return the general keys in the footer of a screen, in the order of the table."""
+    """Return the general keys in the footer of a screen, in the order of the key table."""
     return [
-        look
-        for look in GENERAL_KEYS
-        if (look.in_footer and (not look.screens or screen in look.screens)) or look.id in _FOOTER_TOO.get(screen, ())
+        general_key
+        for general_key in GENERAL_KEYS
+        if (general_key.in_footer and (not general_key.screens or screen in general_key.screens))
+        or general_key.id in _FOOTER_TOO.get(screen, ())
     ]
 
 
 @cache
 def format_keys(keys: str) -> str:
-    """Format keys for display: `comma` becomes `,`, and all nine digits become `1-9`."""
+    """Format comma-separated key names for display: `comma` becomes `,`, and all nine digits become `1-9`."""
     signs = " ".join(map(_format_key, keys.split(",")))
     return signs.replace(" ".join(DIGITS), f"{DIGITS[0]}-{DIGITS[-1]}")
 
@@ -372,35 +374,43 @@ def _format_key(key: str) -> str:
 
 
 def set_keymap(keymap: Mapping[str, str]) -> None:
-    """Replace the keymap of the config file. `keymap` maps binding ids to keys, as checked by `keymap.checked`."""
-    _keymap.clear()
-    _keymap.update(keymap)
+    """Replace the keymap of the config file.
+
+    `keymap` maps binding ids to keys, as validated by `services.keymap.validate_keymap`.
+    """
+    _current_keymap.clear()
+    _current_keymap.update(keymap)
 
 
-def list_binding_ids(look: GeneralKey) -> tuple[str, ...]:
-    """Return the ids of the bindings that a row of the table covers."""
-    return _BINDING_IDS_OF_ROWS.get(look.id, (look.id,))
+def list_binding_ids(general_key: GeneralKey) -> tuple[str, ...]:
+    """Return the ids of the bindings that a row of the key table covers."""
+    return _BINDING_IDS_OF_ROWS.get(general_key.id, (general_key.id,))
 
 
-def find_current_keys(look: GeneralKey) -> str:
-    """Return the keys of a row, with the keymap applied."""
-    ids = list_binding_ids(look)
-    if not any(id in _keymap for id in ids):
-        return look.keys
+def find_current_keys(general_key: GeneralKey) -> str:
+    """Return the comma-separated keys of a row of the key table, with the keymap applied."""
+    ids = list_binding_ids(general_key)
+    if not any(binding_id in _current_keymap for binding_id in ids):
+        return general_key.keys
     if len(ids) == 1:
-        return _keymap[ids[0]]
-    return ",".join(_keymap.get(id, key) for id, key in zip(ids, look.keys.split(","), strict=True))
+        return _current_keymap[ids[0]]
+    return ",".join(
+        _current_keymap.get(binding_id, key) for binding_id, key in zip(ids, general_key.keys.split(","), strict=True)
+    )
 
 
-def find_current_key(id: str) -> str:
-    """Return the sign of the current key for an id, a verb, or a verb's letter: `key("filter")`, `key("pause")`."""
-    if look := _BY_ID.get(id):
-        return format_keys(find_current_keys(look).split(",")[0])
-    letter = next((verb.key for verb in VERBS if id in (verb.name, verb.key) and verb.key), id)
-    return format_keys(_keymap.get(f"verb_{letter}", letter).split(",")[0])
+def find_current_key(name: str) -> str:
+    """Return the sign of the current key for a row's id, a verb's name or a verb's letter.
+
+    Examples: `find_current_key("filter")`, `find_current_key("pause")`.
+    """
+    if general_key := _ROWS_BY_ID.get(name):
+        return format_keys(find_current_keys(general_key).split(",")[0])
+    letter = next((verb.key for verb in VERBS if name in (verb.name, verb.key) and verb.key), name)
+    return format_keys(_current_keymap.get(f"verb_{letter}", letter).split(",")[0])
 
 
-_BY_ID = {look.id: look for look in GENERAL_KEYS}
+_ROWS_BY_ID = {look.id: look for look in GENERAL_KEYS}
 _IDS_BY_SIGN = {  # the first row with the key that a sentence mentions; `Esc` and others are spelled out
     **{verb.key: verb.key for verb in VERBS if verb.key},
     **{
@@ -418,25 +428,29 @@ _WORDS_NOT_KEYS = ("a", "A")
 def apply_keymap(text: str) -> str:
     """Replace the keys in a sentence of rqtui by the keys of the keymap. `text` must not contain data."""
 
-    def name(match: re.Match[str]) -> str:
+    def replace_key(match: re.Match[str]) -> str:
         sign = match[0]
         owner = _IDS_BY_SIGN.get(sign)
         ids = _BINDING_IDS_OF_ROWS.get(owner, (owner, f"verb_{owner}")) if owner and sign not in _WORDS_NOT_KEYS else ()
-        return spell_out_signs(find_current_key(owner)) if owner and any(id in _keymap for id in ids) else sign
+        return (
+            spell_out_signs(find_current_key(owner))
+            if owner and any(binding_id in _current_keymap for binding_id in ids)
+            else sign
+        )
 
-    return _KEY_IN_TEXT.sub(name, text) if _keymap else text
+    return _KEY_IN_TEXT.sub(replace_key, text) if _current_keymap else text
 
 
 def find_view_in_text(text: str) -> str:
-    """Return the view that the first key in a sentence of rqtui opens, or an empty string if it opens none."""
+    """Return the view that the first key in a sentence of rqtui opens, or an empty string if the key opens none."""
     first = _KEY_IN_TEXT.search(text)
-    look = _BY_ID.get(_IDS_BY_SIGN.get(first[0], "")) if first else None
-    return look.id if look is not None and look.id in VIEWS else ""
+    general_key = _ROWS_BY_ID.get(_IDS_BY_SIGN.get(first[0], "")) if first else None
+    return general_key.id if general_key is not None and general_key.id in VIEWS else ""
 
 
 def find_view_key(view: str) -> str:
-    """Return the key of a view, as Textual names it."""
-    return find_current_keys(_BY_ID[view]).split(",")[0]
+    """Return the key that opens a view, as Textual names the key."""
+    return find_current_keys(_ROWS_BY_ID[view]).split(",")[0]
 
 
 def to_textual_key(sign: str) -> str:
@@ -445,10 +459,14 @@ def to_textual_key(sign: str) -> str:
 
 
 def spell_out_signs(signs: str) -> str:
-    """Spell out the signs of Enter and Space."""
+    """Replace the signs of Enter and Space by their names."""
     return signs.replace("⏎", "Enter").replace("␣", "Space")
 
 
-def find_dialog_key(id: str, default: str) -> str:
-    """Return the current key of a binding outside this table, such as a dialog's, or `default`."""
-    return spell_out_signs(format_keys(_keymap[id].split(",")[0])) if id in _keymap else default
+def find_dialog_key(binding_id: str, default: str) -> str:
+    """Return the current key of a binding outside the key table, such as a dialog's, or `default`."""
+    return (
+        spell_out_signs(format_keys(_current_keymap[binding_id].split(",")[0]))
+        if binding_id in _current_keymap
+        else default
+    )

@@ -1,8 +1,8 @@
-"""The session: the state of one Redis connection of the screen, and the messages that its engine thread posts.
+"""Define the session: the state of one Redis connection of the screen, and the messages of its engine thread.
 
-A session is replaced when the person switches to another Redis. Its services go with it, a view keeps the session in
-which the view was opened, and each message names its session, so that messages of an old session are ignored. Each
-event of the engine's ticker becomes a Textual message class here.
+A session is replaced when the user switches to another Redis. Its services are replaced with it, a view keeps the
+session in which the view was opened, and each message names its session, so that messages of an old session are
+ignored. Each event of the engine's ticker becomes a Textual message class here.
 """
 
 from __future__ import annotations
@@ -44,37 +44,37 @@ class SessionMessage(Message):
 
 
 class Connected(SessionMessage):
-    """The engine of the session was created."""
+    """Message that the engine of a session was created and has reached Redis."""
 
     event: tick.EngineCreated
 
 
 class Refreshed(SessionMessage):
-    """A new snapshot was read."""
+    """Message that a new snapshot was read."""
 
     event: tick.SnapshotTaken
 
 
 class Lost(SessionMessage):
-    """The connection to Redis is lost."""
+    """Message that the connection to Redis was lost."""
 
     event: tick.ServerLost
 
 
 class Acted(SessionMessage):
-    """Outcomes of a verb."""
+    """Message with outcomes of a verb."""
 
     event: tick.ChangeProgressed
 
 
 class Answered(SessionMessage):
-    """The result of an engine call, or one step of a call that runs in steps."""
+    """Message with the result of an engine call, or with one step of a call that runs in steps."""
 
     event: tick.CallFinished
 
 
 class Failed(SessionMessage):
-    """A refresh failed while Redis was connected."""
+    """Message that a refresh failed while Redis was connected."""
 
     event: tick.RefreshFailed
 
@@ -92,19 +92,19 @@ MESSAGES: Mapping[type[tick.TickerEvent], type[SessionMessage]] = {
 class Session:
     """The state of one Redis: settings, engine, last snapshot, loops, journal and pending calls.
 
-    `make` creates the engine on the engine's thread; `post` receives the messages from that thread.
+    `create_engine` creates the engine on the engine's thread; `post` receives the messages from that thread.
     """
 
     def __init__(
         self,
         settings: Settings,
         demo: Run | None,
-        make: Callable[[], Engine],
+        create_engine: Callable[[], Engine],
         post: Callable[[Message], object],
         interval_s: float,
     ) -> None:
         self.settings, self.demo, self._post = settings, demo, post
-        self.ticker = tick.Ticker(make, self._post_event, interval_s)
+        self.ticker = tick.Ticker(create_engine, self._post_event, interval_s)
         self.engine: Engine | None = None
         self.systems: Mapping[str, System] = {}
         self.refs: list[Ref] = []
@@ -114,14 +114,15 @@ class Session:
         self.last_focus = Focus()  # what the last snapshot was asked to include
         self._refreshed_s = 0.0  # time.monotonic() of the last snapshot
         self.latest_queues: dict[Ref, Queue] = {}  # the latest counts of every queue
-        self.death_causes: dict[
-            Ref, frozenset[str]
-        ] = {}  # error groups of a queue's dead jobs, if a view has read them
+        # The error groups of a queue's dead jobs, if a view has read them.
+        self.death_causes: dict[Ref, frozenset[str]] = {}
         self.connection_loss: tick.ServerLost | None = None
         self.refresh_failure: tick.RefreshFailed | None = None
         self.is_read_only = settings.read_only  # the current state, which the write lock changes
         self.keeper: UndoRecorder | None = None
-        self.journal = Journal(None if demo else find_state_folder(), settings.url, settings.profile, self.close_record)
+        self.journal = Journal(
+            None if demo else find_state_folder(), settings.url, settings.profile, self.close_undo_record
+        )
         self.watch = SnapshotWatch(self.journal.record_finding)
         self.loops: dict[str, Loop] = {}
         self.filters: list[str] = []  # filters typed in this session, newest last
@@ -141,7 +142,7 @@ class Session:
 
     @property
     def is_never_connected(self) -> bool:
-        """Whether a connection was tried and Redis has never replied."""
+        """Whether a connection was tried and Redis has never replied in this session."""
         return self.connection_loss is not None and self.snapshot is None
 
     @property
@@ -151,7 +152,7 @@ class Session:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the snapshot is outdated because the last refresh failed or the connection is lost."""
+        """Whether the last snapshot is outdated because the last refresh failed or the connection is lost."""
         return self.connection_loss is not None or self.refresh_failure is not None
 
     @property
@@ -160,7 +161,7 @@ class Session:
         return self.snapshot.taken_ms + int(1000 * (time.monotonic() - self._refreshed_s)) if self.snapshot else 0
 
     def set_engine(self, engine: Engine) -> None:
-        """Store the new engine and its queue systems."""
+        """Store the new engine of the session and its queue systems."""
         self.engine, self.systems = engine, engine.systems
 
     def store_refresh(self, message: tick.SnapshotTaken) -> None:
@@ -182,11 +183,11 @@ class Session:
             listed = set(self.refs)
             self.latest_queues = {ref: queue for ref, queue in self.latest_queues.items() if ref in listed}
 
-    def has_requested_job(self, ref: Ref, id: bytes) -> bool:
-        """Return whether the last snapshot was asked to include this job."""
-        return self.last_focus.job == (ref, id)
+    def has_requested_job(self, ref: Ref, job_id: bytes) -> bool:
+        """Return whether the last snapshot was requested to include this job."""
+        return self.last_focus.job == (ref, job_id)
 
-    def find_foreign_system(self, ref: Ref) -> str:
+    def find_foreign_system_name(self, ref: Ref) -> str:
         """Return the name of a queue's system, or an empty string for the default system."""
         return "" if ref.system == DEFAULT_SYSTEM else ref.system
 
@@ -195,61 +196,63 @@ class Session:
         return format_queue_name(ref, self.ambiguous_names)
 
     def find(self, name: str) -> Ref:
-        """Return the queue of that name. Raises UsageError if the name is invalid or no engine is connected yet."""
+        """Return the queue of this name. Raises UsageError if the name is invalid or no engine is connected yet."""
         if self.engine is None:
             raise UsageError("not connected yet.")
         return self.engine.resolve(name)
 
     def explain_denial(self, verb: str, ref: Ref | None) -> str:
-        """Return the reason why a verb is refused on a queue, or an empty string if it is allowed."""
+        """Return the reason why a verb is refused on a queue, or an empty string if the verb is allowed."""
         return self.engine.explain_denial(verb, ref) if self.engine and ref else ""
 
-    def change_interval(self, seconds: float) -> None:
+    def change_refresh_interval(self, seconds: float) -> None:
         """Set the refresh interval, limited to 0.25–60 s, and refresh at once."""
         self.ticker.interval_s = min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))
         self.ticker.request_refresh()
 
-    def list_recent_entries(self, most: int) -> list[recent.RecentEvent]:
-        """Return up to `most` recent loop steps, changes and new findings, newest first."""
-        finding_entries = (
-            [recent.convert_finding_change(sighting) for sighting in self.journal.sightings[-most:]] if most else []
+    def list_recent_entries(self, limit: int) -> list[recent.RecentEvent]:
+        """Return the newest recent events, at most `limit`: loop steps, changes and new findings, newest first."""
+        finding_events = (
+            [recent.convert_finding_change(sighting) for sighting in self.journal.sightings[-limit:]] if limit else []
         )
-        return recent.list_recent_events(self.loops.values(), [*self.changes, *finding_entries], most)
+        return recent.list_recent_events(self.loops.values(), [*self.changes, *finding_events], limit)
 
-    def close_record(self, verb: str, system: str, queue: str) -> str:
-        """End the current undo record and return its name, or an empty string if nothing was recorded."""
+    def close_undo_record(self, verb: str, system: str, queue: str) -> str:
+        """End the current undo record of a verb on a queue and return its name, or an empty string without a record."""
         return self.keeper.end_change(verb, system, queue) if self.keeper else ""
 
     @property
     def url(self) -> str:
-        """The Redis URL without its password."""
+        """The Redis URL of the session without its password."""
         return connect.mask(self.settings.url)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def call_engine(self, function: Callable[[Engine], Any], then: Callable[[tick.CallFinished], None]) -> int:
+    def call_engine(self, function: Callable[[Engine], Any], handle_result: Callable[[tick.CallFinished], None]) -> int:
         """Run a short function with the engine on the engine's thread, and return the id of the call.
 
         `then` receives the result on the app's thread.
         """
-        return self._register_callback(self.ticker.request_call(function), then)
+        return self._register_callback(self.ticker.request_call(function), handle_result)
 
-    def run_steps(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.CallFinished], None]) -> int:
+    def run_steps(
+        self, function: Callable[[Engine], Iterator[Any]], handle_step: Callable[[tick.CallFinished], None]
+    ) -> int:
         """Run a generator of round trips with the engine on the engine's thread, and return the id of the call.
 
-        `then` receives each yielded step on the app's thread. `stop_steps` stops the generator.
+        `handle_step` receives each yielded step on the app's thread. `stop_steps` stops the generator.
         """
-        return self._register_callback(self.ticker.start_work(function), then)
+        return self._register_callback(self.ticker.start_work(function), handle_step)
 
-    def stop_steps(self, id: int) -> None:
-        """Stop a running generator after its current step. Its last result still arrives."""
-        self.ticker.cancel_work(id)
+    def stop_steps(self, call_id: int) -> None:
+        """Stop a running generator of round trips after its current step. Its last result still arrives."""
+        self.ticker.cancel_work(call_id)
 
     def deliver_result(self, message: tick.CallFinished) -> None:
-        """Pass a result to the callback that was registered for its call."""
-        then = self._callbacks.pop(message.request_id) if message.is_last else self._callbacks[message.request_id]
-        then(message)
+        """Pass the result of an engine call to the callback that was registered for the call."""
+        callback = self._callbacks.pop(message.request_id) if message.is_last else self._callbacks[message.request_id]
+        callback(message)
 
-    def _register_callback(self, id: int, then: Callable[[tick.CallFinished], None]) -> int:
-        self._callbacks[id] = then
-        return id
+    def _register_callback(self, call_id: int, callback: Callable[[tick.CallFinished], None]) -> int:
+        self._callbacks[call_id] = callback
+        return call_id

@@ -1,4 +1,4 @@
-"""The target of a verb: a queue, jobs of one of its places, a whole place, or workers.
+"""Define the target of a verb: a queue, jobs of one of its places, a whole place, or workers.
 
 Every view builds its own target (`View.build_target`). The services turn a key and a target into a verb, a confirmation
 and a request.
@@ -29,13 +29,13 @@ class Target:
 
     @property
     def is_held(self) -> bool:
-        """Whether workers hold the jobs of this target."""
+        """Whether workers hold the jobs of the target."""
         if self.state is State.RESERVED or self.filter:  # All matches are in one place and may be many.
             return self.state is State.RESERVED
         return any(job.state is State.RESERVED for job in self.jobs)
 
     @property
     def other_holders(self) -> tuple[str, ...]:
-        """The workers that hold these jobs, except this screen; the name is empty if the system stores none."""
-        held = (job.worker for job in self.jobs if job.state is State.RESERVED)
-        return tuple(dict.fromkeys(worker for worker in held if worker != SCREEN_WORKER))
+        """The workers that hold the target's jobs, except this screen; the name is empty if the system stores none."""
+        holders = (job.worker for job in self.jobs if job.state is State.RESERVED)
+        return tuple(dict.fromkeys(worker for worker in holders if worker != SCREEN_WORKER))

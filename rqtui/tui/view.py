@@ -1,8 +1,8 @@
-"""The base class of all full screens: header, footer, filter line, sorting, freezing, and the size check.
+"""Provide the base class of all full screens: header, footer, filter line, sorting, freezing, and the size check.
 
 A view keeps the session in which it was opened, and reaches the app as its `Host`. The app asks each view what to read
-(`build_focus`), hands it new snapshots (`show_snapshot`), and asks what a verb would act on (`build_target`), without
-checking which view it is.
+(`build_focus`), passes new snapshots to it (`show_snapshot`), and asks what a verb would act on (`build_target`),
+without checking which view it is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LEAST_PREVIEW, LEAST_ROWS, FRAME, CHROME = 17, 4, 4, 4  # rows; a frame with a h
 
 
 class View(Screen[None], Leavable):
-    """A full screen with header, footer and filter line."""
+    """A full screen with header, footer and filter line. Each kind of view is a subclass."""
 
     NAME: ClassVar[str] = ""
     FILTER_HINT: ClassVar[str] = ""  # what the filter accepts here; empty: this view has no filter
@@ -76,7 +76,7 @@ class View(Screen[None], Leavable):
 
     @property
     def is_on_top(self) -> bool:
-        """Whether no other view covers this one. Dialogs are not counted."""
+        """Whether no other view covers this view. Dialogs are not counted."""
         return find_top_view(self.app.screen_stack) is self
 
     @property
@@ -85,8 +85,8 @@ class View(Screen[None], Leavable):
         return self.is_composed and self.header in self.children
 
     def compose(self) -> ComposeResult:
-        """Yield the header, the view's own widgets, the texts shown without data, the footer, and a demo's strip."""
-        self.check_size()  # A class that is set after the widgets exist recomputes the styles of all of them.
+        """Create the header, the view's own widgets, the texts shown without data, the footer, and a demo's strip."""
+        self.check_terminal_size()  # A class that is set after the widgets exist recomputes the styles of all of them.
         yield self.header
         yield from self.compose_view()
         yield self._diagnosis
@@ -101,16 +101,16 @@ class View(Screen[None], Leavable):
         """Mark the view as composed, and check the terminal's size."""
         self.is_composed = True
         line_cache.cache_painted_lines(self)
-        self.check_size()
+        self.check_terminal_size()
 
     def on_resize(self, _event: Resize) -> None:
-        """Fit the view, its header and its footer to the new size."""
-        self.check_size()
+        """Fit the view, its header and its footer to the new terminal size."""
+        self.check_terminal_size()
         self.host.show_header()
         self.host.show_keys()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether an action works here.
+        """Return whether an action works on this view.
 
         A digit works only up to `count_numbered_items()`, because a demo uses the other digits for its strip.
         """
@@ -123,7 +123,7 @@ class View(Screen[None], Leavable):
         return 0
 
     def compose_view(self) -> ComposeResult:
-        """Yield the widgets between header and footer."""
+        """Create the widgets of the view between header and footer."""
         yield from ()
 
     def build_focus(self, refs: list[Ref]) -> Focus:
@@ -131,14 +131,14 @@ class View(Screen[None], Leavable):
         return Focus(())
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Draw a new snapshot."""
+        """Draw a new snapshot on the view."""
 
     def build_target(self) -> Target:
-        """Return what a verb would act on now."""
+        """Return the queue, jobs or workers on the view that a verb would act on now."""
         return Target()
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return the queues to which a view opened from here is limited; empty means all queues."""
+        """Return the queues to which a view opened from this view is limited; empty means all queues."""
         ref = self.build_target().ref
         return (ref,) if ref else ()
 
@@ -161,7 +161,7 @@ class View(Screen[None], Leavable):
         """Dim the view while the connection is lost, or restore it."""
 
     def prepare_for_verb(self) -> None:
-        """Prepare for a verb on jobs that is about to be sent: keep the cursor on its job."""
+        """Prepare the view for a verb on jobs that is about to be sent: keep the cursor on its job."""
 
     def handle_acted_jobs(self, ids: Collection[bytes]) -> None:
         """Update the view after a verb changed the jobs with these ids."""
@@ -174,7 +174,7 @@ class View(Screen[None], Leavable):
         """Show the recent steps of the loops and recent changes, if this view has a pane for them."""
 
     def is_list_of_queue(self, ref: Ref) -> bool:
-        """Return whether `move_to_other_job` moves through the jobs of that queue."""
+        """Return whether `move_to_other_job` moves through the jobs of the queue `ref` on this view."""
         return False
 
     def move_to_other_job(self, step: int) -> Job | None:
@@ -182,33 +182,33 @@ class View(Screen[None], Leavable):
         return None
 
     def go_to_place(self, place: str) -> None:
-        """Go to the place of that name, if this view has places."""
+        """Go to the place of this name, if this view has places."""
 
     def filter_place_of_state(self, state: State, expression: str) -> None:
-        """Go to the jobs of a state, and apply a filter there."""
+        """Go to the jobs of a state, and apply a filter there, if this view has places."""
 
     def rank_by_activity(self, refs: Collection[Ref]) -> list[Ref]:
         """Return these queues sorted by activity, busiest first; empty if this view has no rates."""
         return []
 
-    def select_busiest(self, refs: Sequence[Ref], most: int) -> tuple[Ref, ...]:
-        """Return the `most` busiest of these queues, or all of them if there are no more than that.
+    def select_busiest_queues(self, refs: Sequence[Ref], limit: int) -> tuple[Ref, ...]:
+        """Return the `limit` busiest of these queues, or all of them if there are no more than that.
 
-        The activity comes from the first view of the stack that has rates; without one, the first `most` queues are
+        The activity comes from the first view of the stack that has rates; without one, the first `limit` queues are
         returned.
         """
-        if len(refs) <= most:
+        if len(refs) <= limit:
             return tuple(refs)
         rankings = (view.rank_by_activity(refs) for view in filter_views(self.app.screen_stack))
-        return tuple(next(filter(None, rankings), list(refs))[:most])
+        return tuple(next(filter(None, rankings), list(refs))[:limit])
 
     # -- sorts and the mouse --------------------------------------------------------------------------------------
 
     def redraw_sorted(self) -> None:
-        """Redraw the rows after `sort` changed."""
+        """Redraw the rows of the view after the sort order `sort` changed."""
 
     def select_next_sort(self) -> None:
-        """Switch to the next sort order.
+        """Switch the view to its next sort order.
 
         Only views with sorts bind an action to this method: other views use the same key for something else.
         """
@@ -216,7 +216,7 @@ class View(Screen[None], Leavable):
         self.redraw_sorted()
 
     def on_table_head_clicked(self, event: Table.HeadClicked) -> None:
-        """Sort by the clicked column, if that column has a sort."""
+        """Sort the view by the clicked column, if that column has a sort order."""
         sort = self.SORT_OF.get(event.column, "")
         if sort:
             self.sort = sort
@@ -225,18 +225,18 @@ class View(Screen[None], Leavable):
     # -- the filter -----------------------------------------------------------------------------------------------
 
     def apply_filter(self, expression: str) -> None:
-        """Show only the rows that match the expression; an empty expression shows all rows.
+        """Show only the rows of the view that match the expression; an empty expression shows all rows.
 
         Raises UsageError if the expression cannot be parsed.
         """
 
     def preview_filter(self, expression: str) -> None:
-        """Apply an expression while it is typed, and ignore it while it cannot be parsed."""
+        """Apply a filter expression while it is typed, and ignore it while it cannot be parsed."""
         with contextlib.suppress(UsageError):
             self.apply_filter(expression)
 
     def action_filter(self) -> None:
-        """Open the filter line."""
+        """Open the filter line of the view."""
         if self.FILTER_HINT:
             self._focused_before = self.focused
             self.filter_line.open(self.session.filters)
@@ -248,7 +248,7 @@ class View(Screen[None], Leavable):
             self.preview_filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Handle Enter: apply the filter and move the cursor to the first row.
+        """Handle Enter in the filter line: apply the filter and move the cursor to the first row.
 
         A filter that cannot be parsed stays in the line for editing.
         """
@@ -260,10 +260,10 @@ class View(Screen[None], Leavable):
 
     def on_filter_line_wants_paths(self) -> None:
         """Load the paths of the job bodies for completion, after a typed dot or Tab."""
-        self.load_body_paths(self.filter_line.offer)
+        self.load_body_paths(self.filter_line.set_body_paths)
 
-    def load_body_paths(self, then: Callable[[Sequence[str]], None]) -> None:
-        """Pass the paths found in the bodies of the loaded jobs to `then`, if this view lists jobs with bodies."""
+    def load_body_paths(self, handle_paths: Callable[[Sequence[str]], None]) -> None:
+        """Pass the paths of the values in the loaded jobs' bodies to `then`, if this view lists jobs with bodies."""
 
     def on_filter_line_left(self) -> None:
         """Handle Esc in the filter line: remove the filter."""
@@ -293,16 +293,16 @@ class View(Screen[None], Leavable):
         return False
 
     def recompute(self) -> None:
-        """Handle `r`: compute again what this view computes itself. A new snapshot is requested anyway."""
+        """Handle the refresh key `r`: build the view's own report or scan again. A new snapshot is requested anyway."""
 
     def update_countdowns(self) -> None:
-        """Update findings that show how much time is left to fix them. Called each second."""
+        """Redraw findings that show how much time is left to act. Called each second."""
 
-    def show_connection_diagnosis(self, words: Content | None) -> None:
-        """Show in the middle of the screen why there is no data; None hides that text."""
-        self._diagnosis.display = words is not None
-        if words is not None:
-            self._diagnosis.update(words)
+    def show_connection_diagnosis(self, diagnosis: Content | None) -> None:
+        """Show in the middle of the view why there is no data; None hides that text."""
+        self._diagnosis.display = diagnosis is not None
+        if diagnosis is not None:
+            self._diagnosis.update(diagnosis)
 
     @property
     def is_high(self) -> bool:
@@ -315,10 +315,10 @@ class View(Screen[None], Leavable):
         width, height = self.app.size
         return width >= PREVIEW_SIZE[0] and height >= PREVIEW_SIZE[1]
 
-    def fit_table(self, table: Widget, rows: int) -> None:
-        """Give a table the height that `rows` rows need, and leave the rest to the preview below it."""
-        most = self.app.size.height - CHROME - LEAST_PREVIEW
-        height = min(max(LEAST_ROWS, rows) + FRAME, most) if self.has_preview else "1fr"
+    def fit_table_height(self, table: Widget, row_count: int) -> None:
+        """Set the height of a table to what its rows need, and leave the rest to the preview below it."""
+        max_height = self.app.size.height - CHROME - LEAST_PREVIEW
+        height = min(max(LEAST_ROWS, row_count) + FRAME, max_height) if self.has_preview else "1fr"
         if height != self._table_height:
             table.styles.height = self._table_height = height
 
@@ -327,8 +327,8 @@ class View(Screen[None], Leavable):
         """Whether the terminal is too small to show anything; changes are then refused, too."""
         return self.has_class("-too-small")
 
-    def check_size(self) -> None:
-        """Show a sentence instead of the view while the terminal is too small, and set the classes for its size."""
+    def check_terminal_size(self) -> None:
+        """Show a sentence instead of the view while the terminal is too small, and set the CSS classes for its size."""
         width, height = self.app.size
         was_small, is_small = self.is_too_small, width < MIN_SIZE[0] or height < MIN_SIZE[1]
         if is_small and not was_small:
@@ -345,7 +345,7 @@ class View(Screen[None], Leavable):
             self._too_small.update(Content(text))
 
     def action_freeze(self) -> None:
-        """Freeze the rows while the counters continue, or unfreeze them."""
+        """Freeze the rows of the view while the counters continue, or unfreeze them."""
         self.is_frozen = not self.is_frozen
         self.host.request_refresh()
 
@@ -356,5 +356,5 @@ def filter_views(stack: Sequence[Screen[object]]) -> list[View]:
 
 
 def find_top_view(stack: Sequence[Screen[object]]) -> View | None:
-    """Return the top view of a screen stack, below any dialog."""
+    """Return the top view of a screen stack, below any dialog; None if there is no view."""
     return next((screen for screen in reversed(stack) if isinstance(screen, View)), None)

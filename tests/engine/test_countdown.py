@@ -36,7 +36,7 @@ def test_what_is_left_is_said_in_front_and_what_ends_first_comes_first() -> None
     def format_texts(now_ms: int) -> tuple[str, str, str]:
         row = "".join(piece.text for piece in queues.build_verdict_pieces(queue, now_ms))
         ((line, _keys),) = findings.format_findings(queue, 1, 80, now_ms)
-        frame = "".join(piece.text for piece in findings.format_for_frame(queue.findings, 40, now_ms))
+        frame = "".join(piece.text for piece in findings.format_worst_finding(queue.findings, 40, now_ms))
         return row, line.plain, frame
 
     for text in format_texts(NOW_MS):

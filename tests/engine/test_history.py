@@ -119,13 +119,13 @@ def drawn(
 
 def test_points_that_fall_together_are_averaged_and_a_level_takes_the_last() -> None:
     points = [(0, 2.0), (5, 4.0), (10, 1.0), (20, None), (40, 3.0)]
-    assert plot.resample(points, 0, 40, 4) == [3.0, 1.0, None, 3.0]
-    assert plot.resample(points, 0, 40, 4, is_level=True) == [4.0, 1.0, None, 3.0]
+    assert plot.resample_points(points, 0, 40, 4) == [3.0, 1.0, None, 3.0]
+    assert plot.resample_points(points, 0, 40, 4, is_level=True) == [4.0, 1.0, None, 3.0]
 
 
 def test_a_value_holds_until_the_next_one_also_from_before_the_beginning() -> None:
-    assert plot.resample([(-50, 7.0), (25, 1.0)], 0, 40, 4) == [7.0, 7.0, 1.0, 1.0]
-    assert plot.resample([], 0, 40, 2) == [None, None]
+    assert plot.resample_points([(-50, 7.0), (25, 1.0)], 0, 40, 4) == [7.0, 7.0, 1.0, 1.0]
+    assert plot.resample_points([], 0, 40, 2) == [None, None]
 
 
 def test_an_area_is_filled_from_below() -> None:
@@ -145,4 +145,4 @@ def test_ascii_plots_are_ascii() -> None:
 
 @run_in_one_test(("value", "top"), [(0, 1), (0.3, 0.5), (1, 1), (1.2, 2), (7, 10), (10, 10), (431, 500), (1100, 2000)])
 def test_the_upper_edge_is_a_round_number(value: float, top: float) -> None:
-    assert plot.round_up(value) == pytest.approx(top)
+    assert plot.round_axis_maximum(value) == pytest.approx(top)

@@ -157,18 +157,18 @@ async def test_two_clicks_open_a_row_and_the_wheel_scrolls(url: str, client: Red
 
 def test_a_click_finds_the_key_of_a_hint_and_none_between_two() -> None:
     line = Content("  ").join(
-        [frame.format_hint("K", "kill"), frame.format_hint("Esc", "stops it"), frame.format_hint(",", "")]
+        [frame.format_key_hint("K", "kill"), frame.format_key_hint("Esc", "stops it"), frame.format_key_hint(",", "")]
     )
     text = line.plain
-    assert [frame.find_key_at(line, text.index(word)) for word in ("K", "kill", "Esc", "it", ",")] == [
+    assert [frame.find_key_at_cell(line, text.index(word)) for word in ("K", "kill", "Esc", "it", ",")] == [
         "K",
         "K",
         "Esc",
         "Esc",
         ",",
     ]
-    assert frame.find_key_at(line, text.index("  ") + 1) == ""
-    assert frame.find_key_at(line, 70) == ""
+    assert frame.find_key_at_cell(line, text.index("  ") + 1) == ""
+    assert frame.find_key_at_cell(line, 70) == ""
 
 
 @pytest.mark.parametrize(

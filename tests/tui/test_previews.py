@@ -149,9 +149,9 @@ async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client:
 
 
 def test_a_stacked_plot_colours_the_part_that_failed_and_marks_an_instant() -> None:
-    rows = plot.draw_stacked([4.0, 4.0, 2.0, 2.0], [2.0, 2.0, 0.0, 0.0], 2, 4.0, marks=(1,), ascii_only=True)
+    rows = plot.draw_stacked_plot([4.0, 4.0, 2.0, 2.0], [2.0, 2.0, 0.0, 0.0], 2, 4.0, marks=(1,), ascii_only=True)
     upper, lower = rows
     assert upper == [("##", plot.AREA), ("  ", "")] or upper[0] == ("##", plot.AREA)
     assert lower == [("##", plot.LOWER), ("##", plot.AREA)]
-    empty = plot.draw_stacked([0.0, 0.0], [], 1, 1.0, marks=(1,), ascii_only=True)
+    empty = plot.draw_stacked_plot([0.0, 0.0], [], 1, 1.0, marks=(1,), ascii_only=True)
     assert empty == [[(" ", ""), ("|", plot.MARK)]]

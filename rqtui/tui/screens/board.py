@@ -159,7 +159,7 @@ class Board(View):
         for pane in self._panes:
             is_current = pane.place.name == self._current
             id_cells = columns.LONG_ID_CELLS if is_current and has_long_ids else columns.SHORT_ID_CELLS
-            pane.set_form(id_cells, is_short=not is_current)
+            pane.set_pane_form(id_cells, is_short=not is_current)
         self.query_one(frame.Findings).display = self.is_high
         if new_layout != self._board_layout or not self._is_layout_applied:
             self._apply_layout(new_layout)
@@ -378,7 +378,7 @@ class Board(View):
         format_line = (
             frame.format_queue_line if self.size.width >= board_layout.SIDE_BY_SIDE_FROM else frame.format_board_line
         )
-        return format_line(self._queue, self._rate, width, self.session.find_foreign_system(self.ref), fit_name)
+        return format_line(self._queue, self._rate, width, self.session.find_foreign_system_name(self.ref), fit_name)
 
     def set_dimmed(self, is_dim: bool) -> None:
         """Dim the panes of the board while the connection is lost, or restore them."""
@@ -388,7 +388,7 @@ class Board(View):
 
     def prepare_for_verb(self) -> None:
         """Keep the cursor of the current pane on the job on which the verb's key was pressed."""
-        self.find_current_pane().keep_cursor()
+        self.find_current_pane().keep_cursor_on_row()
 
     def handle_acted_jobs(self, ids: Collection[bytes]) -> None:
         """Unmark the jobs that a verb changed, and scan the place again if the whole filtered place was marked."""
@@ -396,7 +396,7 @@ class Board(View):
         if pane.is_whole_place and pane.scan_result is not None and ids:
             self.recompute()
         pane.is_whole_place = False
-        pane.unmark(ids)
+        pane.unmark_rows(ids)
 
     @property
     def filter_text(self) -> str:
@@ -506,7 +506,7 @@ class Board(View):
             return
         self.session.stop_steps(request)
         if pane.scan_result is not None:
-            pane.scan_result.finish(stopped=is_stopped_early)
+            pane.scan_result.mark_finished(is_stopped_early=is_stopped_early)
 
     def _stop_all_scans(self) -> None:
         """Stop the running scans of all places."""
@@ -521,7 +521,7 @@ class Board(View):
         if not message.is_last:
             matches.add_step(message.result)
         else:
-            matches.finish(problem=message.error)
+            matches.mark_finished(problem=message.error)
             self._scans.pop(pane.place.name, None)
         now_s = time.monotonic()
         if message.is_last or now_s - self._drawn_s > REDRAW_S:

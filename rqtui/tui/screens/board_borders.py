@@ -17,7 +17,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
-from rqtui.tui.widgets.findings import format_for_frame
+from rqtui.tui.widgets.findings import format_worst_finding
 from rqtui.tui.widgets.pane import Pane
 
 _FILTER_CELLS = 10  # minimum cells of a filter before the names of other places are shortened for it
@@ -219,7 +219,7 @@ def build_pane_bottom_line(
     is_filtered_or_marked = pane.job_filter is not None or pane.is_whole_place
     other_texts = _join_fitting_texts(texts, width - (_LEAST_FINDING if findings and not is_filtered_or_marked else 0))
     cells_left = width - sum(formats.cell_len(piece.text) for piece in other_texts) - 3
-    finding_pieces = format_for_frame(findings, cells_left, now_ms) if cells_left >= _LEAST_FINDING // 2 else []
+    finding_pieces = format_worst_finding(findings, cells_left, now_ms) if cells_left >= _LEAST_FINDING // 2 else []
     if not finding_pieces:
         return other_texts
     return [Piece(" "), *finding_pieces, Piece(" ·" if other_texts else " ", "muted"), *other_texts]
@@ -238,7 +238,7 @@ def _format_mark_count(pane: Pane, total: int) -> list[Piece]:
         return [Piece(f"all {number}{suffix} marked", "accented")]
     if not pane.marks:
         return []
-    missing_marks = sum(1 for job_id in pane.marks if not pane.is_still_here(job_id))
+    missing_marks = sum(1 for job_id in pane.marks if not pane.is_still_in_place(job_id))
     missing_text = f" ({missing_marks} gone)" if missing_marks else ""
     return [Piece(f"{len(pane.marks)} marked{missing_text}", "accented")]
 

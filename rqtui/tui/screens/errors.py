@@ -192,7 +192,7 @@ class Errors(ReportView):
             return super().build_second_line(width)
         summary = Content.assemble(*((piece.text, f"${piece.style or 'data'}") for piece in self.build_summary()))
         width_keys = f"{keys.find_current_key('groups_wider')} {keys.find_current_key('groups_narrower')}"
-        width_hint = frame.format_hint(width_keys, _WIDTH_NAMES[self.width])
+        width_hint = frame.format_key_hint(width_keys, _WIDTH_NAMES[self.width])
         variants = yield_second_line_variants(summary, self.sort, bool(self.refs))
         candidates = [(summary, Content("   ").join([width_hint, hints])) for summary, hints in variants if hints]
         return frame.choose_first_fitting([*candidates, (summary, width_hint), (summary, Content())], width)
@@ -283,7 +283,7 @@ class Errors(ReportView):
 
     def draw(self) -> None:
         """Redraw the rows of error groups and the example of the group under the cursor."""
-        self.fit_table(self.table, len(self.list_error_groups()))
+        self.fit_table_height(self.table, len(self.list_error_groups()))
         self._draw_rows_with_frames()
         self._show_example_job()
 

@@ -97,7 +97,7 @@ class Events(View):
         recorded = [ref for ref in self._refs if ref.system in systems and events.has_events(systems[ref.system])]
         if len(recorded) <= MAX_QUEUES:
             return recorded
-        self._busiest = self._busiest or self.select_busiest(recorded, MAX_QUEUES)
+        self._busiest = self._busiest or self.select_busiest_queues(recorded, MAX_QUEUES)
         return list(self._busiest)
 
     def build_focus(self, refs: list[Ref]) -> Focus:
@@ -268,7 +268,7 @@ class Events(View):
         queue = self._snapshot.find_queue(self._refs[0]) if len(self._refs) == 1 and self._snapshot else None
         if queue is not None and self._snapshot is not None:
             rate = self._snapshot.rates.get(self._refs[0], Rate())
-            return frame.format_queue_line(queue, rate, width, self.session.find_foreign_system(self._refs[0]))
+            return frame.format_queue_line(queue, rate, width, self.session.find_foreign_system_name(self._refs[0]))
         return Content.styled(f"{len(self._refs)} queues", "b $strong"), Content()
 
     def list_scope(self) -> tuple[Ref, ...]:

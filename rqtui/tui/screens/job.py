@@ -223,7 +223,7 @@ class JobPage(View):
         self._lines = view.text.split("\n")
         pane.show_lines(self._lines, jobs.highlight_json if is_shown_as_json(view.encoding) else Content)
         if self.filter_text:
-            self._match_position = pane.find_first(_compile_body_search(self.filter_text))
+            self._match_position = pane.find_first_match(_compile_body_search(self.filter_text))
         self._update_body_frame()
 
     def _describe_long_body(self) -> Sequence[str]:
@@ -258,7 +258,7 @@ class JobPage(View):
         """Return the counts of the job's queue for the header."""
         if self._queue is None:
             return super().build_second_line(width)
-        return frame.format_queue_line(self._queue, self._rate, width, self.session.find_foreign_system(self.ref))
+        return frame.format_queue_line(self._queue, self._rate, width, self.session.find_foreign_system_name(self.ref))
 
     def set_dimmed(self, is_dim: bool) -> None:
         """Dim the page of the job while the connection is lost, or restore it."""
@@ -284,7 +284,7 @@ class JobPage(View):
         facts_above = jobs.format_job_facts(
             self.job.facts[:position], self._now_ms, is_revealed=self.is_revealed, layout=self._property_layout
         )
-        y = self.query_one("#job-properties", Text).count_rows(
+        y = self.query_one("#job-properties", Text).count_text_rows(
             Content("\n").join([*self._build_properties(), facts_above])
         )
         self.query_one("#job-left").scroll_to_region(Region(0, y, 1, 1), animate=False)
@@ -355,7 +355,7 @@ class JobPage(View):
     def apply_filter(self, expression: str) -> None:
         """Search for text in the body as it is shown, and scroll to the first match."""
         right = self.query_one("#job-right", LongText)
-        self._match_position = right.find_first(_compile_body_search(expression) if expression else None)
+        self._match_position = right.find_first_match(_compile_body_search(expression) if expression else None)
         self.call_after_refresh(self._update_body_frame)
 
     def preview_filter(self, expression: str) -> None:
@@ -365,7 +365,7 @@ class JobPage(View):
 
     def action_next_match(self) -> None:
         """Scroll to the next match of the search in the job's body."""
-        self._match_position = self.query_one("#job-right", LongText).find_next()
+        self._match_position = self.query_one("#job-right", LongText).find_next_match()
         self._update_body_frame()
 
     def action_page(self, step: int) -> None:

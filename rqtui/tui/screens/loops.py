@@ -153,7 +153,7 @@ class Loops(View):
     def _find_covered_queues(self) -> dict[Ref, Queue]:
         """Return the queues that the view covers: the opened queue of another system, else all counted queues."""
         ref = self.build_target().ref
-        is_foreign = ref is not None and bool(self.session.find_foreign_system(ref))
+        is_foreign = ref is not None and bool(self.session.find_foreign_system_name(ref))
         return (
             {queue_ref: queue for queue_ref, queue in self._queues.items() if queue_ref == ref}
             if is_foreign
@@ -199,7 +199,7 @@ class Loops(View):
         self._find_table("steps").set_border_title(Piece(" steps ", "strong"))
         state_pane = self.query_one("#states", Static)
         ref, width = self.build_target().ref, state_pane.content_size.width
-        is_foreign = ref is not None and bool(self.session.find_foreign_system(ref))
+        is_foreign = ref is not None and bool(self.session.find_foreign_system_name(ref))
         state_pane.border_title = Content(f" loops for {safe(ref.queue)} " if ref and is_foreign else " loops ")
         off_text = Content.styled("The loops are off: changes are not allowed here (read-only).", "$muted")
         lines = [

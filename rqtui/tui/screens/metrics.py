@@ -101,12 +101,12 @@ class PlotPane(Widget):
             return Content()
         dot_columns = width * (1 if self._ascii_only else 2)
         is_level = self._chart.is_level
-        area = plot.resample(self._chart.area, self._begin_ms, self._end_ms, dot_columns, is_level=is_level)
-        line = plot.resample(self._chart.line, self._begin_ms, self._end_ms, dot_columns)
+        area = plot.resample_points(self._chart.area, self._begin_ms, self._end_ms, dot_columns, is_level=is_level)
+        line = plot.resample_points(self._chart.line, self._begin_ms, self._end_ms, dot_columns)
         values = [value for value in (*area, *line) if value is not None]
         if not values:
             return Content.styled("nothing is known of this time yet", "$muted")
-        top = plot.round_up(max(values))
+        top = plot.round_axis_maximum(max(values))
         styles = {AREA: self._chart.hue, LINE: "$strong", "": ""}
         lines = []
         for row, runs in enumerate(plot.draw_plot(area, line, height, top, self._ascii_only)):
@@ -158,7 +158,7 @@ class Metrics(View):
         """Create the four plots of queue metrics."""
         candidates = self._initial_refs or tuple(self.session.refs)
         self._refs, self._left_out_count = (
-            self.select_busiest(candidates, MAX_QUEUES),
+            self.select_busiest_queues(candidates, MAX_QUEUES),
             max(0, len(candidates) - MAX_QUEUES),
         )
         ascii_only = self.session.settings.is_ascii

@@ -112,14 +112,14 @@ class Operations(View):
             _build_operation_row(key, operation, id(operation) in own_ids, self._format_queue_of_operation(operation))
             for key, operation in reversed(self._operations_by_row.items())
         ]
-        self.fit_table(self._table, len(all_operations))
+        self.fit_table_height(self._table, len(all_operations))
         self._table.update(rows)
         self._update_frame(own_operations)
         self._show_operation_details()
 
     def on_resize(self, _event: Resize) -> None:
         """Fit the height of the table of operations to the terminal."""
-        self.fit_table(self._table, len(self._drawn_inputs[0]) if self._drawn_inputs else 0)
+        self.fit_table_height(self._table, len(self._drawn_inputs[0]) if self._drawn_inputs else 0)
 
     def _show_operation_details(self) -> None:
         """Show ids and outcomes of the operation under the cursor."""

@@ -178,7 +178,7 @@ class Overview(View):
             self._table_rows.clear()
             self._drawn_items = None
         self.query_one("#below").display = height >= RECENT_FROM_ROWS
-        self.fit_table(self._table, len(self.session.refs))
+        self.fit_table_height(self._table, len(self.session.refs))
 
     # -- the next refresh ---------------------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ class Overview(View):
         for ref in {Ref(page.system, page.queue) for page in snapshot.pages if not page.error}:
             pages = [page for page in snapshot.pages if (page.system, page.queue) == ref]
             dead_jobs = {job.id: job for page in pages for job in page.jobs}
-            self._causes[ref] = queue_preview.group_causes(dead_jobs.values())
+            self._causes[ref] = queue_preview.group_causes_of_death(dead_jobs.values())
             self._sample_sizes[ref] = (self._requested_dead.get(ref, 0), len(dead_jobs))
             if ref not in self.session.death_causes:
                 self.session.death_causes[ref] = frozenset(cause.id for cause in self._causes[ref])
@@ -586,7 +586,7 @@ class Overview(View):
         """Update the table's frame: full name and verdict of the row under the cursor, filter, and age of counts."""
         selected = self._find_selected_row()
         ref = selected if isinstance(selected, Ref) else None
-        system = self.session.find_foreign_system(ref) if ref and self._overview_shape.is_narrow else ""
+        system = self.session.find_foreign_system_name(ref) if ref and self._overview_shape.is_narrow else ""
         full_name = str(ref) if system else ref.queue if ref and self._has_long_names else ""
         name_pieces = [Piece(f"{safe(full_name)} ", "muted")] if full_name else []
         filter_pieces = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
@@ -694,7 +694,7 @@ class Overview(View):
         dead_count = sum(
             self._counted_queues[ref].count_in_state(State.DEAD) for ref in item.refs if ref in self._counted_queues
         )
-        causes = queue_preview.merge_causes(self._causes[ref] for ref in sampled_refs)
+        causes = queue_preview.merge_causes_of_death(self._causes[ref] for ref in sampled_refs)
         return causes, dead_count, sum(self._sample_sizes[ref][1] for ref in sampled_refs)
 
     def _build_preview_lines(self, width: int, height: int) -> list[Content]:
@@ -724,7 +724,7 @@ class Overview(View):
             self._workers.get(selected),
             changes,
         )
-        return queue_preview.build_preview(preview_data, width, height, ascii_only=self.session.settings.is_ascii)
+        return queue_preview.build_queue_preview(preview_data, width, height, ascii_only=self.session.settings.is_ascii)
 
     def _build_cause_lines(self, width: int, height: int) -> list[Content]:
         selected = self._find_selected_row()
@@ -742,18 +742,20 @@ class Overview(View):
             return [Content.styled(reason, "$muted")]
         from rqtui.tui.widgets import queue_preview
 
-        return queue_preview.format_causes(self._find_causes_of_death(selected)[0], self._now_ms, width, height)
+        return queue_preview.format_causes_of_death(
+            self._find_causes_of_death(selected)[0], self._now_ms, width, height
+        )
 
     def build_second_line(self, width: int) -> frame.Sides:
         """Return for the header the totals of all queues and the sort order; while frozen, the changes since then."""
         match_count = self._match_count if self.filter_text else None
-        totals = frame.format_totals(len(self.session.refs), self._total_rate, match_count)
+        totals = frame.format_overview_totals(len(self.session.refs), self._total_rate, match_count)
         changes = self._count_changes_since_freeze(None)
         if changes is None:
-            group_hint = frame.format_hint(
+            group_hint = frame.format_key_hint(
                 keys.find_current_key("group"), f"groups {self._levels}" if self._levels else "groups"
             )
-            sort_hint = frame.format_hint(keys.find_current_key("sort"), f"sort: {self.sort}")
+            sort_hint = frame.format_key_hint(keys.find_current_key("sort"), f"sort: {self.sort}")
             hint_variants = [Content("   ").join([group_hint, sort_hint]), sort_hint, Content()]
             if self._shared_prefix:
                 prefix_hint = Content.styled(f"{safe(self._shared_prefix)} is left out of the names", "$muted")

@@ -270,9 +270,12 @@ def yield_second_line_variants(summary: Content, sort: str, can_widen: bool) -> 
 
     The caller uses the first that fits.
     """
-    sort_hint = frame.format_hint(keys.find_current_key("sort"), f"sort: {sort}")
+    sort_hint = frame.format_key_hint(keys.find_current_key("sort"), f"sort: {sort}")
     if can_widen:
-        yield summary, Content("   ").join([frame.format_hint(keys.find_current_key("widen"), "all queues"), sort_hint])
+        yield (
+            summary,
+            Content("   ").join([frame.format_key_hint(keys.find_current_key("widen"), "all queues"), sort_hint]),
+        )
     yield summary, sort_hint
     yield summary, Content()
 

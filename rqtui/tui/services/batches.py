@@ -123,11 +123,9 @@ class Batches:
         if tally.total:
             text += f" of {formats.format_count(tally.total, width=9)}"
             remaining = max(0, tally.total - done)
-            text += (
-                f" · {question_text.format_estimate(remaining / tally.compute_outcome_rate(time.monotonic()))} left"
-                if done and remaining
-                else ""
-            )
+            if done and remaining:
+                seconds = remaining / tally.compute_outcome_rate(time.monotonic())
+                text += f" · {question_text.format_estimated_duration(seconds)} left"
         return Content.assemble((text, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
 
     # -- answers --------------------------------------------------------------------------------------------------

@@ -159,17 +159,19 @@ class BulkChanges:
         more = f" and {len(selection.refs) - 3} more" if len(selection.refs) > 3 else ""
         where = formats.fit_to_width(names + more + place, 34).rstrip()
         url = safe(session.url)
-        lines = [question_text.format_line("where", where, ("  on ", "$muted"), url)]
+        lines = [question_text.format_labelled_line("where", where, ("  on ", "$muted"), url)]
         if selection.about:
             lines.append(
-                question_text.format_line("what", (formats.fit_to_width(safe(selection.about), 60).rstrip(), "$strong"))
+                question_text.format_labelled_line(
+                    "what", (formats.fit_to_width(safe(selection.about), 60).rstrip(), "$strong")
+                )
             )
         if selection.count_difference:
-            lines.append(question_text.format_line("count", selection.count_difference))
+            lines.append(question_text.format_labelled_line("count", selection.count_difference))
         if selection.target.scanned_jobs:
             scanned = formats.format_count(selection.target.scanned_jobs, width=12)
             notice = f"only among the first {scanned}: the rest was not looked at"
-            lines.append(question_text.format_line("", (notice, "$state-reserved")))
+            lines.append(question_text.format_labelled_line("", (notice, "$state-reserved")))
         lines += question_text.build_warnings(selection.verb, selection.target)
         largest_total = (
             max(len(jobs) for _ref, jobs in selection.jobs_by_queue) if len(selection.refs) > 1 else selection.total
@@ -177,13 +179,13 @@ class BulkChanges:
         undo = form_values.describe_undo_of_verb(
             session, selection.verb, selection.refs[0], largest_total, selection.target.place
         )
-        lines += [question_text.format_line("undo", undo)] if undo else []
+        lines += [question_text.format_labelled_line("undo", undo)] if undo else []
         width = question_text.compute_line_width(self._host.app.size.width)
         if plan is None:
-            return [*lines, question_text.format_line("dry run", ("looking …", "$muted"))]
+            return [*lines, question_text.format_labelled_line("dry run", ("looking …", "$muted"))]
         return [
             *lines,
-            *question_text.format_plan(plan, self._batches.speeds.get(selection.script), selection.refs, width),
+            *question_text.format_dry_run(plan, self._batches.speeds.get(selection.script), selection.refs, width),
         ]
 
     def _validate_values(self, selection: JobSelection, values: Values) -> None:
@@ -249,9 +251,9 @@ def _describe_selected_jobs(selection: JobSelection) -> str:
 
 def _build_question_title(selection: JobSelection) -> str:
     job_count = (
-        question_text.format_jobs(selection.total)
+        question_text.format_job_count(selection.total)
         if selection.is_exact
-        else f"about {question_text.format_jobs(selection.total)}"
+        else f"about {question_text.format_job_count(selection.total)}"
     )
     question = selection.verb.question or selection.verb.label.capitalize()
     if selection.place:
@@ -266,4 +268,4 @@ def _build_question_title(selection: JobSelection) -> str:
 
 
 def _format_plan_error(error: str) -> Content:
-    return question_text.format_line("dry run", (safe(error), "$state-dead"))
+    return question_text.format_labelled_line("dry run", (safe(error), "$state-dead"))

@@ -56,8 +56,10 @@ class JobDuplication:
         fields = verb_resolution.list_form_fields(session.systems[ref.system], verb)
         body = session.systems[ref.system].format_editable_body(job)
         lines = [
-            question_text.format_line("where", safe(ref.queue), ("  on ", "$muted"), session.url),
-            question_text.format_line("copies", formats.elide_middle(safe(job.id), 40), (f"  {job.place}", "$muted")),
+            question_text.format_labelled_line("where", safe(ref.queue), ("  on ", "$muted"), session.url),
+            question_text.format_labelled_line(
+                "copies", formats.elide_middle(safe(job.id), 40), (f"  {job.place}", "$muted")
+            ),
         ]
         dialog = Question(
             f"{verb.question}: {formats.elide_middle(safe(job.id), 40)}",

@@ -66,7 +66,7 @@ def validate_form(session: Session, verb: Verb, target: Target, values: Values) 
 def describe_undo_of_verb(session: Session, verb: Verb, ref: Ref, count: int, place: str) -> str:
     """Return a sentence on whether `z` can undo a verb on `count` jobs."""
     problem = session.keeper.check_problem() if session.keeper else "nothing is kept in this session"
-    return question_text.describe_undo(session.systems[ref.system], verb, count, place, problem)
+    return question_text.describe_undo_of_change(session.systems[ref.system], verb, count, place, problem)
 
 
 def choose_guard_word(session: Session, verb: Verb, refs: Sequence[Ref]) -> str:

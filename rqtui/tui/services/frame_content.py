@@ -99,7 +99,7 @@ class FrameContent:
             "queues",
             scope_text,
             self.list_view_links(),
-            frame.format_hint(keys.find_current_key("palette"), palette_label),
+            frame.format_key_hint(keys.find_current_key("palette"), palette_label),
             width,
         )
 
@@ -165,7 +165,7 @@ class FrameContent:
         if self._session.demo is None:
             return Content(), Content()
         if message := self._demo_message():
-            try_hint = frame.format_hint("d", "try")
+            try_hint = frame.format_key_hint("d", "try")
             message_text = formats.fit_to_width(safe(message), max(8, width - try_hint.cell_length - 2)).rstrip()
             return Content.styled(message_text, "$strong"), try_hint
         demo_status = self._session.demo.compute_status()

@@ -90,7 +90,7 @@ class Navigation:
             if session.snapshot:
                 view.show_snapshot(session.snapshot)
             view.set_dimmed(session.is_stale)
-            view.check_size()
+            view.check_terminal_size()
         self._refresh_frame()
 
     def go_back(self) -> None:
@@ -121,7 +121,7 @@ class Navigation:
         system = session.systems.get(ref.system) if ref else None
         missing_verbs = {verb: f"{system.name}: {why}" for verb, why in system.missing_verbs.items()} if system else {}
         groups = help_content.build_key_groups(
-            name, active_names, controls, may_change=not session.is_read_only, missing_verbs=missing_verbs
+            name, active_names, controls, can_change=not session.is_read_only, missing_verbs=missing_verbs
         )
         self._host.app.push_screen(KeyPage(groups))
 

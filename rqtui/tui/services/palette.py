@@ -286,7 +286,7 @@ class Palette:
         """Describe a queue by its system and its counts in the last snapshot."""
         queue = self._session.snapshot.find_queue(ref) if self._session.snapshot else None
         counts = [count for count in queue.counts if count.count] if queue else []
-        system = self._session.find_foreign_system(ref)
+        system = self._session.find_foreign_system_name(ref)
         count_texts = [f"{formats.format_short_count(count.count, count.is_exact)} {count.place}" for count in counts]
         return " · ".join(filter(None, (system, *count_texts))) or "open its board"
 
@@ -345,7 +345,7 @@ class Palette:
     def _run_interval_command(self, argument: str) -> None:
         from rqtui.durations import parse_duration
 
-        self._session.change_interval(parse_duration(argument, "the interval") / 1000)
+        self._session.change_refresh_interval(parse_duration(argument, "the interval") / 1000)
 
     def _run_theme_command(self, argument: str) -> None:
         if argument not in self._host.app.available_themes:

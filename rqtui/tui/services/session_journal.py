@@ -109,7 +109,7 @@ class SessionJournal:
         for verb in dict.fromkeys(verb for verb, _ref in finished):
             by_queue = {ref: record for (name, ref), record in finished.items() if name == verb}
             first, *others = by_queue
-            records = [session.close_record(verb, ref.system, ref.queue) for ref in by_queue]
+            records = [session.close_undo_record(verb, ref.system, ref.queue) for ref in by_queue]
             ids = [id for record in by_queue.values() for id in record.ids]
             answers = sum((record.answers for record in by_queue.values()), Counter())
             count, names = sum(record.count for record in by_queue.values()), [ref.queue for ref in others]

@@ -174,8 +174,8 @@ class VerbStarter:
         queue_name = target.ref.queue if target.ref and not any(field.name == "queue" for field in fields) else ""
         undo = form_values.describe_undo_of_verb(session, verb, target.ref, total, target.place) if target.ref else ""
         dialog = Question(
-            safe(question_text.build_title(verb, target, total, queue_name)),
-            question_text.build_lines(verb, target, total, session.url, undo),
+            safe(question_text.build_question_title(verb, target, total, queue_name)),
+            question_text.build_question_lines(verb, target, total, session.url, undo),
             fields,
             verb.label,
             verb.is_dangerous,

@@ -1,1 +1,1 @@
-"""The widgets: tables, lines, dialogs and help. They know neither Redis nor the app."""
+"""Provide the widgets: tables, lines, dialogs and help. They know neither Redis nor the app."""

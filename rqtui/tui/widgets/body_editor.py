@@ -33,13 +33,13 @@ MAX_EDITABLE_BYTES = 256 * 1024  # bytes; typing in a longer body is slow
 
 
 def format_editor_hint() -> str:
-    """Return the hint with the keys of the body field."""
+    """Return the hint that names the keys of the input field for a job's body."""
     editor, tidy = keys.find_dialog_key("dialog.editor", "Ctrl+E"), keys.find_dialog_key("dialog.tidy", "Ctrl+R")
     return f"{editor} $EDITOR  {tidy} tidy"
 
 
 class BodyEditor(Vertical):
-    """An input for the bytes of a body, shown as text if possible. With `is_json` the text must be JSON."""
+    """An input field for the bytes of a job's body, shown as text if possible. With `is_json` the text must be JSON."""
 
     DEFAULT_CSS = """
     BodyEditor { height: 6; }
@@ -50,7 +50,7 @@ class BodyEditor(Vertical):
     """
 
     class Checked(Message):
-        """Message with the error of the typed body, or "" if it is valid."""
+        """Message with the error of the typed body, or "" if the body is valid."""
 
         def __init__(self, problem: str) -> None:
             super().__init__()
@@ -74,52 +74,52 @@ class BodyEditor(Vertical):
         yield Static("", classes="as-it-is")
 
     def on_mount(self) -> None:
-        """Show the body."""
+        """Show the body in the text area when the field is created."""
         self._show_body()
 
     @property
     def suffix(self) -> str:
-        """The suffix of the file for an editor, which shows the editor the type of the text."""
+        """The suffix of the file that an editor opens, which tells the editor the type of the text."""
         return ".json" if self._is_json else ".txt"
 
     @property
     def area(self) -> TextArea:
-        """The text area."""
+        """The text area in which the body is typed."""
         return self.query_one(TextArea)
 
     def encode_body(self) -> bytes:
-        """Return the bytes to send. Raises UsageError with line and column for invalid JSON."""
-        if self._is_untouched():
+        """Return the bytes of the body to send. Raises UsageError with line and column for invalid JSON."""
+        if self._is_unedited():
             return self._raw
-        made = to_bytes(self.area.text)
-        problem = find_json_problem(made) if self._is_json else ""
+        encoded = to_bytes(self.area.text)
+        problem = find_json_problem(encoded) if self._is_json else ""
         if problem:
             raise UsageError(problem)
-        return made
+        return encoded
 
     def replace_body(self, raw: bytes) -> None:
-        """Replace the body, for example by the result of an editor."""
+        """Replace the body in the field, for example by the result of an editor."""
         self._raw = raw
         self._show_body()
-        self.post_problem()
+        self.post_check_result()
 
-    def post_problem(self) -> None:
-        """Post `Checked` with the error of the current body."""
+    def post_check_result(self) -> None:
+        """Post the message `Checked` with the error of the current body."""
         try:
             self.encode_body()
         except UsageError as error:
             self.post_message(self.Checked(str(error)))
         else:
-            problem = find_json_problem(self._raw) if self._is_json and self._is_untouched() and self._raw else ""
+            problem = find_json_problem(self._raw) if self._is_json and self._is_unedited() and self._raw else ""
             self.post_message(self.Checked(problem))
 
     def reformat(self) -> None:
-        """Reformat the JSON with one line per member."""
+        """Reformat the JSON body in the field with one line per member."""
         if self._is_json and not self.has_class("-raw"):
             try:
                 text = reformat_json(self.encode_body().decode())
             except (UsageError, UnicodeDecodeError):
-                self.post_problem()
+                self.post_check_result()
                 return
             self.area.load_text(text)
 
@@ -127,22 +127,24 @@ class BodyEditor(Vertical):
         """Validate the body after each edit."""
         event.stop()
         if self._loaded_text is not None:
-            self.post_problem()
+            self.post_check_result()
 
     def read_bytes(self) -> bytes:
-        """Return the current bytes, valid or not, for an editor or for a form that is shown again."""
-        return self._raw if self._is_untouched() else to_bytes(self.area.text)
+        """Return the current bytes of the field, valid or not, for an editor or for a form that is shown again."""
+        return self._raw if self._is_unedited() else to_bytes(self.area.text)
 
-    def _is_untouched(self) -> bool:
+    def _is_unedited(self) -> bool:
         return self.has_class("-raw") or self._loaded_text is None or self.area.text == self._loaded_text
 
     def _show_body(self) -> None:
-        why = explain_undrawable(self._raw)
-        self.set_class(bool(why), "-raw")
-        if why:
+        reason = explain_unshowable_body(self._raw)
+        self.set_class(bool(reason), "-raw")
+        if reason:
             editor = keys.find_dialog_key("dialog.editor", "Ctrl+E")
-            words = f"{formats.format_size(len(self._raw))} {why}: it goes as it is, byte for byte. {editor} edits it."
-            self.query_one(".as-it-is", Static).update(Content(words))
+            notice = (
+                f"{formats.format_size(len(self._raw))} {reason}: it goes as it is, byte for byte. {editor} edits it."
+            )
+            self.query_one(".as-it-is", Static).update(Content(notice))
             self._loaded_text = None
             return
         self._loaded_text = None
@@ -150,8 +152,8 @@ class BodyEditor(Vertical):
         self._loaded_text = self.area.text
 
 
-def explain_undrawable(raw: bytes) -> str:
-    """Return why a body cannot be shown in a field, or ""."""
+def explain_unshowable_body(raw: bytes) -> str:
+    """Return why a body cannot be shown in a text field, or "" if it can."""
     if len(raw) > MAX_EDITABLE_BYTES:
         return "are too long for a form"
     try:
@@ -163,7 +165,7 @@ def explain_undrawable(raw: bytes) -> str:
 
 
 def find_json_problem(raw: bytes) -> str:
-    """Return why bytes are not valid JSON, with line and column, or "" if they are."""
+    """Return why bytes are not valid JSON, with line and column, or "" if they are valid."""
 
     def refuse_constant(word: str) -> object:
         raise ValueError(f"{word} is no JSON number")
@@ -184,7 +186,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
 def reformat_json(text: str) -> str:
-    """Reformat JSON with one line per member. Only the whitespace between tokens changes. `text` must be valid JSON."""
+    """Reformat valid JSON with one line per member. Only the whitespace between tokens changes."""
     pieces, depth, previous = [], 0, ""
     for token in _TOKEN.findall(text):
         if token in ("}", "]"):
@@ -202,10 +204,10 @@ def reformat_json(text: str) -> str:
 
 
 def find_editor_command(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the command of the person's editor. Raises UsageError if $VISUAL and $EDITOR are not set."""
-    words = environ.get("VISUAL") or environ.get("EDITOR") or ""
+    """Return the command of the user's editor. Raises UsageError if $VISUAL and $EDITOR are not set."""
+    command = environ.get("VISUAL") or environ.get("EDITOR") or ""
     try:
-        arguments = shlex.split(words)
+        arguments = shlex.split(command)
     except ValueError as error:
         raise UsageError(f"$EDITOR cannot be read: {error}.") from None
     if not arguments:
@@ -214,26 +216,28 @@ def find_editor_command(environ: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def edit_in_editor(raw: bytes, suffix: str, editor: list[str]) -> bytes:
-    """Edit `raw` in an editor and return the result. The private file (0600) is deleted afterwards. Raises UsageError.
+    """Edit bytes in the user's editor and return the result. Raises UsageError.
 
-    A newline that the editor added at the end is removed.
+    The private file (0600) is deleted afterwards. A newline that the editor added at the end is removed.
     """
     try:
-        number, name = tempfile.mkstemp(prefix="rqtui-", suffix=suffix)
+        descriptor, name = tempfile.mkstemp(prefix="rqtui-", suffix=suffix)
     except OSError as error:
         raise UsageError(f"no file for an editor can be made: {error.strerror}; type here.") from None
     path = Path(name)
     try:
-        with _explain_os_errors(f"no file for {editor[0]} can be written"), os.fdopen(number, "wb") as file:
+        with _convert_os_errors(f"no file for {editor[0]} can be written"), os.fdopen(descriptor, "wb") as file:
             file.write(raw)
-        with _explain_os_errors(f"{editor[0]} cannot be run"), _ignore_signals(signal.SIGINT, signal.SIGQUIT):
-            done = subprocess.run([*editor, name], check=False)
-        if done.returncode:
-            ended = (
-                f"was ended by signal {-done.returncode}" if done.returncode < 0 else f"ended with {done.returncode}"
+        with _convert_os_errors(f"{editor[0]} cannot be run"), _ignore_signals(signal.SIGINT, signal.SIGQUIT):
+            process = subprocess.run([*editor, name], check=False)
+        if process.returncode:
+            exit_text = (
+                f"was ended by signal {-process.returncode}"
+                if process.returncode < 0
+                else f"ended with {process.returncode}"
             )
-            raise UsageError(f"{editor[0]} {ended}; the body is as it was.")
-        with _explain_os_errors(f"what {editor[0]} left cannot be read"):
+            raise UsageError(f"{editor[0]} {exit_text}; the body is as it was.")
+        with _convert_os_errors(f"what {editor[0]} left cannot be read"):
             content = path.read_bytes()
     finally:
         with contextlib.suppress(OSError):
@@ -245,20 +249,20 @@ def edit_in_editor(raw: bytes, suffix: str, editor: list[str]) -> bytes:
 def _ignore_signals(*numbers: signal.Signals) -> Iterator[None]:
     """Ignore signals such as Ctrl+C in rqtui while an editor runs, because the terminal sends them to both programs.
 
-    Uses a handler that does nothing, because an ignored signal would stay ignored in the editor too.
+    A handler that does nothing is used, because an ignored signal would stay ignored in the editor too.
     """
-    before = {number: signal.signal(number, lambda _number, _frame: None) for number in numbers}
+    previous_handlers = {number: signal.signal(number, lambda _number, _frame: None) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
 @contextlib.contextmanager
-def _explain_os_errors(what: str) -> Iterator[None]:
-    """Convert an OSError inside the block to a UsageError with a sentence."""
+def _convert_os_errors(action: str) -> Iterator[None]:
+    """Convert an OSError inside the block to a UsageError whose sentence begins with `action`."""
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{what}: {error.strerror}; the body is as it was.") from None
+        raise UsageError(f"{action}: {error.strerror}; the body is as it was.") from None

@@ -1,4 +1,4 @@
-"""The filter line that `/` opens above the footer. Enter keeps the filter, Esc clears it.
+"""Provide the filter line that `/` opens above the footer. Enter keeps the filter, Esc clears it.
 
 The line starts empty. ↑ recalls earlier filters, newest first. For a word that begins with a dot, Tab completes paths
 into the bodies (`.customer.plan:`), which are listed in a line of their own (`PathLine`).
@@ -24,26 +24,26 @@ _MAX_HISTORY = 100
 
 
 class PathLine(Static):
-    """The completions of a path above the filter line. Hidden if there are none."""
+    """The line above the filter line that lists the completions of a path into job bodies. Hidden if there are none."""
 
     DEFAULT_CSS = """
     PathLine { display: none; dock: bottom; height: 1; margin-bottom: 2; padding: 0 1; background: $raised; }
     """
 
-    def offer(self, paths: Sequence[str], chosen: int) -> None:
-        """Show as many paths as fit, including the chosen one. `chosen` is -1 if none is chosen."""
+    def show_completions(self, paths: Sequence[str], chosen: int) -> None:
+        """Show as many completions as fit, including the chosen one. `chosen` is -1 if no completion is chosen."""
         self.display = bool(paths)
-        pieces, room = [], self.app.size.width - 12
-        for number, path in enumerate(paths):
+        pieces, width = [], self.app.size.width - 12
+        for index, path in enumerate(paths):
             name = "." + formats.elide_middle(safe(path), 40)
-            if number < chosen and formats.cell_len("  ".join(paths[number : chosen + 1])) > room:
+            if index < chosen and formats.cell_len("  ".join(paths[index : chosen + 1])) > width:
                 continue
-            pieces.append(Content.styled(name, "b $accented" if number == chosen else "$data"))
+            pieces.append(Content.styled(name, "b $accented" if index == chosen else "$data"))
         self.update(Content.assemble(("Tab ", "b $accented"), Content("  ").join(pieces)))
 
 
 class FilterLine(Input):
-    """An input of one row for a filter. Hidden while it is closed."""
+    """An input line for a filter above the footer, hidden while it is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "clear the filter", show=False, id="filter.clear"),
@@ -60,10 +60,10 @@ class FilterLine(Input):
     """
 
     class Left(Message):
-        """Message that Esc was pressed: the filter is removed."""
+        """Message that Esc was pressed in the filter line, which removes the filter."""
 
     class WantsPaths(Message):
-        """Message that asks for the paths of the bodies, which are passed to `offer` now or later."""
+        """Message that requests the paths of the job bodies, which are passed to `set_body_paths` now or later."""
 
     def __init__(self, hint: str) -> None:
         super().__init__(placeholder=hint, id="filter-line", compact=True, select_on_focus=False)
@@ -81,17 +81,20 @@ class FilterLine(Input):
 
     @property
     def is_open(self) -> bool:
-        """Whether the line is open for typing."""
+        """Whether the filter line is open for typing."""
         return self.has_class("-open")
 
     @property
     def is_at_path(self) -> bool:
-        """Whether a path without its colon is being typed. It is no condition yet, so the rows stay unchanged."""
+        """Whether a path without its colon is being typed. The path is no condition yet, so the rows stay unchanged."""
         return self._find_word_at_cursor().startswith(".")
 
-    def open(self, past: list[str]) -> None:
-        """Show the empty line and focus it. `past` are earlier filters, newest last; new ones are appended to it."""
-        self._history, self._history_position = past, len(past)
+    def open(self, earlier_filters: list[str]) -> None:
+        """Show the empty filter line and focus it.
+
+        `past` are earlier filters, newest last; new ones are appended to it.
+        """
+        self._history, self._history_position = earlier_filters, len(earlier_filters)
         self._paths_in_bodies, self._has_requested_paths = None, False
         self._reset_completion()
         with self.prevent(Input.Changed):  # the current filter applies until something is typed
@@ -101,45 +104,47 @@ class FilterLine(Input):
         self.focus()
 
     def close(self, accepted: str = "") -> None:
-        """Hide the line. Add the filter in `accepted` to the earlier ones."""
+        """Hide the filter line. Add the filter in `accepted` to the earlier ones."""
         if accepted:
-            self._history[:] = [*(each for each in self._history if each != accepted), accepted][-_MAX_HISTORY:]
+            self._history[:] = [*(expression for expression in self._history if expression != accepted), accepted][
+                -_MAX_HISTORY:
+            ]
         self.paths.display = False
         self.remove_class("-open")
         self.can_focus = False
 
     def action_leave(self) -> None:
-        """Report that Esc was pressed."""
+        """Report that Esc was pressed in the filter line."""
         self.post_message(self.Left())
 
     def action_empty(self) -> None:
-        """Clear the line."""
+        """Clear the text of the filter line."""
         self.value = ""
 
     def action_earlier(self, step: int) -> None:
-        """Replace the line by an earlier (-1) or later (1) filter."""
+        """Replace the filter line's text by an earlier (-1) or later (1) filter."""
         self._history_position = max(0, min(len(self._history), self._history_position + step))
-        self._set_text(self._history[self._history_position] if self._history_position < len(self._history) else "")
+        self._replace_text(self._history[self._history_position] if self._history_position < len(self._history) else "")
 
     # -- paths --------------------------------------------------------------------------------------------------------
 
     def on_input_changed(self) -> None:
-        """Update the completions after each edit."""
+        """Update the completions of a path after each edit of the filter."""
         if self.value == self._completed_text:
             return
         self._reset_completion()
         if self.is_open and self._find_word_at_cursor().startswith("."):
             self._update_completions()
 
-    def offer(self, paths: Sequence[str]) -> None:
-        """Set the paths of the bodies, most frequent first, and show the ones that match."""
+    def set_body_paths(self, paths: Sequence[str]) -> None:
+        """Set the paths of the job bodies, most frequent first, and show the ones that complete the typed word."""
         self._paths_in_bodies = [path for path in paths if _PATH_PATTERN.fullmatch(path)]
         self._update_completions()
         if self._is_completion_pending:
             self.action_complete(1)
 
     def action_complete(self, step: int) -> None:
-        """Replace the word at the cursor by the next or previous matching path."""
+        """Replace the word at the cursor by the next or previous path that completes it."""
         if self.value != self._completed_text:
             self._reset_completion()
             self._update_completions()
@@ -154,8 +159,8 @@ class FilterLine(Input):
         rest = self.value[self.cursor_position :]
         line = f"{self.value[: self._word_start]}.{self._matching_paths[self._chosen]}:{rest}"
         self._completed_text = line
-        self._set_text(line, len(line) - len(rest))
-        self.paths.offer(self._matching_paths, self._chosen)
+        self._replace_text(line, len(line) - len(rest))
+        self.paths.show_completions(self._matching_paths, self._chosen)
 
     def _update_completions(self) -> None:
         if self._paths_in_bodies is None:
@@ -173,7 +178,7 @@ class FilterLine(Input):
             [path for path in self._paths_in_bodies if stem in path.lower()[1:]] if is_path and stem else []
         )
         self._matching_paths = list(dict.fromkeys(self._matching_paths))
-        self.paths.offer(self._matching_paths, -1)
+        self.paths.show_completions(self._matching_paths, -1)
 
     def _find_word_at_cursor(self) -> str:
         """Return the word before the cursor without a leading `!`, or "" if no path can begin there."""
@@ -184,6 +189,6 @@ class FilterLine(Input):
         self._matching_paths, self._chosen, self._completed_text = [], -1, None
         self.paths.display = False
 
-    def _set_text(self, text: str, at: int | None = None) -> None:
+    def _replace_text(self, text: str, cursor: int | None = None) -> None:
         self.value = text
-        self.cursor_position = len(text) if at is None else at
+        self.cursor_position = len(text) if cursor is None else cursor

@@ -1,8 +1,8 @@
-"""The search dialog of the palette: one input line, and the matches below it.
+"""Provide the search dialog of the palette: one input line, and the matches below it.
 
-A Textual provider searches the local commands and queues after each letter. `look_for` asks Redis once typing pauses,
-and its hits join the list when they arrive. A line that a person moved to stays selected then. Enter runs the selected
-line; if no hit is good enough yet, Enter waits for the reply.
+A Textual provider searches the local commands and queues after each letter. `request_hits` asks Redis once typing
+pauses, and its hits join the list when they arrive. A line that a person moved to stays selected then. Enter runs the
+selected line; if no hit is good enough yet, Enter waits for the reply.
 """
 
 from __future__ import annotations
@@ -29,32 +29,35 @@ HINT = "a queue, the id of a job, a view, a command, a filter"
 
 
 class RedisHits(NamedTuple):
-    """The result of a request to Redis: additional hits, and words about what could not be searched."""
+    """The result of a search in Redis: additional hits, and a notice about what could not be searched."""
 
     hits: Sequence[Hit]
     words: str = ""
 
 
 RequestHits = Callable[[str, Callable[[RedisHits], None]], str]
-"""Asks for what a text means and hands the answer on; what is said meanwhile, empty where nothing is asked."""
+"""Requests the jobs that a typed text may mean and passes the hits to a function.
+
+Returns the message to show meanwhile, or "" if nothing is requested.
+"""
 
 
 class Hits(OptionList, can_focus=False):
-    """The list of matches. The keyboard focus stays in the line above."""
+    """The list of matches in the search dialog. The keyboard focus stays in the input line above."""
 
 
 class FindLine(Input):
-    """The input line of the search."""
+    """The input line of the search dialog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+u", "empty", show=False, id="find.empty")]
 
     def action_empty(self) -> None:
-        """Clear the line."""
+        """Clear the text of the search line."""
         self.value = ""
 
 
 class Finder(ModalScreen[None], Leavable):
-    """The search dialog. `make` creates the provider that searches the commands."""
+    """The search dialog of the palette. `create_provider` creates the provider that searches the commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "close", show=False, id="find.close"),
@@ -74,9 +77,9 @@ class Finder(ModalScreen[None], Leavable):
     Finder Hits > .option-list--option-disabled { color: $muted; }
     """
 
-    def __init__(self, make: Callable[[Finder], Provider], look_for: RequestHits) -> None:
+    def __init__(self, create_provider: Callable[[Finder], Provider], request_hits: RequestHits) -> None:
         super().__init__()
-        self._make, self._look_for = make, look_for
+        self._create_provider, self._request_redis_hits = create_provider, request_hits
         self._local_hits: list[Hit | DiscoveryHit] = []
         self._redis_hits = RedisHits(())
         self._shown_hits: list[Hit | DiscoveryHit] = []
@@ -91,16 +94,16 @@ class Finder(ModalScreen[None], Leavable):
             yield Hits()
 
     async def on_mount(self) -> None:
-        """Create the provider and show every command."""
-        self._provider = self._make(self)
-        await self._search("")
+        """Create the search provider and show every command."""
+        self._provider = self._create_provider(self)
+        await self._search_commands("")
 
     async def on_input_changed(self, event: Input.Changed) -> None:
-        """Search again after each edit."""
+        """Search again after each edit of the search line."""
         event.stop()
-        await self._search(event.value.strip())
+        await self._search_commands(event.value.strip())
 
-    async def _search(self, text: str) -> None:
+    async def _search_commands(self, text: str) -> None:
         self._search_number += 1
         self._has_entered = self._has_moved = False
         if self._pause_timer is not None:
@@ -114,73 +117,75 @@ class Finder(ModalScreen[None], Leavable):
 
     def _request_hits(self, text: str) -> None:
         number = self._search_number
-        words = self._look_for(text, lambda found: self._handle_hits(number, found))
-        if words:
-            self._show_message(words)
+        message = self._request_redis_hits(text, lambda hits: self._handle_redis_hits(number, hits))
+        if message:
+            self._show_notice(message)
         else:
-            self._handle_hits(number, RedisHits(()))
+            self._handle_redis_hits(number, RedisHits(()))
 
-    def _handle_hits(self, number: int, found: RedisHits) -> None:
+    def _handle_redis_hits(self, number: int, hits: RedisHits) -> None:
         if number != self._search_number or not self.is_attached:
             return  # a reply to an earlier search
-        self._is_awaiting, self._redis_hits = False, found
+        self._is_awaiting, self._redis_hits = False, hits
         self._show_hits()
         if self._has_entered:
             self._has_entered = False
-            self._run_selected()
+            self._run_selected_hit()
 
     def _show_hits(self) -> None:
-        lines = self.query_one(Hits)
-        selected_id = lines.highlighted_option.id if self._has_moved and lines.highlighted_option else None
+        hit_list = self.query_one(Hits)
+        selected_id = hit_list.highlighted_option.id if self._has_moved and hit_list.highlighted_option else None
         self._shown_hits = sorted((*self._local_hits, *self._redis_hits.hits), key=lambda hit: -hit.score)
         options = [Option(hit.prompt, id=str(id(hit))) for hit in self._shown_hits]
-        nothing = "looking …" if self._is_awaiting else "nothing here has that name"
-        lines.clear_options()
-        lines.add_options(options or [Option(Content(nothing), disabled=True)])
-        self._fit()
+        empty_text = "looking …" if self._is_awaiting else "nothing here has that name"
+        hit_list.clear_options()
+        hit_list.add_options(options or [Option(Content(empty_text), disabled=True)])
+        self._fit_list_height()
         ids = [option.id for option in options]
         if options:
-            lines.highlighted = ids.index(selected_id) if selected_id in ids else 0
-        self._show_message(self._redis_hits.words)
+            hit_list.highlighted = ids.index(selected_id) if selected_id in ids else 0
+        self._show_notice(self._redis_hits.words)
 
     def on_resize(self) -> None:
-        """Fit the list to the terminal."""
-        self._fit()
+        """Fit the height of the list of matches to the terminal."""
+        self._fit_list_height()
 
-    def _fit(self) -> None:
-        """Set the height of the list to its lines, up to seven tenths of the terminal."""
-        lines = self.query_one(Hits)
-        lines.styles.height = 2 + max(1, min(lines.option_count, int(self.app.size.height * MAX_HEIGHT_SHARE) - 2))
+    def _fit_list_height(self) -> None:
+        """Set the height of the list to its number of matches, up to seven tenths of the terminal."""
+        hit_list = self.query_one(Hits)
+        hit_list.styles.height = 2 + max(
+            1, min(hit_list.option_count, int(self.app.size.height * MAX_HEIGHT_SHARE) - 2)
+        )
 
-    def _show_message(self, words: str) -> None:
-        self.query_one(Hits).border_subtitle = Content(f" {words} ") if words else Content()
+    def _show_notice(self, notice: str) -> None:
+        self.query_one(Hits).border_subtitle = Content(f" {notice} ") if notice else Content()
 
     # -- keys and mouse -----------------------------------------------------------------------------------------------
 
-    def action_move(self, way: str) -> None:
-        """Move the selection in the list."""
+    def action_move(self, direction: str) -> None:
+        """Move the selection in the list of matches."""
         self._has_moved = True
-        getattr(self.query_one(Hits), f"action_{way}")()
+        getattr(self.query_one(Hits), f"action_{direction}")()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Run the selected line, or wait for the reply if no hit is good enough."""
+        """Run the selected match, or wait for the reply of Redis if no match is good enough."""
         event.stop()
         best = self._shown_hits[0].score if self._shown_hits else 0.0
         if self._is_awaiting and not self._has_moved and best < GOOD_SCORE:
             self._has_entered = True
         else:
-            self._run_selected()
+            self._run_selected_hit()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Handle a click on a match: select the match and run it."""
+        """Select a clicked match and run it."""
         event.stop()
         self.query_one(Hits).highlighted = event.option_index
-        self._run_selected()
+        self._run_selected_hit()
 
-    def _run_selected(self) -> None:
-        at = self.query_one(Hits).highlighted
-        if at is None or at >= len(self._shown_hits):
+    def _run_selected_hit(self) -> None:
+        index = self.query_one(Hits).highlighted
+        if index is None or index >= len(self._shown_hits):
             return
-        command = self._shown_hits[at].command
+        command = self._shown_hits[index].command
         self.dismiss()
         self.app.call_later(command)

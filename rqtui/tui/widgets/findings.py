@@ -1,6 +1,6 @@
 """Format health findings as lines above the rows of a board, with the keys that fix them, and as words in a frame.
 
-Pure functions from `model.Finding` to text. Text from Redis goes through `safe`.
+The functions are pure, from `model.Finding` to text. Text from Redis goes through `safe`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.queues import HUES
-from rqtui.tui.widgets.frame import Sides, format_hint
+from rqtui.tui.widgets.frame import Sides, format_key_hint
 
 
 def format_findings(
     queue: Queue, max_findings: int, width: int, now_ms: int = 0, *, max_extra_lines: int = 0
 ) -> list[Sides]:
-    """Format up to `max_findings` findings, one line each, worst first. Without findings, show the queue's verdict.
+    """Format a queue's worst findings, at most `max_findings`, one line each.
+
+    Without findings, show the queue's verdict.
 
     The last line says how many findings are hidden. A remedy that does not fit behind its finding is shown below it, as
     long as the `max_extra_lines` for all findings suffice; otherwise it is left out. `now_ms` is the server's clock: a
@@ -31,11 +33,11 @@ def format_findings(
         hue = f"${HUES[queue.verdict.severity]}"
         return [(Content.assemble(("● ", hue), (safe(queue.verdict.text), "$muted")), Content())]
     shown = queue.findings[:max_findings]
-    more = len(queue.findings) - len(shown)
+    hidden_count = len(queue.findings) - len(shown)
     formatted: list[Sides] = []
-    for each in shown:
-        line, is_helped = _format_finding(each, more if each is shown[-1] else 0, width, now_ms)
-        remedy = [] if is_helped else _wrap(keys.apply_keymap(each.remedy), width - _INDENT)
+    for finding in shown:
+        line, has_remedy = _format_finding_line(finding, hidden_count if finding is shown[-1] else 0, width, now_ms)
+        remedy = [] if has_remedy else _wrap_text(keys.apply_keymap(finding.remedy), width - _INDENT)
         formatted.append(line)
         if len(remedy) <= max_extra_lines:
             max_extra_lines -= len(remedy)
@@ -46,68 +48,75 @@ def format_findings(
 _INDENT = 2  # width of the dot before a finding
 
 
-def _wrap(text: str, width: int) -> list[str]:
+def _wrap_text(text: str, width: int) -> list[str]:
     return [line.plain.rstrip() for line in Content(safe(text)).wrap(max(8, width))]
 
 
-def _format_finding(finding: Finding, more: int, width: int, now_ms: int) -> tuple[Sides, bool]:
-    """Return the line of a finding, and whether the line also shows how to fix it."""
-    right = Content("   ").join(_format_keys(finding))
-    rest = f" · and {formats.format_quantity(more, 'finding')} more" if more else ""
-    is_said = finding.remedy[:1] in finding.key.split()  # the key and its label at the right say the same
-    behind = finding.detail or ("" if is_said or not finding.key else keys.apply_keymap(finding.remedy))
-    about = f"  {safe(behind)}" if behind else ""
-    ends = _format_time_left(finding, now_ms)
-    room = max(8, width - right.cell_length - 5 - len(rest) - len(ends))
-    said, is_helped = _fit_text(finding, room)
-    left = room - formats.cell_len(said)
-    about = about if formats.cell_len(about) <= left else ""
+def _format_finding_line(finding: Finding, more: int, width: int, now_ms: int) -> tuple[Sides, bool]:
+    """Return (line of a finding, whether the line also shows how to fix it)."""
+    key_hints = Content("   ").join(_format_finding_keys(finding))
+    more_text = f" · and {formats.format_quantity(more, 'finding')} more" if more else ""
+    has_remedy_key = finding.remedy[:1] in finding.key.split()  # the key and its label at the right say the same
+    detail = finding.detail or ("" if has_remedy_key or not finding.key else keys.apply_keymap(finding.remedy))
+    detail_text = f"  {safe(detail)}" if detail else ""
+    time_left = _format_finding_time_left(finding, now_ms)
+    width_left = max(8, width - key_hints.cell_length - 5 - len(more_text) - len(time_left))
+    text, has_remedy = _fit_finding_text(finding, width_left)
+    spare = width_left - formats.cell_len(text)
+    detail_text = detail_text if formats.cell_len(detail_text) <= spare else ""
     hue = f"${HUES[finding.severity]}"
-    line = Content.assemble(("● ", hue), (ends, hue), (said, "$strong"), (about, "$muted"), (rest, "$muted"))
-    return (line, right), is_helped
+    line = Content.assemble(
+        ("● ", hue), (time_left, hue), (text, "$strong"), (detail_text, "$muted"), (more_text, "$muted")
+    )
+    return (line, key_hints), has_remedy
 
 
-def _fit_text(finding: Finding, room: int) -> tuple[str, bool]:
-    """Return the finding's text, with its remedy if both fit, and whether the remedy needs no further line."""
-    text, is_helped = safe(finding.text), bool(finding.key) or not finding.remedy
-    both = text if is_helped else f"{text}: {safe(keys.apply_keymap(finding.remedy))}"
-    if formats.cell_len(both) <= room:
-        return both, True
-    return text if formats.cell_len(text) <= room else formats.fit_to_width(text, room).rstrip(), is_helped
+def _fit_finding_text(finding: Finding, width: int) -> tuple[str, bool]:
+    """Return (text of a finding, with its remedy if both fit in `room` cells.
+
+    Whether the remedy needs no further line).
+    """
+    text, has_remedy = safe(finding.text), bool(finding.key) or not finding.remedy
+    full_text = text if has_remedy else f"{text}: {safe(keys.apply_keymap(finding.remedy))}"
+    if formats.cell_len(full_text) <= width:
+        return full_text, True
+    return text if formats.cell_len(text) <= width else formats.fit_to_width(text, width).rstrip(), has_remedy
 
 
-def _format_time_left(finding: Finding, now_ms: int) -> str:
-    left = formats.format_time_left(finding.until_ms, now_ms)
-    return f"{left}  " if left else ""
+def _format_finding_time_left(finding: Finding, now_ms: int) -> str:
+    time_left = formats.format_time_left(finding.until_ms, now_ms)
+    return f"{time_left}  " if time_left else ""
 
 
-def _format_keys(finding: Finding) -> list[Content]:
-    """Return the keys of a finding with their labels. A click on one presses it."""
-    return [format_hint(keys.apply_keymap(key), _find_label(key, finding.remedy)) for key in finding.key.split()]
+def _format_finding_keys(finding: Finding) -> list[Content]:
+    """Return the keys that fix a finding with their labels. A click on a key presses it."""
+    return [
+        format_key_hint(keys.apply_keymap(key), _find_key_label(key, finding.remedy)) for key in finding.key.split()
+    ]
 
 
-def _find_label(key: str, remedy: str) -> str:
-    """Return the label of a key. If several verbs share the key, prefer the one that the remedy names."""
-    for look in keys.GENERAL_KEYS:
-        if key in (keys.format_keys(each) for each in look.keys.split(",")) and not look.screens:
-            return look.label
+def _find_key_label(key: str, remedy: str) -> str:
+    """Return the label of a key. If several verbs share the key, prefer the verb that the finding's remedy names."""
+    for general_key in keys.GENERAL_KEYS:
+        if key in (keys.format_keys(text) for text in general_key.keys.split(",")) and not general_key.screens:
+            return general_key.label
     verbs = keys.find_verbs_on_key(key)
     return next((verb.label for verb in (*(verb for verb in verbs if verb.name in remedy), *verbs)), "")
 
 
-def format_for_frame(findings: Sequence[Finding], room: int, now_ms: int = 0) -> list[Piece]:
+def format_worst_finding(findings: Sequence[Finding], width: int, now_ms: int = 0) -> list[Piece]:
     """Format the worst finding for a frame, with its key: `● 12 expired · .`. Empty if there are no findings."""
     if not findings:
         return []
     worst = findings[0]
     key = f" · {keys.apply_keymap(worst.key)}" if worst.key else ""
-    more = f" +{len(findings) - 1}" if len(findings) > 1 else ""
-    ends = _format_time_left(worst, now_ms)
-    said, _is_helped = _fit_text(worst, max(8, room - 2 - len(key) - len(more) - len(ends)))
+    more_text = f" +{len(findings) - 1}" if len(findings) > 1 else ""
+    time_left = _format_finding_time_left(worst, now_ms)
+    text, _has_remedy = _fit_finding_text(worst, max(8, width - 2 - len(key) - len(more_text) - len(time_left)))
     return [
         Piece("● ", HUES[worst.severity]),
-        *([Piece(ends, HUES[worst.severity])] if ends else []),
-        Piece(said, "strong"),
+        *([Piece(time_left, HUES[worst.severity])] if time_left else []),
+        Piece(text, "strong"),
         *([Piece(key, "accented")] if key else []),
-        *([Piece(more, "muted")] if more else []),
+        *([Piece(more_text, "muted")] if more_text else []),
     ]

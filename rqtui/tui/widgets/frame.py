@@ -23,7 +23,7 @@ from rqtui.text import formats
 from rqtui.text.elision import Fit
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.widgets.lines_pane import render_strip
+from rqtui.tui.widgets.lines_pane import render_text_line
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
@@ -36,7 +36,7 @@ RECENT_S = 5.0  # period over which a loop's rate is measured
 
 
 class Bar(Widget):
-    """Lines with a left and a right side. Only lines that changed are redrawn."""
+    """A widget of lines with a left and a right side. Only lines that changed are redrawn."""
 
     ALLOW_SELECT = False  # a dragged mouse would start Textual's selection; Shift leaves it to the terminal
 
@@ -45,35 +45,39 @@ class Bar(Widget):
         self._lines: list[Sides] = []
 
     def show_lines(self, *lines: Sides) -> None:
-        """Show these lines, and redraw the ones that changed."""
+        """Show these (left, right) lines, and redraw the ones that changed."""
         previous, self._lines = self._lines, list(lines)
         if len(lines) != len(previous):
             self.refresh(layout=self.styles.is_auto_height)
             return
-        changed = [y for y, (now, was) in enumerate(zip(lines, previous, strict=True)) if not _is_unchanged(now, was)]
+        changed = [
+            y
+            for y, (line, previous_line) in enumerate(zip(lines, previous, strict=True))
+            if not _is_unchanged(line, previous_line)
+        ]
         if changed:
             self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
     def render(self) -> RenderResult:
-        """Return all lines as one text."""
+        """Return all lines of the frame's part as one text."""
         return Content("\n").join([align_sides(left, right, self.size.width) for left, right in self._lines])
 
     def render_line(self, y: int) -> Painted:
-        """Draw line `y` only, because usually one line changes."""
+        """Draw line `y` only, because usually one line of the frame changes."""
         width = self.size.width
-        return render_strip(self, align_sides(*self._lines[y], width) if y < len(self._lines) else Content(), width)
+        return render_text_line(self, align_sides(*self._lines[y], width) if y < len(self._lines) else Content(), width)
 
     def on_click(self, event: Click) -> None:
         """Press the key whose hint was clicked."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y < len(self._lines):
-            sign = find_key_at(align_sides(*self._lines[offset.y], self.size.width), offset.x)
+            sign = find_key_at_cell(align_sides(*self._lines[offset.y], self.size.width), offset.x)
             if sign:
                 self.app.simulate_key(keys.to_textual_key(sign))
 
 
-def find_key_at(line: Content, at: int) -> str:
-    """Return the key whose hint (from `format_hint`) covers the cell `at` of a line, or ""."""
+def find_key_at_cell(line: Content, at: int) -> str:
+    """Return the key whose hint (from `format_key_hint`) covers the cell `at` of a line, or ""."""
     text = line.plain
     at = next((index for index in range(len(text)) if formats.cell_len(text[: index + 1]) > at), len(text))
     for span in line.spans:
@@ -87,7 +91,7 @@ def find_key_at(line: Content, at: int) -> str:
 
 
 class Header(Bar):
-    """The header: two lines, and a third with the views on a high terminal."""
+    """The header of a view: two lines, and a third with the views on a high terminal."""
 
     DEFAULT_CSS = "Header { dock: top; height: 2; padding: 0 1; }"
 
@@ -98,18 +102,18 @@ class Findings(Bar):
     DEFAULT_CSS = "Findings { height: auto; padding: 0 1; }"
 
     def get_content_height(self, _container: Size, _viewport: Size, _width: int) -> int:
-        """Return the number of findings, at least one line for the verdict."""
+        """Return the number of findings, or 1 for the line with the verdict if there are none."""
         return max(1, len(self._lines))
 
 
 class Strip(Bar):
-    """The line of a demo: its keys and its progress."""
+    """The line of a demo with its keys and its progress."""
 
     DEFAULT_CSS = "Strip { dock: bottom; height: 1; padding: 0 1; margin-bottom: 1; background: $raised; }"
 
 
 class Footer(Bar):
-    """The line with the keys that work here and the state of the write lock."""
+    """The line with the keys that work on the current view and the state of the write lock."""
 
     DEFAULT_CSS = "Footer { dock: bottom; height: 1; padding: 0 1; }"
 
@@ -122,30 +126,30 @@ def _is_unchanged(now: Sides, before: Sides) -> bool:
 def align_sides(left: Content, right: Content, width: int) -> Content:
     """Place `left` and `right` at the edges of `width` cells. If both do not fit, drop `right`, then cut `left`."""
     if left.cell_length + right.cell_length + 1 > width:
-        room = width - right.cell_length - 1
-        if room < 12:
-            right, room = Content(), width
-        if left.cell_length > room:
-            left = left.truncate(max(1, room), ellipsis=True)
+        left_width = width - right.cell_length - 1
+        if left_width < 12:
+            right, left_width = Content(), width
+        if left.cell_length > left_width:
+            left = left.truncate(max(1, left_width), ellipsis=True)
     return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
 
 
 def choose_first_fitting(candidates: Iterable[Sides], width: int) -> Sides:
-    """Return the first candidate that fits into `width` cells, else the last one."""
-    chosen = (Content(), Content())
+    """Return the first (left, right) candidate that fits into `width` cells, else the last one."""
+    candidate = (Content(), Content())
     for left, right in candidates:
-        chosen = (left, right)
+        candidate = (left, right)
         if left.cell_length + right.cell_length + 2 <= width:
             break
-    return chosen
+    return candidate
 
 
-# -- above ------------------------------------------------------------------------------------------------------------
+# -- header ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The parts of the header's first line."""
+    """The parts of the header's first line: connection, cost of a refresh, and profile."""
 
     url: str
     words: str = ""
@@ -160,7 +164,7 @@ class Status:
 
 
 def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | None, width: int) -> Sides:
-    """Format the first line of the header.
+    """Format the header's first line: connection and profile on the left, loops and cost of a refresh on the right.
 
     `loops` has each loop and whether it serves the current queue. It is None if changes are locked.
     """
@@ -168,10 +172,10 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
     def build_left(url: str, words: str) -> Content:
         is_wrong = status.is_lost or status.is_wrong
         hue = "$state-dead" if is_wrong else "$state-ready"
-        said = (f"  {words}" if words else "", "$state-dead" if is_wrong else "$muted")
+        status_text = (f"  {words}" if words else "", "$state-dead" if is_wrong else "$muted")
         badge = (f" {status.badge} ", f"b $ground on {'$state-dead' if status.is_guarded else '$accented'}")
-        before = (badge, " ") if status.badge else ()
-        return _assemble_cached(*before, ("● ", hue), (url, "$strong"), said)
+        badge_pieces = (badge, " ") if status.badge else ()
+        return _assemble_cached(*badge_pieces, ("● ", hue), (url, "$strong"), status_text)
 
     def build_right(is_short: bool, cost: str) -> Content:
         if status.is_lost:
@@ -183,49 +187,50 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
         return Content("  " if is_short else "   ").join(pieces)
 
     url = safe(status.url)
-    bare = status.profile or url.partition("://")[2] or url
+    short_url = status.profile or url.partition("://")[2] or url
     url = f"{status.profile}  {url}" if status.profile else url
-    short, cost = status.short_words, status.short_cost
-    elided = formats.elide_middle(bare, 24)
-    steps = (
+    short_words, cost = status.short_words, status.short_cost
+    elided = formats.elide_middle(short_url, 24)
+    variants = (
         (url, status.words, False, status.cost),
         (url, status.words, True, cost),
-        (url, short, False, cost),
-        (url, short, True, cost),
-        (bare, short, True, cost),
-        (bare, short, True, ""),
-        (elided, short, True, ""),
-        (elided, short if status.is_lost or status.is_wrong else "", True, ""),
+        (url, short_words, False, cost),
+        (url, short_words, True, cost),
+        (short_url, short_words, True, cost),
+        (short_url, short_words, True, ""),
+        (elided, short_words, True, ""),
+        (elided, short_words if status.is_lost or status.is_wrong else "", True, ""),
     )
     return choose_first_fitting(
-        ((build_left(url, said), build_right(is_short, cost)) for url, said, is_short, cost in steps), width
+        ((build_left(url, status_text), build_right(is_short, cost)) for url, status_text, is_short, cost in variants),
+        width,
     )
 
 
 def format_loop_state(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
-    """Format the state of a loop: `dispatch ▶ 118/s`, `reap ■ off`, `reap ▶ waits 5s`."""
+    """Format the state of a dispatcher or reaper: `dispatch ▶ 118/s`, `reap ■ off`, `reap ▶ waits 5s`."""
     label = {"dispatch": "dsp"}.get(name, name) if is_short else name
     if not is_on:
         return _assemble_cached((f"{label} ", "$muted"), ("■ off", "$state-reserved"))
     rounds = list(loop.rounds)
     if rounds and rounds[-1].error:
         return _assemble_cached((f"{label} ", "$muted"), (f"▶ waits {rounds[-1].wait_s:.0f}s", "$state-dead"))
-    now, moved, last = time.time(), 0, 0.0
-    for done in reversed(rounds):
-        for step in done.steps:
+    now_s, moved, last_s = time.time(), 0, 0.0
+    for round in reversed(rounds):
+        for step in round.steps:
             if step.moved:
-                moved += step.moved if now - step.at_s <= RECENT_S else 0
-                last = max(last, step.at_s)
-        if last and now - last > RECENT_S:
+                moved += step.moved if now_s - step.at_s <= RECENT_S else 0
+                last_s = max(last_s, step.at_s)
+        if last_s and now_s - last_s > RECENT_S:
             break  # rounds are ordered by time, so the rest is older
-    ago = "" if is_short else " ago"
-    words = (
+    ago_text = "" if is_short else " ago"
+    state_text = (
         formats.format_rate(moved / RECENT_S)
         if moved
-        else (formats.format_age((now - last) * 1000) + ago if last else "idle")
+        else (formats.format_age((now_s - last_s) * 1000) + ago_text if last_s else "idle")
     )
     return _assemble_cached(
-        (f"{label} ", "$muted"), ("▶ ", "$state-ready"), (words, "$state-ready" if moved else "$data")
+        (f"{label} ", "$muted"), ("▶ ", "$state-ready"), (state_text, "$state-ready" if moved else "$data")
     )
 
 
@@ -239,121 +244,127 @@ class ViewLink(NamedTuple):
     is_current: bool = False
 
 
-def format_views_line(place: str, about: str, links: Sequence[ViewLink], find: Content, width: int) -> Sides:
-    """Format the header's line of views: `queues ▸ mail   e errors 3  w workers 9`. A click on an entry opens the view.
+def format_views_line(place: str, queue_name: str, links: Sequence[ViewLink], find_hint: Content, width: int) -> Sides:
+    """Format the header's line of views: `queues ▸ mail e errors 3 w workers 9`. A click on an entry opens the view.
 
     If space is short, first the gaps shrink, then a long queue name, then the labels of views without a number are
     dropped.
     """
 
     def build_location(cells: int) -> Content:
-        name = formats.elide_middle(safe(about), cells) if about else ""
-        here = ((place, "$muted"), (" ▸ ", "$muted"), (name, "b $strong")) if name else ((place, "b $strong"),)
-        return _assemble_cached(*here)
+        name = formats.elide_middle(safe(queue_name), cells) if queue_name else ""
+        pieces = ((place, "$muted"), (" ▸ ", "$muted"), (name, "b $strong")) if name else ((place, "b $strong"),)
+        return _assemble_cached(*pieces)
 
     def build_sides(gap: int, cells: int, label_of: Callable[[ViewLink], str], right: Content) -> Sides:
-        pieces = [_format_link(door, label_of(door)) for door in links]
+        pieces = [_format_view_link(link, label_of(link)) for link in links]
         return Content(" " * gap).join([build_location(cells), *pieces]), right
 
-    def label_with_number(door: ViewLink) -> str:
-        return door.label if door.number or door.is_current else ""
+    def choose_label_of_counted_view(link: ViewLink) -> str:
+        return link.label if link.number or link.is_current else ""
 
-    steps = (
-        (4, 48, build_full_label, find),
-        (3, 32, build_full_label, find),
-        (2, 24, build_full_label, Content()),
-        (2, 16, build_full_label, Content()),
-        (2, 16, label_with_number, Content()),
+    variants = (
+        (4, 48, _choose_full_label, find_hint),
+        (3, 32, _choose_full_label, find_hint),
+        (2, 24, _choose_full_label, Content()),
+        (2, 16, _choose_full_label, Content()),
+        (2, 16, choose_label_of_counted_view, Content()),
         (2, 12, lambda _door: "", Content()),
     )
-    return choose_first_fitting((build_sides(*step) for step in steps), width)
+    return choose_first_fitting((build_sides(*step) for step in variants), width)
 
 
-def build_full_label(door: ViewLink) -> str:
-    return door.label
+def _choose_full_label(link: ViewLink) -> str:
+    return link.label
 
 
-def _format_link(link: ViewLink, label: str) -> Content:
+def _format_view_link(link: ViewLink, label: str) -> Content:
     number = (f" {link.number}", "$muted" if link.number == formats.ZERO else "$data") if link.number else ""
-    words = f" {label}" if label else ""
-    return _assemble_cached((link.key, "b $accented"), (words, "b $strong" if link.is_current else "$muted"), number)
+    label_text = f" {label}" if label else ""
+    return _assemble_cached(
+        (link.key, "b $accented"), (label_text, "b $strong" if link.is_current else "$muted"), number
+    )
 
 
 def format_queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit = formats.elide_middle) -> Sides:
-    """Format the line about a queue: its name and `system`, the counts per state, and its throughput.
+    """Format the header line about a queue: its name and `system`, the counts per state, and its throughput.
 
     `fit` shortens a long name.
     """
-    name, paused = _format_name(queue, width, fit), _format_paused(queue)
-    drains = rate.estimate_drain_s(queue.count_in_state(State.READY))
-    named = Content.assemble(name, (f"  {system}", "$muted")) if system else name
-    in_, out = _format_rates(queue, rate)
+    name, paused = _format_queue_name(queue, width, fit), _format_pause_mark(queue)
+    drain_s = rate.estimate_drain_s(queue.count_in_state(State.READY))
+    name_and_system = Content.assemble(name, (f"  {system}", "$muted")) if system else name
+    in_, out = _format_in_and_out_rates(queue, rate)
 
-    def build_speed(cells: int, *more: Content) -> Content:
-        return _join_present(*more, out, _format_sparkline(rate, cells))
+    def build_speed(cells: int, *prefix_pieces: Content) -> Content:
+        return _join_nonempty(*prefix_pieces, out, _format_sparkline(rate, cells))
 
-    until = (
-        [Content.assemble(("drains in ", "$muted"), formats.format_age(drains * 1000))] if drains is not None else []
+    drain_pieces = (
+        [Content.assemble(("drains in ", "$muted"), formats.format_age(drain_s * 1000))] if drain_s is not None else []
     )
-    words, arrows = _format_counts(queue, True), _format_counts(queue, False)
-    said = Content("   ").join([words, *paused])
-    short = Content("   ").join([arrows, *paused])
+    counts, short_counts = _format_state_counts(queue, True), _format_state_counts(queue, False)
+    counts_text = Content("   ").join([counts, *paused])
+    short_counts_text = Content("   ").join([short_counts, *paused])
     return choose_first_fitting(
         (
-            (Content.assemble(named, "   ", said), build_speed(20, *until, in_)),
-            (Content.assemble(named, "   ", said), build_speed(12, in_)),
-            (Content.assemble(name, "   ", said), build_speed(12, in_)),
-            (Content.assemble(name, "  ", short), build_speed(12, *until)),
-            (Content.assemble(name, "  ", short), build_speed(8)),
-            (Content.assemble(name, "  ", short), Content("")),
+            (Content.assemble(name_and_system, "   ", counts_text), build_speed(20, *drain_pieces, in_)),
+            (Content.assemble(name_and_system, "   ", counts_text), build_speed(12, in_)),
+            (Content.assemble(name, "   ", counts_text), build_speed(12, in_)),
+            (Content.assemble(name, "  ", short_counts_text), build_speed(12, *drain_pieces)),
+            (Content.assemble(name, "  ", short_counts_text), build_speed(8)),
+            (Content.assemble(name, "  ", short_counts_text), Content("")),
         ),
         width,
     )
 
 
 def format_board_line(queue: Queue, rate: Rate, width: int, system: str = "", fit: Fit = formats.elide_middle) -> Sides:
-    """Format the line about a queue on a board whose tabs show the counts: throughput, ages and other facts.
+    """Format the header line about a queue on a board whose tabs show the counts: throughput, ages and other facts.
 
     If space is short, `system` is dropped first, then the facts from the last one on. The outgoing rate is dropped
     last.
     """
-    name, paused, facts = _format_name(queue, width, fit), _format_paused(queue), _list_facts(queue, rate)
-    named = Content.assemble(name, (f"  {system}", "$muted")) if system else name
-    in_, out = _format_rates(queue, rate)
+    name, paused, facts = (
+        _format_queue_name(queue, width, fit),
+        _format_pause_mark(queue),
+        _list_queue_facts(queue, rate),
+    )
+    name_and_system = Content.assemble(name, (f"  {system}", "$muted")) if system else name
+    in_, out = _format_in_and_out_rates(queue, rate)
 
-    def build_left(of: Content, number: int) -> Content:
-        return Content("   ").join([of, *paused, *facts[:number]])
+    def build_left(first: Content, number: int) -> Content:
+        return Content("   ").join([first, *paused, *facts[:number]])
 
     def build_speed(cells: int) -> Content:
-        return _join_present(in_, out, _format_sparkline(rate, cells))
+        return _join_nonempty(in_, out, _format_sparkline(rate, cells))
 
-    some = min(3, len(facts))  # facts that are shown beside a sparkline
+    min_facts = min(3, len(facts))  # facts that are shown beside a sparkline
     return choose_first_fitting(
         (
-            *((build_left(named, len(facts)), build_speed(cells)) for cells in (20, 12)),
+            *((build_left(name_and_system, len(facts)), build_speed(cells)) for cells in (20, 12)),
             *(
                 (build_left(name, number), build_speed(cells))
-                for number in range(len(facts), some - 1, -1)
+                for number in range(len(facts), min_facts - 1, -1)
                 for cells in (12, 8)
             ),
-            *((build_left(name, number), build_speed(0)) for number in range(some, 1, -1)),
-            *((build_left(name, number), out) for number in range(some, -1, -1)),
+            *((build_left(name, number), build_speed(0)) for number in range(min_facts, 1, -1)),
+            *((build_left(name, number), out) for number in range(min_facts, -1, -1)),
             (build_left(name, 0), Content()),
         ),
         width,
     )
 
 
-def _list_facts(queue: Queue, rate: Rate) -> list[Content]:
+def _list_queue_facts(queue: Queue, rate: Rate) -> list[Content]:
     """Return the facts about a queue that no count shows, the most urgent first."""
-    drains, failed = rate.estimate_drain_s(queue.count_in_state(State.READY)), rate.failed_s
+    drain_s, failed = rate.estimate_drain_s(queue.count_in_state(State.READY)), rate.failed_s
     is_late = bool(queue.overdue), bool(queue.expired)
     facts = (
         ("failing ", f"{100 * failed / (rate.out_s + failed):.1f} %" if failed else "", "$state-dead"),
         ("", f"{formats.format_count(queue.overdue)} due" if is_late[0] else "", "$state-scheduled"),
         ("", f"{formats.format_quantity(queue.expired, 'lease')} over" if is_late[1] else "", "$state-reserved"),
         ("oldest ", formats.format_age(queue.oldest_ready_ms) if queue.oldest_ready_ms is not None else "", "$data"),
-        ("drains in ", formats.format_age(drains * 1000) if drains is not None else "", "$data"),
+        ("drains in ", formats.format_age(drain_s * 1000) if drain_s is not None else "", "$data"),
         ("workers ", formats.format_count(queue.workers) if queue.workers is not None else "", "$data"),
         ("next due in ", _format_time_ahead(queue.next_due_ms, is_late[0]), "$data"),
         ("next lease ends in ", _format_time_ahead(queue.next_expiry_ms, is_late[1]), "$data"),
@@ -365,16 +376,16 @@ def _format_time_ahead(ms: int | None, is_late: bool) -> str:
     return "" if ms is None or is_late else formats.format_age(ms)
 
 
-def _format_name(queue: Queue, width: int, fit: Fit) -> Content:
+def _format_queue_name(queue: Queue, width: int, fit: Fit) -> Content:
     return Content.styled(fit(safe(queue.name), max(12, width // 4)), "b $strong")
 
 
-def _format_paused(queue: Queue) -> list[Content]:
+def _format_pause_mark(queue: Queue) -> list[Content]:
     return [Content.styled("paused", "$state-reserved")] if queue.is_paused else []
 
 
-def _format_rates(queue: Queue, rate: Rate) -> tuple[Content, Content]:
-    """Format the rates of enqueued and completed jobs per second, or nothing if the system has no counters."""
+def _format_in_and_out_rates(queue: Queue, rate: Rate) -> tuple[Content, Content]:
+    """Format the rates of enqueued and completed jobs per second, or nothing if the queue's system has no counters."""
     if not ({"in", "out"} & set(queue.counters) or rate.in_s > 0 or any(rate.history)):
         return Content(), Content()
     return (
@@ -384,38 +395,41 @@ def _format_rates(queue: Queue, rate: Rate) -> tuple[Content, Content]:
 
 
 def _format_sparkline(rate: Rate, cells: int) -> Content:
-    shown = formats.build_sparkline(rate.history[-cells:], cells) if cells and any(rate.history) else ""
-    return Content.styled(shown, "$state-ready")
+    bars = formats.build_sparkline(rate.history[-cells:], cells) if cells and any(rate.history) else ""
+    return Content.styled(bars, "$state-ready")
 
 
-def _join_present(*pieces: Content) -> Content:
+def _join_nonempty(*pieces: Content) -> Content:
     return Content("  ").join([piece for piece in pieces if piece.cell_length])
 
 
-def _format_counts(queue: Queue, has_words: bool) -> Content:
-    """Format the counts per state: `scheduled 3 901   ready 12 431 …`, or `901 ▸ 12 431 ▸ 64 ▸ 1.2M × 9 912`."""
+def _format_state_counts(queue: Queue, has_words: bool) -> Content:
+    """Format a queue's counts per state: `scheduled 3 901 ready 12 431 …`, or `901 ▸ 12 431 ▸ 64 ▸ 1.2M × 9 912`."""
     pieces: list[Content] = []
     for state in State:
         counts = [count for count in queue.counts if count.state is state and count.is_count_known]
         if not counts:
             continue
-        number, exact = sum(c.count for c in counts), all(c.is_exact for c in counts)
+        number, is_exact = sum(count.count for count in counts), all(count.is_exact for count in counts)
         hue = f"$state-{state}" if number else "$muted"
         if has_words:
-            pieces.append(Content.assemble((f"{state} ", "$muted"), (formats.format_count(number, exact, 9), hue)))
+            pieces.append(Content.assemble((f"{state} ", "$muted"), (formats.format_count(number, is_exact, 9), hue)))
             continue
         sign = "" if not pieces else (" × " if state is State.DEAD else " ▸ ")
-        pieces.append(Content.assemble((sign, "$muted"), (formats.format_count(number, exact), hue)))
+        pieces.append(Content.assemble((sign, "$muted"), (formats.format_count(number, is_exact), hue)))
     return Content("   " if has_words else "").join(pieces)
 
 
-def format_totals(number: int, rate: Rate, found: int | None = None) -> Content:
-    """Format the rates of all queues together, for the overview. `found` is the number that match a filter."""
+def format_overview_totals(queue_count: int, rate: Rate, match_count: int | None = None) -> Content:
+    """Format the throughput of all queues together, for the overview.
+
+    `match_count` is the number that match a filter.
+    """
     share = 100 * rate.failed_s / (rate.out_s + rate.failed_s) if rate.failed_s else 0.0
     failing = (f"{share:.1f} %", "$state-dead") if share else (formats.ZERO, "$data")
-    several = formats.format_quantity(number, "queue", 7)
+    queue_text = formats.format_quantity(queue_count, "queue", 7)
     return _assemble_cached(
-        (several if found is None else f"{formats.format_count(found)} of {several}", "b $strong"),
+        (queue_text if match_count is None else f"{formats.format_count(match_count)} of {queue_text}", "b $strong"),
         ("   in ", "$muted"),
         formats.format_rate(rate.in_s),
         ("   out ", "$muted"),
@@ -425,7 +439,7 @@ def format_totals(number: int, rate: Rate, found: int | None = None) -> Content:
     )
 
 
-# -- below ------------------------------------------------------------------------------------------------------------
+# -- footer ------------------------------------------------------------------------------------------------------------
 
 _USABLE_STYLE = "b $accented"
 Key = tuple[str, str, bool]  # displayed key, label, whether it is usable now
@@ -439,54 +453,54 @@ def format_keys_line(
     If the verbs do not fit, the keys before the last one lose their labels: first the palette, then the views.
     """
     tail = [_format_key(*key) for key in last]
-    room = width - mode.cell_length - 2
-    for at, number in zip(range(len(last) - 2, -1, -1), (2, 1), strict=False):
-        if _count_cells(_format_key(*key) for key in (*verbs, *near[:number])) + _count_cells(tail) > room:
-            sign, _label, is_usable = last[at]
-            tail[at] = _format_key(sign, "", is_usable)
-    room -= _count_cells(tail)
-    must = [_format_key(*key) for key in near[:1]]
-    head = [*_format_fitting_keys(verbs, room - _count_cells(must)), *must]
+    width_left = width - mode.cell_length - 2
+    for index, number in zip(range(len(last) - 2, -1, -1), (2, 1), strict=False):
+        if _count_cells(_format_key(*key) for key in (*verbs, *near[:number])) + _count_cells(tail) > width_left:
+            sign, _label, is_usable = last[index]
+            tail[index] = _format_key(sign, "", is_usable)
+    width_left -= _count_cells(tail)
+    required = [_format_key(*key) for key in near[:1]]
+    first_keys = [*_format_fitting_keys(verbs, width_left - _count_cells(required)), *required]
     return Content("  ").join(
-        [*head, *_format_fitting_keys((*near[1:], *rest), room - _count_cells(head)), *tail]
+        [*first_keys, *_format_fitting_keys((*near[1:], *rest), width_left - _count_cells(first_keys)), *tail]
     ), mode
 
 
 def _count_cells(pieces: Iterable[Content]) -> int:
-    """Return the width of these texts with the gap behind each."""
+    """Return the width in cells of these texts with the gap behind each."""
     return sum(piece.cell_length + 2 for piece in pieces)
 
 
-def _format_fitting_keys(keys: Iterable[Key], room: int) -> list[Content]:
+def _format_fitting_keys(keys: Iterable[Key], width_left: int) -> list[Content]:
     fitting = []
     for piece in (_format_key(*key) for key in keys):
-        room -= piece.cell_length + 2
-        if room < 0:
+        width_left -= piece.cell_length + 2
+        if width_left < 0:
             break
         fitting.append(piece)
     return fitting
 
 
-def format_hint(key: str, label: str) -> Content:
-    """Format a key and its label in the style of the frame."""
+def format_key_hint(key: str, label: str) -> Content:
+    """Format a key and its label in the style of the frame, as in `R requeue`."""
     return _format_key(key, label, True)
 
 
 def _format_key(key: str, label: str, is_usable: bool) -> Content:
-    said = f" {label}" if label else ""
+    label_text = f" {label}" if label else ""
     return _assemble_cached(
-        (key, _USABLE_STYLE if is_usable else "$frame"), (said, "$muted" if is_usable else "$frame")
+        (key, _USABLE_STYLE if is_usable else "$frame"), (label_text, "$muted" if is_usable else "$frame")
     )
 
 
 def format_strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], alarm: str, width: int) -> Sides:
     """Format a demo's keys and as many of its figures as fit. The last key is always shown."""
-    alarmed = [Content.styled(alarm, "b $state-dead")] if alarm else []
-    *first, last = [(key, label, True) for key, label in keys]
-    room = width - _count_cells([_format_key(*last), *alarmed])
-    left = Content("  ").join([*_format_fitting_keys(first, room), _format_key(*last)])
+    alarm_pieces = [Content.styled(alarm, "b $state-dead")] if alarm else []
+    *first_keys, last_key = [(key, label, True) for key, label in keys]
+    width_left = width - _count_cells([_format_key(*last_key), *alarm_pieces])
+    left = Content("  ").join([*_format_fitting_keys(first_keys, width_left), _format_key(*last_key)])
 
     def build_right(number: int) -> Content:
-        return Content("   ").join([*alarmed, *(Content.styled(each, "$data") for each in figures[:number])])
+        return Content("   ").join([*alarm_pieces, *(Content.styled(figure, "$data") for figure in figures[:number])])
 
     return choose_first_fitting(((left, build_right(number)) for number in range(len(figures), -1, -1)), width)

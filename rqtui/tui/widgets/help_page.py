@@ -1,6 +1,6 @@
-"""The help page: every key in groups, those of this screen first, in as many columns as fit.
+"""Show the help page: every key in groups, those of this screen first, in as many columns as fit.
 
-`/` filters the lines by typed words. `help.key_groups` builds the groups.
+`/` filters the lines by typed words. `help_content.build_key_groups` builds the groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ KEY_CELLS, GAP_CELLS = 12, 3
 
 @dataclass(frozen=True, slots=True)
 class KeyLine:
-    """A key, its effect, and where or for which jobs it works. `name` is its name in the config file."""
+    """A line of the help page: a key, its effect, and where or for which jobs it works.
+
+    `name` is the key's name in the config file.
+    """
 
     keys: str
     words: str
@@ -36,7 +39,7 @@ class KeyLine:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroup:
-    """Lines of the help page under a title."""
+    """A group of lines of the help page under a title."""
 
     title: str
     lines: tuple[KeyLine, ...]
@@ -84,34 +87,34 @@ class KeyPage(ModalScreen[None], Leavable):
                 yield Static("", id="key-text")
 
     def on_mount(self) -> None:
-        """Draw the lines."""
-        self._draw_lines()
+        """Draw the list of keys when the page opens."""
+        self._draw_keys()
 
     def on_resize(self) -> None:
-        """Draw the lines in as many columns as fit."""
-        self._draw_lines()
+        """Draw the list of keys in as many columns as fit the new size."""
+        self._draw_keys()
 
-    def _draw_lines(self) -> None:
+    def _draw_keys(self) -> None:
         width = min(210, round(self.app.size.width * 0.96)) - 6
-        matches = filter_groups(self._groups, self.query_one(Input).value)
-        text = arrange_columns(matches, width) if matches else Content.styled("No key does that.", "$muted")
+        matches = filter_key_groups(self._groups, self.query_one(Input).value)
+        text = arrange_key_groups(matches, width) if matches else Content.styled("No key does that.", "$muted")
         self.query_one("#key-text", Static).update(text)
 
     def on_input_changed(self) -> None:
-        """Filter the lines after each edit."""
-        self._draw_lines()
+        """Filter the list of keys after each edit of the search line."""
+        self._draw_keys()
 
     def on_input_submitted(self) -> None:
-        """Keep the filtered lines and return the keys to scrolling."""
+        """Keep the filtered list of keys, and let keys scroll it again."""
         self.set_focus(None)
 
     def action_search(self) -> None:
-        """Open the search line."""
+        """Open the search line of the help page."""
         self.add_class("-searching")
         self.query_one(Input).focus()
 
     def action_leave(self) -> None:
-        """Clear the search, or close the page if there is none."""
+        """Clear the search of the help page, or close the page if there is no search."""
         if not self.has_class("-searching"):
             self.dismiss()
             return
@@ -120,67 +123,70 @@ class KeyPage(ModalScreen[None], Leavable):
         self.set_focus(None)
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
+        """Scroll the list of keys by a number of lines."""
         self.query_one("#key-lines").scroll_relative(y=lines, animate=False)
 
-    def action_ends(self, way: int) -> None:
-        """Scroll to the first (-1) or the last (1) line."""
-        lines = self.query_one("#key-lines")
-        lines.scroll_to(y=lines.max_scroll_y if way > 0 else 0, animate=False)
+    def action_ends(self, direction: int) -> None:
+        """Scroll to the first (-1) or the last (1) line of the list of keys."""
+        key_list = self.query_one("#key-lines")
+        key_list.scroll_to(y=key_list.max_scroll_y if direction > 0 else 0, animate=False)
 
 
-def filter_groups(groups: Sequence[KeyGroup], typed: str) -> list[KeyGroup]:
-    """Return the lines that contain every typed word. A single character is searched only among the keys."""
-    wanted = typed.strip()
-    if not wanted:
+def filter_key_groups(groups: Sequence[KeyGroup], typed: str) -> list[KeyGroup]:
+    """Return the lines of the help page that contain every typed word.
+
+    A single character is searched only among the keys.
+    """
+    words = typed.strip()
+    if not words:
         return list(groups)
 
-    def fits(line: KeyLine) -> bool:
-        if len(wanted) == 1:
-            return wanted in line.keys.split()
+    def is_match(line: KeyLine) -> bool:
+        if len(words) == 1:
+            return words in line.keys.split()
         text = f"{line.keys} {line.words} {line.more} {line.name}".lower()
-        return all(word in text for word in wanted.lower().split())
+        return all(word in text for word in words.lower().split())
 
-    filtered = [KeyGroup(group.title, tuple(filter(fits, group.lines))) for group in groups]
+    filtered = [KeyGroup(group.title, tuple(filter(is_match, group.lines))) for group in groups]
     return [group for group in filtered if group.lines]
 
 
-def arrange_columns(groups: Sequence[KeyGroup], width: int) -> Content:
-    """Arrange the groups in columns of equal width and similar height."""
-    columns = max(1, min(3, (width + GAP_CELLS) // (MIN_COLUMN_CELLS + GAP_CELLS)))
-    wide = (width - GAP_CELLS * (columns - 1)) // columns
-    blocks = [_format_group(group, wide) for group in groups]
-    sides = _balance_columns(blocks, columns)
-    height = max(map(len, sides))
-    blank = Content(" " * wide)
-    rows = [[side[y] if y < len(side) else blank for side in sides] for y in range(height)]
+def arrange_key_groups(groups: Sequence[KeyGroup], width: int) -> Content:
+    """Arrange groups of keys in columns of equal width and similar height."""
+    column_count = max(1, min(3, (width + GAP_CELLS) // (MIN_COLUMN_CELLS + GAP_CELLS)))
+    column_width = (width - GAP_CELLS * (column_count - 1)) // column_count
+    blocks = [_format_key_group(group, column_width) for group in groups]
+    columns = _balance_columns(blocks, column_count)
+    height = max(map(len, columns))
+    blank_line = Content(" " * column_width)
+    rows = [[side[y] if y < len(side) else blank_line for side in columns] for y in range(height)]
     return Content("\n").join(Content(" " * GAP_CELLS).join(row).rstrip() for row in rows)
 
 
-def _format_group(group: KeyGroup, width: int) -> list[Content]:
+def _format_key_group(group: KeyGroup, width: int) -> list[Content]:
     lines = [Content.styled(formats.fit_to_width(group.title, width), "b $strong")]
-    return [*lines, *(_format_line(line, width) for line in group.lines), Content(" " * width)]
+    return [*lines, *(_format_key_line(line, width) for line in group.lines), Content(" " * width)]
 
 
-def _format_line(line: KeyLine, width: int) -> Content:
-    words = _truncate(line.words, width - KEY_CELLS)
-    room = width - KEY_CELLS - formats.cell_len(words) - 2
-    more = _truncate(line.more, room) if line.more and room >= 6 else ""
+def _format_key_line(line: KeyLine, width: int) -> Content:
+    effect = _truncate_text(line.words, width - KEY_CELLS)
+    width_left = width - KEY_CELLS - formats.cell_len(effect) - 2
+    more = _truncate_text(line.more, width_left) if line.more and width_left >= 6 else ""
     formatted = Content.assemble(
         (formats.fit_to_width(line.keys, KEY_CELLS - 1) + " ", "b $accented"),
-        words,
+        effect,
         (f"  {more}" if more else "", "$muted"),
     )
     return Content.assemble(formatted, " " * max(0, width - formatted.cell_length))
 
 
-def _truncate(text: str, width: int) -> str:
+def _truncate_text(text: str, width: int) -> str:
     return formats.fit_to_width(text, width).rstrip()
 
 
-def _balance_columns(blocks: Sequence[list[Content]], columns: int) -> list[list[Content]]:
+def _balance_columns(blocks: Sequence[list[Content]], column_count: int) -> list[list[Content]]:
     """Distribute the groups over the columns. Each group goes whole into the shortest column."""
-    sides: list[list[Content]] = [[] for _ in range(columns)]
+    filled: list[list[Content]] = [[] for _ in range(column_count)]
     for block in blocks:
-        min(sides, key=len).extend(block)
-    return [side[:-1] for side in sides]  # drops the blank line at the end
+        min(filled, key=len).extend(block)
+    return [side[:-1] for side in filled]  # drops the blank line at the end

@@ -1,8 +1,8 @@
-"""A scrolling widget of lines that repaints only the lines that changed.
+"""Provide a scrolling widget of lines that repaints only the lines that changed.
 
-It knows no rows, cursor or marks; `table.Table` decides what a line shows. Three habits of Textual are avoided here,
-each measured on a table of 40 rows: a new length of the list lays out the whole screen, a new frame title repaints all
-lines, and a scrollbar repaints itself though its thumb did not move.
+The widget knows no rows, cursor or marks; `table.Table` decides what a line shows. Three habits of Textual are avoided
+here, each measured on a table of 40 rows: a new length of the list lays out the whole screen, a new frame title
+repaints all lines, and a scrollbar repaints itself though its thumb did not move.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rqtui.tui.widgets.paint import PaintedLine, Painter
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
-    """Lines below an optional header.
+    """A scrolling widget of lines below an optional header, which repaints only lines that changed.
 
-    Subclasses define their number (`line_count`) and their content (`build_line`).
+    Subclasses define the number of lines (`line_count`) and their content (`build_line`).
     """
 
     ALLOW_SELECT = False  # a dragged mouse would start Textual's selection; Shift leaves it to the terminal
@@ -52,11 +52,11 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self._painted: dict[int, PaintedLine] = {}  # lines on the screen, by y
         self._frame_texts: dict[str, tuple[Cell, ...]] = {}  # words of the frame, to colour them again in another theme
 
-    # ── what a subclass says ─────────────────────────────────────────────────────────────────────────────────────
+    # ── defined by subclasses ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def line_count(self) -> int:
-        """The number of lines without the header."""
+        """The number of lines of the widget without the header."""
         raise NotImplementedError
 
     def build_line(self, y: int, width: int, top: int) -> PaintedLine:
@@ -67,27 +67,27 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         raise NotImplementedError
 
     def handle_scroll(self) -> None:
-        """React to other lines becoming visible."""
+        """React to a scroll that made other lines visible. Subclasses override it."""
 
-    # ── what it offers ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── called by screens ───────────────────────────────────────────────────────────────────────────────────────────
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Replace the columns. The next rows must have cells for them."""
+        """Replace the columns of the widget. The next rows must have cells for them."""
         self.painter = self._create_painter(columns)
         self._painted.clear()
         self.refresh()
 
     def set_border_title(self, *cells: Cell) -> None:
         """Set the words in the frame's top line. Only that line is repainted."""
-        self._set_frame_text("border_title", cells, -self.styles.gutter.top)
+        self._set_border_text("border_title", cells, -self.styles.gutter.top)
 
     def set_subtitle(self, *cells: Cell) -> None:
-        """Set the words in the frame's bottom line. Only that line is repainted."""
-        self._set_frame_text("border_subtitle", cells, self.size.height + self.styles.gutter.bottom - 1)
+        """Set the text in the frame's bottom line. Only that line is repainted."""
+        self._set_border_text("border_subtitle", cells, self.size.height + self.styles.gutter.bottom - 1)
 
     @property
     def title(self) -> tuple[Cell, ...]:
-        """The words in the frame's top line."""
+        """The cells of text in the frame's top line."""
         return self._frame_texts.get("border_title", ())
 
     @property
@@ -97,19 +97,19 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def first_visible_line(self) -> int:
-        """The first visible line, counted from 0."""
+        """The index of the first visible line, counted from 0."""
         return self.scroll_offset.y
 
     def repaint_changes(self) -> None:
-        """Repaint the parts of visible lines that changed."""
+        """Repaint the parts of visible lines that changed since they were painted."""
         if not self.is_attached:
             return
         width, top = self.scrollable_content_region.width, self.first_visible_line
         for y in range(self.size.height):
-            before, now = self._painted.get(y), self.build_line(y, width, top)
-            if before != now:
-                x, changed = self.painter.find_changes(before, now)
-                self.refresh(Region(x, y, changed, 1))
+            painted, current = self._painted.get(y), self.build_line(y, width, top)
+            if painted != current:
+                x, changed_cells = self.painter.find_changed_cells(painted, current)
+                self.refresh(Region(x, y, changed_cells, 1))
 
     def scroll_to_line(self, top: int) -> None:
         """Scroll without animation so that `top` is the first visible line."""
@@ -117,27 +117,27 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=max(0, top), animate=False, force=True)
 
     def update_scrollbar(self) -> None:
-        """Update the scrollbar after `line_count` changed."""
+        """Update the scrollbar after the number of lines (`line_count`) changed."""
         size = Size(self.scrollable_content_region.width, self.line_count + self.show_header)
         if not self.is_attached or size == self.virtual_size:
             return
-        before = self._measure_thumb()
+        previous_thumb = self._measure_scrollbar_thumb()
         self.set_reactive(Widget.virtual_size, size)
-        if before != self._measure_thumb():
+        if previous_thumb != self._measure_scrollbar_thumb():
             scroll_length.change_scroll_size(self, size)
             return
         if self.show_vertical_scrollbar:
             self.vertical_scrollbar.set_reactive(ScrollBar.window_virtual_size, size.height)
         self.scroll_y = self.validate_scroll_y(self.scroll_y)
 
-    # ── what Textual calls ───────────────────────────────────────────────────────────────────────────────────────
+    # ── called by Textual ───────────────────────────────────────────────────────────────────────────────────────
 
     def render_line(self, y: int) -> Strip:
         self._painted[y] = line = self.build_line(y, self.scrollable_content_region.width, self.first_visible_line)
         return self.painter.draw_line(line)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Repaint changed lines after scrolling, unlike the base class, which repaints everything.
+        """Repaint only changed lines after scrolling, unlike the base class, which repaints everything.
 
         Rows inserted above the first visible one also scroll, and change nothing that is visible.
         """
@@ -151,33 +151,33 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self.painter.clear_cache()
         self._painted.clear()
         for name, cells in self._frame_texts.items():
-            border_title.set_border_title(self, name, self._build_content(cells))
+            border_title.set_border_title(self, name, self._build_border_content(cells))
 
     # ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _create_painter(self, columns: Sequence[Column]) -> Painter:
-        return Painter(columns, self.ascii_only, self._find_style, lambda: self.rich_style)
+        return Painter(columns, self.ascii_only, self._resolve_style, lambda: self.rich_style)
 
-    def _find_style(self, name: str) -> Style:
+    def _resolve_style(self, name: str) -> Style:
         return theme.resolve_style(self.app.theme_variables, name)
 
-    def _measure_thumb(self) -> tuple[int, int, int]:
-        """Return track, thumb size and thumb position of the scrollbar in eighths of a cell; zeros without one."""
+    def _measure_scrollbar_thumb(self) -> tuple[int, int, int]:
+        """Return (track, thumb size, thumb position) of the scrollbar in eighths of a cell; zeros without a thumb."""
         track, length = self.container_size.height, self.virtual_size.height
         if length <= track:
             return 0, 0, 0
         return track, 8 * track * track // length, int(8 * track * self.scroll_y // length)
 
-    def _set_frame_text(self, name: str, cells: tuple[Cell, ...], y: int) -> None:
+    def _set_border_text(self, name: str, cells: tuple[Cell, ...], y: int) -> None:
         if self._frame_texts.get(name) == cells:
             return
         self._frame_texts[name] = cells
         line = Region(-self.styles.gutter.left, y, self.outer_size.width, 1)
-        border_title.set_border_title(self, name, self._build_content(cells), line)
+        border_title.set_border_title(self, name, self._build_border_content(cells), line)
 
-    def _build_content(self, cells: tuple[Cell, ...]) -> Content | None:
+    def _build_border_content(self, cells: tuple[Cell, ...]) -> Content | None:
         parts = [
-            (safe(text, self.ascii_only), VisualStyle.from_rich_style(self._find_style(style)) if style else "")
+            (safe(text, self.ascii_only), VisualStyle.from_rich_style(self._resolve_style(style)) if style else "")
             for cell in cells
             for text, style in convert_cell_to_pieces(cell)
         ]

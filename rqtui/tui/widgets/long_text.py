@@ -1,4 +1,4 @@
-"""Widgets for long texts that redraw only what changed and only the visible lines."""
+"""Provide widgets for long texts that redraw only what changed and only the visible lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from textual.visual import Visual
 from textual.widget import Widget
 
 from rqtui.text import formats
-from rqtui.tui.widgets.lines_pane import render_strip
+from rqtui.tui.widgets.lines_pane import render_text_line
 
 _MAX_MATCHES = 10_000
 
@@ -26,22 +26,24 @@ class Text(Widget):
     """A text widget as high as its text. If the height stays, only lines that changed are redrawn."""
 
     DEFAULT_CSS = "Text { height: auto; }"
-    _shown = Content()
+    _shown_text = Content()
 
     def show_text(self, text: Content) -> None:
         """Show a text and redraw the lines that changed."""
-        if text.is_same(self._shown):
+        if text.is_same(self._shown_text):
             return
         width = self.size.width
-        before, now = (self._render_strips(each, width) if width else [] for each in (self._shown, text))
-        self._shown = text
-        if not now or len(before) != len(now):
+        previous_strips, strips = (
+            self._render_strips(content, width) if width else [] for content in (self._shown_text, text)
+        )
+        self._shown_text = text
+        if not strips or len(previous_strips) != len(strips):
             self.refresh(layout=True)
         else:
-            changed = [y for y, line in enumerate(now) if line != before[y]]
+            changed = [y for y, line in enumerate(strips) if line != previous_strips[y]]
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
-    def count_rows(self, text: Content) -> int:
+    def count_text_rows(self, text: Content) -> int:
         """Return the number of rows that a text takes in this widget."""
         return len(self._render_strips(text, self.size.width)) if self.size.width else 0
 
@@ -49,8 +51,8 @@ class Text(Widget):
         return Visual.to_strips(self, text, width, None, self.visual_style)
 
     def render(self) -> RenderResult:
-        """Return the text."""
-        return self._shown
+        """Return the text that the widget shows."""
+        return self._shown_text
 
 
 class Match(NamedTuple):
@@ -62,7 +64,7 @@ class Match(NamedTuple):
 
 
 class LongText(ScrollView, can_focus=True):
-    """A scrolling text that draws only the visible lines: 60 kB of JSON in a `Static` took 1.2 s."""
+    """A scrolling text widget that draws only the visible lines: 60 kB of JSON in a `Static` took 1.2 s."""
 
     def __init__(self, *, id: str, classes: str = "") -> None:
         super().__init__(id=id, classes=classes)
@@ -72,50 +74,53 @@ class LongText(ScrollView, can_focus=True):
         self._colour_line_cached: Callable[[str], Content] = Content
         self._rows: list[tuple[int, int, int]] = []  # line number, and its first and last + 1 character in this row
         self._first_row: list[int] = []  # first row of each line
-        self._wrapped_at = 0
+        self._wrapped_width = 0
         self._matches: list[Match] = []
         self._current_match = -1  # index of the current match
 
     def show_text(self, text: Content) -> None:
-        """Show a text."""
+        """Show a long text, unless it is shown already."""
         if not text.is_same(self._text):
             self._text = text
             lines = text.split("\n", allow_blank=True)
-            looks = {line.plain: line for line in lines}
-            self.show_lines([line.plain for line in lines], lambda line: looks[line])
+            styled_lines = {line.plain: line for line in lines}
+            self.show_lines([line.plain for line in lines], lambda line: styled_lines[line])
 
-    def show_lines(self, lines: Sequence[str], look: Callable[[str], Content]) -> None:
-        """Show many lines. `look` colours a line when it becomes visible, and must keep its characters."""
-        if lines != self._lines or look is not self._colour_line:
-            self._lines, self._colour_line, self._colour_line_cached = lines, look, lru_cache(256)(look)
+    def show_lines(self, lines: Sequence[str], style_line: Callable[[str], Content]) -> None:
+        """Show many lines of text.
+
+        `style_line` colours a line when it becomes visible, and must keep its characters.
+        """
+        if lines != self._lines or style_line is not self._colour_line:
+            self._lines, self._colour_line, self._colour_line_cached = lines, style_line, lru_cache(256)(style_line)
             self._matches, self._current_match = [], -1
-            self._wrap()
+            self._wrap_lines()
 
     def on_resize(self) -> None:
-        """Wrap the lines again for a new width."""
-        if self.scrollable_content_region.width != self._wrapped_at:
-            self._wrap()
+        """Wrap the lines of the text again for a new width."""
+        if self.scrollable_content_region.width != self._wrapped_width:
+            self._wrap_lines()
 
-    def _wrap(self) -> None:
+    def _wrap_lines(self) -> None:
         width = self.scrollable_content_region.width
-        self._rows, self._first_row, self._wrapped_at = [], [], width
+        self._rows, self._first_row, self._wrapped_width = [], [], width
         for number, line in enumerate(self._lines if width else ()):
             self._first_row.append(len(self._rows))
-            self._rows += [(number, start, end) for start, end in _wrap_line(line, width)]
+            self._rows += [(number, start, end) for start, end in _yield_wrapped_rows(line, width)]
         self.virtual_size = Size(width, len(self._rows))
         self.refresh()
 
     # -- search -------------------------------------------------------------------------------------------------------
 
-    def find_first(self, pattern: re.Pattern[str] | None) -> tuple[int, int]:
-        """Go to the first match from the top visible line on.
+    def find_first_match(self, pattern: re.Pattern[str] | None) -> tuple[int, int]:
+        """Search the text for a pattern, and go to the first match from the top visible line on.
 
         Return (number of the match from 1, number of matches), or (0, 0). A pattern of None clears the matches.
         """
         self._matches, self._current_match = [], -1
         if pattern is not None:
             for number, line in enumerate(self._lines):
-                self._matches += [Match(number, *found.span()) for found in pattern.finditer(line) if found[0]]
+                self._matches += [Match(number, *match.span()) for match in pattern.finditer(line) if match[0]]
                 if len(self._matches) >= _MAX_MATCHES:
                     break
         self.refresh()
@@ -124,67 +129,70 @@ class LongText(ScrollView, can_focus=True):
         top = self._rows[min(self.scroll_offset.y, len(self._rows) - 1)]
         return self._go_to_match(max(0, bisect_right(self._matches, Match(top[0], top[1] - 1, 0))))
 
-    def find_next(self) -> tuple[int, int]:
-        """Go to the next match, and from the last one to the first. Return (number of the match from 1, matches)."""
+    def find_next_match(self) -> tuple[int, int]:
+        """Go to the next match of the search, and from the last one to the first.
+
+        Return (number of the match from 1, matches).
+        """
         return self._go_to_match(self._current_match + 1) if self._matches else (0, 0)
 
-    def _go_to_match(self, at: int) -> tuple[int, int]:
-        self._current_match = at % len(self._matches)
+    def _go_to_match(self, index: int) -> tuple[int, int]:
+        self._current_match = index % len(self._matches)
         match = self._matches[self._current_match]
         row = self._first_row[match.line]
         while row + 1 < len(self._rows) and self._rows[row][0] == match.line and self._rows[row][2] <= match.start:
             row += 1
-        top, room = self.scroll_offset.y, self.scrollable_content_region.height
-        if not top <= row < top + room:
-            self.scroll_to(y=max(0, row - room // 3), animate=False, force=True)
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if not top <= row < top + height:
+            self.scroll_to(y=max(0, row - height // 3), animate=False, force=True)
         self.refresh()
         return self._current_match + 1, len(self._matches)
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def notify_style_update(self) -> None:
-        """Redraw the lines after the theme changed."""
+        """Redraw the lines of the text after the theme changed."""
         super().notify_style_update()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draw line `y` of the widget."""
-        width, at = self.size.width, y + self.scroll_offset.y
-        if at >= len(self._rows):
+        width, row = self.size.width, y + self.scroll_offset.y
+        if row >= len(self._rows):
             return Strip.blank(width, self.rich_style)
-        number, start, end = self._rows[at]
-        return render_strip(self, self._highlight_matches(number)[start:end], width)
+        number, start, end = self._rows[row]
+        return render_text_line(self, self._highlight_matches(number)[start:end], width)
 
     def _highlight_matches(self, number: int) -> Content:
-        """Return a line with its matches highlighted."""
+        """Return a line of the text with its search matches highlighted."""
         line = self._colour_line_cached(self._lines[number])
         first = bisect_right(self._matches, Match(number, -1, 0))
-        for at in range(first, len(self._matches)):
-            match = self._matches[at]
+        for index in range(first, len(self._matches)):
+            match = self._matches[index]
             if match.line != number:
                 break
-            style = "$ground on $accented" if at == self._current_match else "underline $accented"
+            style = "$ground on $accented" if index == self._current_match else "underline $accented"
             line = line.stylize(style, match.start, match.end)
         return line
 
 
-def _wrap_line(line: str, width: int) -> Iterator[tuple[int, int]]:
+def _yield_wrapped_rows(line: str, width: int) -> Iterator[tuple[int, int]]:
     """Yield (first, last + 1) character of each row of a wrapped line, broken at spaces if possible."""
-    at = 0
+    start = 0
     while True:
-        stop = at + width if line.isascii() else _find_fitting_end(line, at, width)
-        if stop >= len(line):
-            yield at, len(line)
+        end = start + width if line.isascii() else _find_fitting_end(line, start, width)
+        if end >= len(line):
+            yield start, len(line)
             return
-        space = line.rfind(" ", at + width // 2, stop)
-        stop = space + 1 if space > 0 else stop
-        yield at, stop
-        at = stop
+        space = line.rfind(" ", start + width // 2, end)
+        end = space + 1 if space > 0 else end
+        yield start, end
+        start = end
 
 
-def _find_fitting_end(line: str, at: int, width: int) -> int:
-    """Return the end of the characters from `at` on that fit into `width` cells, at least one."""
-    stop = min(len(line), at + width)
-    while stop > at + 1 and formats.cell_len(line[at:stop]) > width:
-        stop -= max(1, (formats.cell_len(line[at:stop]) - width) // 2)
-    return stop
+def _find_fitting_end(line: str, start: int, width: int) -> int:
+    """Return the end of the characters from `start` on that fit into `width` cells, at least one."""
+    end = min(len(line), start + width)
+    while end > start + 1 and formats.cell_len(line[start:end]) > width:
+        end -= max(1, (formats.cell_len(line[start:end]) - width) // 2)
+    return end

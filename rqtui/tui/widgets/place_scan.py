@@ -1,6 +1,6 @@
-"""Scan a place that is too long to be filtered at each refresh, and keep the jobs that match.
+"""Scan a place that is too long to be filtered at each refresh, and store the jobs that match.
 
-A scan reads the place from its head, one chunk per round trip, up to a budget. Matching jobs are kept in the order of
+A scan reads the place from its head, one chunk per round trip, up to a budget. Matching jobs are stored in the order of
 the place, without long bodies and with only the end of each error. Visible jobs are read again at each refresh. A job
 that left the place stays in the list with its new place.
 """
@@ -25,7 +25,7 @@ Accepts = Callable[[Job], bool]
 
 
 class ScanStep(NamedTuple):
-    """The result of one round trip: matching jobs with their positions, jobs read so far, and jobs in the place."""
+    """The result of one round trip of a scan: matching jobs with positions, jobs read so far, and jobs in the place."""
 
     jobs: tuple[tuple[int, Job], ...]
     scanned: int
@@ -36,30 +36,37 @@ class ScanStep(NamedTuple):
 def create_scan(
     ref: Ref, place: str, accepts: Accepts, body_bytes: int, kept_bytes: int, max_scanned: int = MAX_SCANNED_JOBS
 ) -> Callable[[Engine], Iterator[ScanStep]]:
-    """Return a function that runs a scan on the engine's thread, step by step. It keeps `kept_bytes` of each body."""
+    """Return a function that scans a place on the engine's thread, step by step, for jobs that a filter accepts.
 
-    def yield_steps(engine: Engine) -> Iterator[ScanStep]:
+    `kept_bytes` of each body are stored.
+    """
+
+    def yield_scan_steps(engine: Engine) -> Iterator[ScanStep]:
         errors: dict[str, str] = {}  # most jobs share their error, so each text is stored once
         is_shared = engine.systems[ref.system].is_shared(place)
         offset: int | None = 0
-        looked = 0
+        scanned = 0
         while offset is not None:
-            page = engine.fetch_scan_page(ref, place, offset, min(CHUNK, max_scanned - looked), body_bytes)
+            page = engine.fetch_scan_page(ref, place, offset, min(CHUNK, max_scanned - scanned), body_bytes)
             if page.error:
                 raise WrongType(page.error)
-            looked += page.scanned_entries
+            scanned += page.scanned_entries
             offset = page.next if page.jobs or is_shared else None
-            placed = enumerate(page.jobs, page.offset)
-            jobs = tuple((at, _shrink_job(job, kept_bytes, errors)) for at, job in placed if accepts(job))
-            is_cut = looked >= max_scanned and offset is not None
-            yield ScanStep(jobs, looked, page.place_total or page.total, is_cut)
+            jobs_with_positions = enumerate(page.jobs, page.offset)
+            jobs = tuple(
+                (position, _shrink_matching_job(job, kept_bytes, errors))
+                for position, job in jobs_with_positions
+                if accepts(job)
+            )
+            is_cut = scanned >= max_scanned and offset is not None
+            yield ScanStep(jobs, scanned, page.place_total or page.total, is_cut)
             if is_cut:
                 return
 
-    return yield_steps
+    return yield_scan_steps
 
 
-def _shrink_job(job: Job, body_bytes: int, errors: dict[str, str]) -> Job:
+def _shrink_matching_job(job: Job, body_bytes: int, errors: dict[str, str]) -> Job:
     error = errors.setdefault(job.error, job.error[-_ERROR_CHARS:]) if job.error else ""
     body = job.body[:body_bytes] if job.body and body_bytes else None
     return replace(job, body=body, error=error, history=())
@@ -85,43 +92,51 @@ class ScanResult:
 
     @property
     def is_partial(self) -> bool:
-        """Whether part of the place was not read: the scan ended early or is still running."""
+        """Whether part of the place was not read, because the scan ended early or is still running."""
         return self.is_cut or not self.is_finished
 
     def add_step(self, step: ScanStep) -> None:
-        """Add the jobs of one step. A job that moved during the scan keeps the position where it was read first."""
-        for at, job in step.jobs:
+        """Add the matching jobs of one step of the scan.
+
+        A job that moved during the scan keeps the position where it was read first.
+        """
+        for position, job in step.jobs:
             if job.id not in self.jobs:
                 self.ids.append(job.id)
-                self.jobs[job.id], self.positions[job.id] = job, at
+                self.jobs[job.id], self.positions[job.id] = job, position
         self.scanned, self.total, self.is_cut = step.scanned, step.total, step.is_cut
         self._present_jobs = None
 
-    def finish(self, *, stopped: bool = False, problem: str = "") -> None:
-        """Mark the scan as finished, by its end, by a person or by an error."""
+    def mark_finished(self, *, is_stopped_early: bool = False, problem: str = "") -> None:
+        """Mark the scan as finished: by its end, by a person (`stopped`) or by an error (`problem`)."""
         self.is_finished, self.problem = True, problem
-        self.is_cut = self.is_cut or stopped or bool(problem)
+        self.is_cut = self.is_cut or is_stopped_early or bool(problem)
 
-    def update_job(self, id: bytes, place: str, job: Job | None) -> None:
-        """Update a job after it was read again. `job` is None if it is missing."""
-        if id not in self.jobs:
+    def update_job(self, job_id: bytes, place: str, job: Job | None) -> None:
+        """Update a job of the scan's result after the job was read again. `job` is None if it is missing."""
+        if job_id not in self.jobs:
             return
-        old, was_left = self.jobs[id], id in self.left_places
+        previous, had_left = self.jobs[job_id], job_id in self.left_places
         if job is not None and job.place == place:
-            self.left_places.pop(id, None)
-            self.jobs[id] = replace(job, body=old.body, history=()) if job.body is None else replace(job, history=())
+            self.left_places.pop(job_id, None)
+            self.jobs[job_id] = (
+                replace(job, body=previous.body, history=()) if job.body is None else replace(job, history=())
+            )
         else:
-            self.left_places[id] = job.place if job is not None else ""
-        now = self.jobs[id]
-        if was_left != (id in self.left_places) or (now.token, now.member) != (old.token, old.member):
+            self.left_places[job_id] = job.place if job is not None else ""
+        current = self.jobs[job_id]
+        if had_left != (job_id in self.left_places) or (current.token, current.member) != (
+            previous.token,
+            previous.member,
+        ):
             self._present_jobs = None  # rebuilt on demand, because 100 000 jobs take 60 ms
 
     def slice_jobs(self, offset: int, limit: int) -> Sequence[Job]:
-        """Return part of the list of matching jobs."""
-        return [self.jobs[id] for id in self.ids[offset : offset + limit]]
+        """Return part of the list of jobs that the scan found."""
+        return [self.jobs[job_id] for job_id in self.ids[offset : offset + limit]]
 
     def list_present_jobs(self) -> tuple[Job, ...]:
-        """Return the matching jobs that are still in the place, as far as is known."""
+        """Return the jobs of the scan's result that are still in the place, as far as is known."""
         if self._present_jobs is None:
-            self._present_jobs = tuple(self.jobs[id] for id in self.ids if id not in self.left_places)
+            self._present_jobs = tuple(self.jobs[job_id] for job_id in self.ids if job_id not in self.left_places)
         return self._present_jobs

@@ -1,4 +1,7 @@
-"""The dialog that asks before a change: a question with a form. It never calls Redis and returns what was typed."""
+"""Provide the dialog that asks before a change: a question with a form.
+
+It never calls Redis and returns what was typed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)  # integers that Redis and 
 
 @dataclass(frozen=True, slots=True)
 class FormReply:
-    """The reply of a person to a question: values for the scripts, and the typed texts to show the form again."""
+    """The reply of a user to a question: values for the scripts, and the typed texts to show the form again."""
 
     values: Values
     typed: Mapping[str, str]
@@ -56,7 +59,7 @@ class Tick(Checkbox, inherit_bindings=False):
 
 
 class Question(ModalScreen["FormReply | None"], Leavable):
-    """A dialog before a change, with the verb's form. It returns what was typed, or None for no.
+    """A dialog before a change, with the verb's form. The dialog returns what was typed, or None for no.
 
     The focus starts on Cancel: `y` accepts, Enter and Esc refuse. With `guard` this word must be typed before yes is
     possible. With `is_form` the focus starts in the first field, and Enter there accepts. Esc asks again before it
@@ -107,16 +110,16 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         self._problem = self._body_problem = ""  # current error of the form and of the typed body
 
     def compose(self) -> ComposeResult:
-        """Create the text, a row per field, the word to type and the two buttons."""
+        """Create the text of the question, a row per field, the input for the guard word and the two buttons."""
         with Vertical(id="dialog", classes="danger" if self._is_danger else "") as dialog:
             dialog.border_title = Content(f" {self._title} ")
-            dialog.border_subtitle = Content(self._build_subtitle())
+            dialog.border_subtitle = Content(self._build_key_hints())
             with VerticalScroll(id="above", can_focus=False):
                 yield Static(Content("\n").join(self._lines), id="words")
             if self._fields:
                 with VerticalScroll(id="fields", can_focus=False, classes="below" if self._lines else ""):
-                    for each in self._fields:
-                        yield from self._compose_field(each)
+                    for field in self._fields:
+                        yield from self._compose_field(field)
             if self._guard:
                 with Horizontal(id="guard"):
                     yield Label(Content(f"type {formats.fit_to_width(safe(self._guard), 20).rstrip()}"))
@@ -132,26 +135,26 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             raw = self._bodies.get(field.name, to_bytes(value))
             yield BodyEditor(field.name, field.label, raw, field.kind == "body")
         else:
-            yield from _compose_input(field, value)
+            yield from _compose_field_input(field, value)
 
-    def _build_subtitle(self) -> str:
-        yes, no = keys.find_dialog_key("dialog.yes", "y"), keys.find_dialog_key("dialog.no", "Esc")
+    def _build_key_hints(self) -> str:
+        yes_key, no_key = keys.find_dialog_key("dialog.yes", "y"), keys.find_dialog_key("dialog.no", "Esc")
         focused = self.focused
         if focused is None or focused.id == "no":
-            return f" {yes} {self._yes}   Enter, {no} no "
+            return f" {yes_key} {self._yes}   Enter, {no_key} no "
         if focused.id == "yes":
-            return f" {yes}, Enter {self._yes}   {no} no "
+            return f" {yes_key}, Enter {self._yes}   {no_key} no "
         if any(field.kind in _BODY_KINDS for field in self._fields):
-            return f" {format_editor_hint()}  {no} no "
-        return f" Enter {self._yes}   {no} no " if self._is_form else f" Enter goes on   {no} no "
+            return f" {format_editor_hint()}  {no_key} no "
+        return f" Enter {self._yes}   {no_key} no " if self._is_form else f" Enter goes on   {no_key} no "
 
     def on_descendant_focus(self) -> None:
-        """Show in the frame what Enter does at the new focus."""
+        """Show in the dialog's frame what Enter does at the new focus."""
         self._fit_to_terminal()
 
     def on_mount(self) -> None:
         """Focus the first field of a form, else Cancel, where Enter does no harm."""
-        self._initial_contents = {} if self._first_problem else self._read_fields()
+        self._initial_contents = {} if self._first_problem else self._read_field_contents()
         self._fit_to_terminal()
         if self._first_problem:
             self._show_problem(self._first_problem)
@@ -165,7 +168,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         return self.query_one("#no")
 
     def on_resize(self) -> None:
-        """Fit the dialog to the terminal so that the buttons stay visible."""
+        """Fit the dialog to the new terminal size so that the buttons stay visible."""
         self._fit_to_terminal()
 
     def replace_text(self, lines: Sequence[Content]) -> None:
@@ -176,22 +179,27 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             self._fit_to_terminal()
 
     def _fit_to_terminal(self) -> None:
-        """Share the rows between text and form. The form gets at least three rows, or all it needs."""
-        room = self.app.size.height - 5 - 2 * bool(self._guard)  # frame, buttons, the word to type, a problem
-        inner = question_text.compute_line_width(self.app.size.width)
-        words = sum(max(1, -(-line.cell_length // inner)) for line in self._lines)
-        bodies = sum(1 for field in self._fields if field.kind in _BODY_KINDS)
-        body = max(4, min(_count_body_rows(self._bodies), room - words - len(self._fields)))
-        rows = len(self._fields) - bodies + bodies * body
+        """Divide the rows of the terminal between the question's text and its form.
+
+        The form gets at least three rows, or all it needs.
+        """
+        rows_left = self.app.size.height - 5 - 2 * bool(self._guard)  # frame, buttons, the word to type, a problem
+        line_width = question_text.compute_line_width(self.app.size.width)
+        text_rows = sum(max(1, -(-line.cell_length // line_width)) for line in self._lines)
+        body_count = sum(1 for field in self._fields if field.kind in _BODY_KINDS)
+        body_rows = max(4, min(_count_body_rows(self._bodies), rows_left - text_rows - len(self._fields)))
+        needed_rows = len(self._fields) - body_count + body_count * body_rows
         gap = bool(self._lines) and bool(self._fields)
-        form = min(rows, max(room - words - gap, 3, room - 6))
-        above = max(1, min(words, room - form - gap)) if self._lines else 0
-        self.query_one("#above").styles.height = above
-        self.query_one("#dialog").border_subtitle = Content(" PgDn more  " * (above < words) + self._build_subtitle())
+        form_rows = min(needed_rows, max(rows_left - text_rows - gap, 3, rows_left - 6))
+        shown_text_rows = max(1, min(text_rows, rows_left - form_rows - gap)) if self._lines else 0
+        self.query_one("#above").styles.height = shown_text_rows
+        self.query_one("#dialog").border_subtitle = Content(
+            " PgDn more  " * (shown_text_rows < text_rows) + self._build_key_hints()
+        )
         if self._fields:
-            self.query_one("#fields").styles.height = max(2, min(form, room - gap - bool(self._lines)))
+            self.query_one("#fields").styles.height = max(2, min(form_rows, rows_left - gap - bool(self._lines)))
         for editor in self.query(BodyEditor):
-            editor.styles.height = body
+            editor.styles.height = body_rows
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Accept the form on yes, close the dialog on no."""
@@ -201,20 +209,20 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             self.action_accept()
 
     def action_leave(self) -> None:
-        """Close the dialog with no. Ask again first if text was typed."""
-        if self._read_fields() == self._initial_contents or not any(self._read_fields().values()):
+        """Close the dialog with the reply no. Ask again first if text was typed."""
+        if self._read_field_contents() == self._initial_contents or not any(self._read_field_contents().values()):
             self.dismiss(None)
             return
 
-        def leave_if_confirmed(given: FormReply | None) -> None:
-            if given is not None:
+        def leave_if_confirmed(reply: FormReply | None) -> None:
+            if reply is not None:
                 self.dismiss(None)
 
-        words = [Content("What was typed into the form would be gone.")]
-        self.app.push_screen(Question("Leave the form", words, (), "throw away", True), leave_if_confirmed)
+        lines = [Content("What was typed into the form would be gone.")]
+        self.app.push_screen(Question("Leave the form", lines, (), "throw away", True), leave_if_confirmed)
 
-    def _read_fields(self) -> dict[str, str | bytes]:
-        """Return the content of the text fields by their names."""
+    def _read_field_contents(self) -> dict[str, str | bytes]:
+        """Return the contents of the form's text fields by their names."""
         contents: dict[str, str | bytes] = {}
         for field in self._fields:
             if field.kind in _BODY_KINDS:
@@ -229,11 +237,11 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             self.query_one("#yes", Button).disabled = event.value.strip() != self._guard
 
     def on_input_submitted(self) -> None:
-        """Handle Enter in a field."""
+        """Handle Enter in a field of the form."""
         self.action_enter()
 
     def action_enter(self) -> None:
-        """Accept a form, else move the focus to the guard word or to the yes button."""
+        """Accept a form, else move the focus to the input of the guard word or to the yes button."""
         if self._guard and self.query_one("#yes", Button).disabled:
             self.query_one("#guard-word").focus()
         elif self._is_form and not self._is_danger:
@@ -242,29 +250,29 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             self.query_one("#yes").focus()
 
     def on_body_editor_checked(self, event: BodyEditor.Checked) -> None:
-        """Show the error of a body while it is typed. Errors of other fields stay."""
-        self._show_problem(event.problem, of_body=True)
+        """Show the error of a job's body while it is typed. Errors of other fields stay."""
+        self._show_problem(event.problem, is_of_body=True)
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll the text above the form."""
+        """Scroll the text above the form by a number of lines."""
         self.query_one("#above").scroll_relative(y=lines, animate=False)
 
     def action_tidy(self) -> None:
-        """Reformat every JSON body with one line per member."""
+        """Reformat every JSON body of the form with one line per member."""
         for editor in self.query(BodyEditor):
             editor.reformat()
 
     def action_editor(self) -> None:
-        """Open the body in the person's editor, and check the result like typed text."""
+        """Open the body of the form in the user's editor, and validate the result like typed text."""
         editors = self.query(BodyEditor)
         if not editors:
             return
         body, edited, problem = editors.first(), b"", ""
         try:
-            words = body_editor.find_editor_command()
+            command = body_editor.find_editor_command()
             with self.app.suspend():
                 try:
-                    edited = body_editor.edit_in_editor(body.read_bytes(), body.suffix, words)
+                    edited = body_editor.edit_in_editor(body.read_bytes(), body.suffix, command)
                 # Caught inside `suspend`: an error that leaves it does not restore the terminal.
                 except UsageError as error:
                     problem = str(error)
@@ -279,7 +287,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         self.app.refresh(repaint=True, layout=True)
 
     def action_accept(self) -> None:
-        """Validate all fields and close the dialog with their values, or show the first error."""
+        """Validate all fields of the form and close the dialog with their values, or show the first error."""
         if self._guard and self.query_one("#guard-word", Input).value.strip() != self._guard:
             self._show_problem(f"type {self._guard} first: this is where it counts.")
             self.query_one("#guard-word").focus()
@@ -288,9 +296,9 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         values: Values = {}
         for field in self._fields:
             try:
-                value = self._read_value(field)
+                value = self._read_field_value(field)
             except UsageError as error:
-                self._show_problem(f"{field.label}: {error}", of_body=field.kind in _BODY_KINDS)
+                self._show_problem(f"{field.label}: {error}", is_of_body=field.kind in _BODY_KINDS)
                 self.query_one(f"#field-{field.name}").focus()
                 return
             if value is not None:
@@ -302,10 +310,10 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             return
         self.dismiss(self._build_reply(values))
 
-    def _read_value(self, field: Field) -> object | None:
+    def _read_field_value(self, field: Field) -> object | None:
         if field.kind in _BODY_KINDS:
             return self.query_one(f"#body-{field.name}", BodyEditor).encode_body()
-        return parse_value(field, getattr(self.query_one(f"#field-{field.name}"), "value", ""))
+        return parse_field_value(field, getattr(self.query_one(f"#field-{field.name}"), "value", ""))
 
     def _build_reply(self, values: Values) -> FormReply:
         typed, bodies = {}, {}
@@ -317,23 +325,23 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             typed[field.name] = str(raw) if field.kind != "bool" else ("x" if raw else "")
         return FormReply(values, typed, bodies)
 
-    def _show_problem(self, words: str, of_body: bool = False) -> None:
-        if of_body:
-            self._body_problem = words
+    def _show_problem(self, message: str, is_of_body: bool = False) -> None:
+        if is_of_body:
+            self._body_problem = message
         else:
-            self._problem = words
+            self._problem = message
         problem = self.query_one("#problem", Static)
         problem.update(Content(safe(self._body_problem or self._problem)))
         problem.display = bool(self._body_problem or self._problem)
 
 
 def _count_body_rows(bodies: Mapping[str, bytes]) -> int:
-    """Return the height of a body's editor: its lines and a few to write in."""
+    """Return the height of the editor for the largest of these bodies: its lines and a few to write in."""
     return 3 + max((raw[:4096].count(b"\n") + len(raw[:4096]) // 70 for raw in bodies.values()), default=3)
 
 
-def parse_value(field: Field, raw: object) -> object | None:
-    """Convert a typed text to the script's argument. Return None for no input.
+def parse_field_value(field: Field, raw: object) -> object | None:
+    """Convert the typed text of a form's field to the script's argument. Return None for no input.
 
     Raises UsageError with an error message for invalid input.
     """
@@ -355,18 +363,18 @@ def parse_value(field: Field, raw: object) -> object | None:
     return text
 
 
-def _compose_input(field: Field, value: str) -> ComposeResult:
-    name = f"field-{field.name}"
+def _compose_field_input(field: Field, value: str) -> ComposeResult:
+    widget_id = f"field-{field.name}"
     if field.kind == "bool":
-        yield Tick(Content(field.label), bool(value), id=name, compact=True)
+        yield Tick(Content(field.label), bool(value), id=widget_id, compact=True)
         return
     hint = {"duration": "90s, 5m, 2h, 3d", "int": "a number", "rate": "at once; or 5/s, 90/m"}.get(field.kind, "")
     with Horizontal(classes="row"):
         yield Label(Content(field.label))
-        yield Input(value, placeholder=hint, id=name, compact=True)
+        yield Input(value, placeholder=hint, id=widget_id, compact=True)
 
 
 def create_stop_question(title: str, yes: str) -> Question:
     """Create the question before an action that would stop a running change of many jobs."""
-    words = Content("A change of many jobs runs: it would stop here; what was done stays done.")
-    return Question(title, [words], (), yes, True)
+    warning = Content("A change of many jobs runs: it would stop here; what was done stays done.")
+    return Question(title, [warning], (), yes, True)

@@ -28,69 +28,71 @@ def compute_line_width(width: int) -> int:
     return max(20, min(76, int(width * 0.96)) - 7)
 
 
-def format_line(label: str, *parts: str | tuple[str, str]) -> Content:
-    """Format a line with a muted label: `where   mail · dead`."""
+def format_labelled_line(label: str, *parts: str | tuple[str, str]) -> Content:
+    """Format a line of a question with a muted label: `where mail · dead`."""
     return Content.assemble((f"{label:<{_LABEL_CELLS}}", "$muted"), *parts)
 
 
 def describe_target(target: Target, total: int) -> str:
     """Describe what a verb acts on: a whole place, workers, one job or marked jobs."""
     if target.is_whole_place:
-        return f"all {format_jobs(total)} in {target.place}"
+        return f"all {format_job_count(total)} in {target.place}"
     if target.workers:
-        one = formats.elide_middle(format_field_value(target.workers[0]), 40)
-        return one if len(target.workers) == 1 else f"{len(target.workers)} workers"
+        worker_name = formats.elide_middle(format_field_value(target.workers[0]), 40)
+        return worker_name if len(target.workers) == 1 else f"{len(target.workers)} workers"
     if len(target.jobs) == 1:
         return formats.elide_middle(safe(target.jobs[0].id), 40)
     if target.holder:
-        return f"{format_jobs(len(target.jobs))} of {formats.elide_middle(safe(target.holder), 32)}"
+        return f"{format_job_count(len(target.jobs))} of {formats.elide_middle(safe(target.holder), 32)}"
     return f"{len(target.jobs)} marked jobs"
 
 
-def build_title(verb: Verb, target: Target, total: int, queue: str) -> str:
-    """Build the title of a question: `Delete: 3 marked jobs`, `Enqueue a job in mail`."""
-    asked = verb.question or verb.label.capitalize()
+def build_question_title(verb: Verb, target: Target, total: int, queue: str) -> str:
+    """Build the title of a question before a change: `Delete: 3 marked jobs`, `Enqueue a job in mail`."""
+    question = verb.question or verb.label.capitalize()
     if verb.name == "enqueue":
         return f"Enqueue a job in {queue}" if queue else "Enqueue a job"
     if verb.scope == "place":
-        return f"{asked} {target.place} of {queue}"
-    return f"{asked} {queue}" if verb.scope == "queue" else f"{asked}: {describe_target(target, total)}"
+        return f"{question} {target.place} of {queue}"
+    return f"{question} {queue}" if verb.scope == "queue" else f"{question}: {describe_target(target, total)}"
 
 
-def build_lines(verb: Verb, target: Target, total: int, url: str, undoing: str) -> list[Content]:
+def build_question_lines(verb: Verb, target: Target, total: int, url: str, undo_text: str) -> list[Content]:
     """Build the lines of a question: where, what, how many, what is lost, and whether the change can be undone."""
     if not target.ref:
         return []
-    built = []
+    lines = []
     if verb.name != "enqueue":
         is_in_place = verb.scope in ("job", "place") and target.place
         where = safe(target.ref.queue) + (f" · {target.place}" if is_in_place else "")
-        built.append(format_line("where", where, ("  on ", "$muted"), safe(url)))
+        lines.append(format_labelled_line("where", where, ("  on ", "$muted"), safe(url)))
     if verb.scope in ("job", "worker"):
-        built.append(format_line("what", describe_target(target, total)))
+        lines.append(format_labelled_line("what", describe_target(target, total)))
     if len(target.jobs) > 1:
         names = ", ".join(formats.shorten_job_id(job.id, 16) for job in target.jobs[:3])
         more = f" and {len(target.jobs) - 3} more" if len(target.jobs) > 3 else ""
-        built.append(format_line("", (names + more, "$muted")))
-    return [*built, *build_warnings(verb, target), *([format_line("undo", undoing)] if undoing else [])]
+        lines.append(format_labelled_line("", (names + more, "$muted")))
+    return [*lines, *build_warnings(verb, target), *([format_labelled_line("undo", undo_text)] if undo_text else [])]
 
 
 def build_warnings(verb: Verb, target: Target) -> list[Content]:
     """Build the warnings of a question: a worker that loses its lease, side effects, and data that is lost."""
-    built = []
+    lines = []
     if target.is_held and verb.name in ("delete", "kill", "purge", "release"):
         has_tokens = target.is_whole_place or all(job.token for job in target.jobs)
-        then = "its answer will change nothing" if has_tokens else "it goes on, and may still release it"
+        consequence = "its answer will change nothing" if has_tokens else "it goes on, and may still release it"
         if verb.name == "release":
-            then = "it goes on, and another one may begin the same job meanwhile"
-        built.append(
-            Content.styled(f"{_describe_holder(target)} holds {_choose_pronoun(target)}: {then}.", "$state-reserved")
+            consequence = "it goes on, and another one may begin the same job meanwhile"
+        lines.append(
+            Content.styled(
+                f"{_describe_holder(target)} holds {_choose_pronoun(target)}: {consequence}.", "$state-reserved"
+            )
         )
     if verb.effect:
-        built.append(format_line("then", verb.effect))
+        lines.append(format_labelled_line("then", verb.effect))
     if verb.lost:
-        built.append(format_line("lost", (verb.lost, "$state-dead")))
-    return built
+        lines.append(format_labelled_line("lost", (verb.lost, "$state-dead")))
+    return lines
 
 
 def _describe_holder(target: Target) -> str:
@@ -102,8 +104,8 @@ def _choose_pronoun(target: Target) -> str:
     return "it" if len(target.jobs) == 1 else "each of them"
 
 
-def describe_undo(system: System, verb: Verb, count: int = 0, place: str = "", problem: str = "") -> str:
-    """Describe whether `z` can undo the change, or return "" if that does not apply. `problem` is the undo store's."""
+def describe_undo_of_change(system: System, verb: Verb, count: int = 0, place: str = "", problem: str = "") -> str:
+    """Describe whether `z` can undo a change, or return "" if that does not apply. `problem` is the undo store's."""
     if verb.name == "enqueue" or verb.scope == "worker" or verb.script == "enqueue":
         return ""
     from rqtui.operations import undo  # imported late, because no question opens before the first snapshot
@@ -114,63 +116,67 @@ def describe_undo(system: System, verb: Verb, count: int = 0, place: str = "", p
 # -- a dry run --------------------------------------------------------------------------------------------------------
 
 
-def format_plan(plan: Plan, speed: float | None, refs: Sequence[Ref], width: int) -> list[Content]:
+def format_dry_run(plan: Plan, speed: float | None, refs: Sequence[Ref], width: int) -> list[Content]:
     """Format a dry run: jobs read and expected duration, then errors, ages, queues and sample ids.
 
     `speed` is the measured rate of this verb in jobs per second; without it the plan's estimate is shown. `width` is
     the width of a line.
     """
-    made = [format_line("dry run", *_format_size(plan, speed))]
-    made += _format_ranked("error", [(safe(error) or "no message", number) for error, number in plan.by_error], width)
+    lines = [format_labelled_line("dry run", *_format_dry_run_size(plan, speed))]
+    lines += _format_most_frequent(
+        "error", [(safe(error) or "no message", number) for error, number in plan.by_error], width
+    )
     if plan.by_age:
         ages = " · ".join(f"{formats.format_count(number)} {label}" for label, number in plan.by_age)
-        made.append(format_line("age", ages))
+        lines.append(format_labelled_line("age", ages))
     if len(refs) > 1:
-        made += _format_ranked("queue", [(safe(ref.queue), number) for ref, number in plan.by_queue], width)
+        lines += _format_most_frequent("queue", [(safe(ref.queue), number) for ref, number in plan.by_queue], width)
     if len(plan.by_place) > 1:
-        made.append(
-            format_line("place", " · ".join(f"{formats.format_count(n)} {place}" for place, n in plan.by_place))
+        lines.append(
+            format_labelled_line(
+                "place", " · ".join(f"{formats.format_count(number)} {place}" for place, number in plan.by_place)
+            )
         )
     if plan.samples:
         cells = min(16, (width - _LABEL_CELLS) // len(plan.samples) - 2)
         names = "  ".join(formats.shorten_job_id(job.id, cells) for job in plan.samples)
-        made.append(format_line("e.g.", (names, "$muted")))
-    return made
+        lines.append(format_labelled_line("e.g.", (names, "$muted")))
+    return lines
 
 
-def _format_size(plan: Plan, speed: float | None) -> list[str | tuple[str, str]]:
+def _format_dry_run_size(plan: Plan, speed: float | None) -> list[str | tuple[str, str]]:
     seconds = plan.total / speed if speed else plan.seconds
-    words: list[str | tuple[str, str]] = [(format_jobs(plan.total), "$strong")]
+    pieces: list[str | tuple[str, str]] = [(format_job_count(plan.total), "$strong")]
     if not plan.exact:
-        words.append(f" · the first {formats.format_count(plan.looked, width=12)} were looked at")
+        pieces.append(f" · the first {formats.format_count(plan.looked, width=12)} were looked at")
     if seconds is not None:
-        words.append(f" · about {format_estimate(seconds)}")
-    return words
+        pieces.append(f" · about {format_estimated_duration(seconds)}")
+    return pieces
 
 
-def format_jobs(number: int) -> str:
+def format_job_count(number: int) -> str:
     """Format a number of jobs: `1 job`, `12 400 jobs`."""
     return formats.format_quantity(number, "job", 12)
 
 
-def format_estimate(seconds: float) -> str:
+def format_estimated_duration(seconds: float) -> str:
     """Format an estimated duration in whole seconds or more: `1 s`, `40 s`, `3 m`."""
     return formats.format_age(max(1000, round(seconds) * 1000))
 
 
-def _format_ranked(label: str, counted: list[tuple[str, int]], width: int) -> list[Content]:
-    """Format the most frequent values, one line each, and the number of the others."""
-    shown = counted[: _MAX_ROWS + (len(counted) == _MAX_ROWS + 1)]
-    made = [
-        format_line(
-            label if not at else "",
+def _format_most_frequent(label: str, counts: list[tuple[str, int]], width: int) -> list[Content]:
+    """Format the most frequent values of a dry run, one line each, and the number of the others."""
+    shown = counts[: _MAX_ROWS + (len(counts) == _MAX_ROWS + 1)]
+    lines = [
+        format_labelled_line(
+            label if not index else "",
             (f"{formats.format_count(number):>7}  ", "$strong"),
-            formats.fit_to_width(words, max(12, width - _LABEL_CELLS - 9)).rstrip(),
+            formats.fit_to_width(text, max(12, width - _LABEL_CELLS - 9)).rstrip(),
         )
-        for at, (words, number) in enumerate(shown)
+        for index, (text, number) in enumerate(shown)
     ]
-    rest = counted[len(shown) :]
-    if rest:
-        together = formats.format_count(sum(number for _words, number in rest))
-        made.append(format_line("", (f"{together:>7}  with {len(rest)} others", "$muted")))
-    return made
+    others = counts[len(shown) :]
+    if others:
+        other_total = formats.format_count(sum(number for _words, number in others))
+        lines.append(format_labelled_line("", (f"{other_total:>7}  with {len(others)} others", "$muted")))
+    return lines

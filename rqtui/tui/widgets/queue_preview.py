@@ -1,7 +1,7 @@
 """Build the preview of the queue under the overview's cursor: rates, plot, findings, places, workers, causes of death.
 
-Pure functions from cached data of a queue to lines of `Content`. The plot covers the last hour if the system counts by
-the minute, else the last polls.
+The functions are pure, from cached data of a queue to lines of `Content`. The plot covers the last hour if the system
+counts by the minute, else the last polls.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ class DeathCause:
     kind: str
 
 
-def build_preview(seen: QueueDetails, width: int, height: int, *, ascii_only: bool = False) -> list[Content]:
-    """Build the preview in `height` lines. The plot takes the lines that the text leaves free."""
-    bars = _format_bars(seen, width) if seen.history is None or height >= _BARS_FROM_ROWS else []
-    below = [*_format_findings(seen, width), Content(), *_format_places(seen, width), *bars]
-    room = height - len(below) - 2
-    above = [_format_rates(seen, width)]
-    if room >= _MIN_PLOT_ROWS:
-        above += [*_build_plot(seen, width, room, ascii_only), Content()]
-    return [*above, *below]
+def build_queue_preview(details: QueueDetails, width: int, height: int, *, ascii_only: bool = False) -> list[Content]:
+    """Build the preview of a queue in `height` lines. The plot takes the lines that the text leaves free."""
+    bars = _format_place_bars(details, width) if details.history is None or height >= _BARS_FROM_ROWS else []
+    text_lines = [*_format_queue_findings(details, width), Content(), *_format_places_summary(details, width), *bars]
+    plot_rows = height - len(text_lines) - 2
+    top_lines = [_format_rates_line(details, width)]
+    if plot_rows >= _MIN_PLOT_ROWS:
+        top_lines += [*_build_queue_plot(details, width, plot_rows, ascii_only), Content()]
+    return [*top_lines, *text_lines]
 
 
-def _format_rates(seen: QueueDetails, width: int) -> Content:
-    rate = seen.rate
+def _format_rates_line(details: QueueDetails, width: int) -> Content:
+    rate = details.rate
     pieces: list[str | tuple[str, str]] = [
         ("in ", "$muted"),
         formats.format_rate(rate.in_s),
@@ -80,35 +80,37 @@ def _format_rates(seen: QueueDetails, width: int) -> Content:
     ]
     if rate.failed_s:
         pieces += [("   failed ", "$muted"), (formats.format_rate(rate.failed_s), "$state-dead")]
-    drains = rate.estimate_drain_s(seen.queue.count_in_state(State.READY))
-    if drains is not None:
-        pieces += [("   drains in ", "$muted"), formats.format_age(drains * 1000)]
-    last = max(seen.changes, key=lambda entry: entry.at_s, default=None)
-    changed = Content()
-    if last is not None:
-        changed = Content.assemble((f"┊ {safe(last.verb)} ", "$accented"), (safe(last.words)[:30], "$muted"))
-    return align_sides(Content.assemble(*pieces), changed, width)
+    drain_s = rate.estimate_drain_s(details.queue.count_in_state(State.READY))
+    if drain_s is not None:
+        pieces += [("   drains in ", "$muted"), formats.format_age(drain_s * 1000)]
+    last_change = max(details.changes, key=lambda entry: entry.at_s, default=None)
+    change_text = Content()
+    if last_change is not None:
+        change_text = Content.assemble(
+            (f"┊ {safe(last_change.verb)} ", "$accented"), (safe(last_change.words)[:30], "$muted")
+        )
+    return align_sides(Content.assemble(*pieces), change_text, width)
 
 
 # -- the plot --------------------------------------------------------------------------------------------------------
 
 
-def _build_plot(seen: QueueDetails, width: int, height: int, ascii_only: bool) -> list[Content]:
-    """Plot the finished attempts, the failed ones in red below, and a mark at each change that was sent from here."""
+def _build_queue_plot(details: QueueDetails, width: int, height: int, ascii_only: bool) -> list[Content]:
+    """Plot the finished attempts, the failed ones in red below, and a mark at each change made from this session."""
     cells, rows = width - LABEL_CELLS - 1, height - 1
     dots = cells * (1 if ascii_only else 2)
-    series = _choose_series(seen)
-    area = plot.resample(series.area, series.begin_ms, series.end_ms, dots, is_level=series.is_level)
-    lower = plot.resample(series.lower, series.begin_ms, series.end_ms, dots)
-    most = max((value for value in area if value is not None), default=0.0)
-    if not most:
+    series = _choose_plot_series(details)
+    area = plot.resample_points(series.area, series.begin_ms, series.end_ms, dots, is_level=series.is_level)
+    lower = plot.resample_points(series.lower, series.begin_ms, series.end_ms, dots)
+    maximum = max((value for value in area if value is not None), default=0.0)
+    if not maximum:
         return [Content.styled(series.none, "$muted")]
-    top = plot.round_up(most)
+    top = plot.round_axis_maximum(maximum)
     span_ms = series.end_ms - series.begin_ms
-    marks = {int((entry.at_s * 1000 - series.begin_ms) / span_ms * cells) for entry in seen.changes}
-    drawn = _draw_plot_lines(tuple(area), tuple(lower), rows, top, frozenset(marks), series.write(top), ascii_only)
-    axis = series.words + "now".rjust(max(4, cells - formats.cell_len(series.words)))
-    return [*drawn, Content.styled(" " * (LABEL_CELLS + 1) + axis, "$muted")]
+    marks = {int((entry.at_s * 1000 - series.begin_ms) / span_ms * cells) for entry in details.changes}
+    plot_lines = _draw_plot_lines(tuple(area), tuple(lower), rows, top, frozenset(marks), series.write(top), ascii_only)
+    axis_text = series.words + "now".rjust(max(4, cells - formats.cell_len(series.words)))
+    return [*plot_lines, Content.styled(" " * (LABEL_CELLS + 1) + axis_text, "$muted")]
 
 
 @lru_cache(2)  # the values rarely change between two refreshes
@@ -118,21 +120,21 @@ def _draw_plot_lines(
     rows: int,
     top: float,
     marks: frozenset[int],
-    most: str,
+    top_label: str,
     ascii_only: bool,
 ) -> list[Content]:
-    """Return the lines of a plot. `most` is the label of the upper line."""
-    made = []
-    for row, runs in enumerate(plot.draw_stacked(area, lower, rows, top, marks, ascii_only)):
-        label = most if row == 0 else ("0" if row == rows - 1 else "")
-        pieces = [(text, _HUES[of]) if of else text for text, of in runs]
-        made.append(Content.assemble((formats.fit_to_width(label, LABEL_CELLS, "right") + " ", "$muted"), *pieces))
-    return made
+    """Return the lines of a queue's plot. `top_label` is the label of the upper line."""
+    lines = []
+    for row, runs in enumerate(plot.draw_stacked_plot(area, lower, rows, top, marks, ascii_only)):
+        label = top_label if row == 0 else ("0" if row == rows - 1 else "")
+        pieces = [(text, _HUES[series]) if series else text for text, series in runs]
+        lines.append(Content.assemble((formats.fit_to_width(label, LABEL_CELLS, "right") + " ", "$muted"), *pieces))
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """The data of a plot. `none` is the sentence shown if there is nothing to draw."""
+    """The data of a queue's plot. `none` is the sentence shown if there is nothing to draw."""
 
     area: plot.Points
     lower: plot.Points
@@ -144,187 +146,208 @@ class _Series:
     write: Callable[[float | None], str] = formats.format_rate
 
 
-def _choose_series(seen: QueueDetails) -> _Series:
-    """Return the finished attempts per minute of the last hour, or the depth if none finished.
+def _choose_plot_series(details: QueueDetails) -> _Series:
+    """Return the finished attempts per minute of the last hour, or the depth if no attempt finished.
 
     For a system without history, return the throughput of the last polls.
     """
-    if seen.history is None or not seen.history.flows:
-        looks = seen.rate.history
-        words = f"out of the last {formats.format_quantity(len(looks), 'look')}"
+    if details.history is None or not details.history.flows:
+        polls = details.rate.history
+        caption = f"out of the last {formats.format_quantity(len(polls), 'look')}"
         return _Series(
-            list(enumerate(looks)), (), 0, max(1, len(looks)), words, "no job left it since it was first seen"
+            list(enumerate(polls)), (), 0, max(1, len(polls)), caption, "no job left it since it was first seen"
         )
-    begin_ms, end_ms = seen.now_ms - HISTORY_MINUTES * stats.MINUTE_MS, seen.now_ms
-    minutes = stats.compute_growth_per_minute([seen.history], begin_ms, end_ms)
-    failed = _compute_rates(minutes, "failed", end_ms)
-    done = _compute_rates(minutes, "out", end_ms)
-    ended = [(at, (value or 0) + (lost or 0)) for (at, value), (_at, lost) in zip(done, failed, strict=True)]
-    begin = formats.format_clock(begin_ms)[:5]
-    if any(value for _at, value in ended) or "in" not in seen.history.flows:
-        return _Series(ended, failed, begin_ms, end_ms, begin, "no job ended in the last hour")
-    depths = [
-        *stats.compute_unfinished_per_minute(minutes, stats.count_unfinished([seen.queue])),
-        (end_ms, stats.count_unfinished([seen.queue])),
+    begin_ms, end_ms = details.now_ms - HISTORY_MINUTES * stats.MINUTE_MS, details.now_ms
+    minutes = stats.compute_growth_per_minute([details.history], begin_ms, end_ms)
+    failed = _compute_minute_rates(minutes, "failed", end_ms)
+    completed = _compute_minute_rates(minutes, "out", end_ms)
+    finished = [
+        (at, (value or 0) + (failures or 0)) for (at, value), (_at, failures) in zip(completed, failed, strict=True)
     ]
-    words = f"{begin}   jobs that are not done; nothing came out"
-    return _Series(depths, (), begin_ms, end_ms, words, "nothing happened in the last hour", True, _format_number)
+    begin = formats.format_clock(begin_ms)[:5]
+    if any(value for _at, value in finished) or "in" not in details.history.flows:
+        return _Series(finished, failed, begin_ms, end_ms, begin, "no job ended in the last hour")
+    depths = [
+        *stats.compute_unfinished_per_minute(minutes, stats.count_unfinished([details.queue])),
+        (end_ms, stats.count_unfinished([details.queue])),
+    ]
+    caption = f"{begin}   jobs that are not done; nothing came out"
+    return _Series(
+        depths, (), begin_ms, end_ms, caption, "nothing happened in the last hour", True, _format_short_number
+    )
 
 
-def _format_number(number: float | None) -> str:
+def _format_short_number(number: float | None) -> str:
     return formats.format_short_count(number or 0)
 
 
 _HUES = {plot.AREA: "$state-ready", plot.LOWER: "$state-dead", plot.MARK: "$accented"}
 
 
-def _compute_rates(
+def _compute_minute_rates(
     minutes: Sequence[tuple[int, Counter[str]]], name: str, end_ms: int
 ) -> list[tuple[float, float | None]]:
-    """Return the rate of a counter per minute. The last minute is incomplete, so its rate uses the elapsed seconds."""
+    """Return the rate of a counter for each minute.
+
+    The last minute is incomplete, so its rate uses the elapsed seconds.
+    """
     return [
-        (minute, stats.sum_flow_counters(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)) if grown else 0.0)
-        for minute, grown in minutes
+        (
+            minute,
+            stats.sum_flow_counters(growth, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)) if growth else 0.0,
+        )
+        for minute, growth in minutes
     ]
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
+# -- text -----------------------------------------------------------------------------------------------------------
 
 
-def _format_findings(seen: QueueDetails, width: int) -> list[Content]:
+def _format_queue_findings(details: QueueDetails, width: int) -> list[Content]:
     """Format the findings of the queue with the keys that fix them."""
-    made = [
+    lines = [
         align_sides(left, right, width)
-        for left, right in findings.format_findings(seen.queue, _MAX_FINDINGS, width, seen.now_ms)
+        for left, right in findings.format_findings(details.queue, _MAX_FINDINGS, width, details.now_ms)
     ]
-    return [Content.styled("why", "b $strong"), *made]
+    return [Content.styled("why", "b $strong"), *lines]
 
 
-def _format_places(seen: QueueDetails, width: int) -> list[Content]:
-    """Format ages and limits on one line and the workers on the next. An uncounted queue is shown as unknown."""
-    queue = seen.queue
+def _format_places_summary(details: QueueDetails, width: int) -> list[Content]:
+    """Format ages and limits of a queue on one line and its workers on the next.
+
+    A queue that could not be counted is shown as unknown.
+    """
+    queue = details.queue
     if queue.error:
         return [Content.styled("places", "b $strong"), Content.styled("not known", "$muted")]
-    known = (
+    ages = (
         ("oldest ready", queue.oldest_ready_ms),
         ("next due in", queue.next_due_ms if not queue.overdue else None),
         ("next lease ends in", queue.next_expiry_ms if not queue.expired else None),
     )
-    said = [f"{name} {formats.format_age(ms)}" for name, ms in known if ms is not None]
-    said += [f"{formats.format_count(queue.overdue)} due"] if queue.overdue else []
-    said += [f"{formats.format_quantity(queue.expired, 'lease')} over"] if queue.expired else []
-    most = queue.counters.get("dead_max", 0)
-    said += [f"dead limit {formats.format_count(most, width=9)}"] if most else []
-    words = " · ".join(said) or "nothing waits"
+    texts = [f"{name} {formats.format_age(ms)}" for name, ms in ages if ms is not None]
+    texts += [f"{formats.format_count(queue.overdue)} due"] if queue.overdue else []
+    texts += [f"{formats.format_quantity(queue.expired, 'lease')} over"] if queue.expired else []
+    dead_limit = queue.counters.get("dead_max", 0)
+    texts += [f"dead limit {formats.format_count(dead_limit, width=9)}"] if dead_limit else []
+    summary = " · ".join(texts) or "nothing waits"
     return [
         Content.styled("places", "b $strong"),
-        Content.styled(formats.fit_to_width(words, width).rstrip(), "$muted"),
-        Content.styled(formats.fit_to_width(_format_workers(seen, width), width).rstrip(), "$muted"),
+        Content.styled(formats.fit_to_width(summary, width).rstrip(), "$muted"),
+        Content.styled(formats.fit_to_width(_format_worker_names(details, width), width).rstrip(), "$muted"),
     ]
 
 
-def _format_bars(seen: QueueDetails, width: int) -> list[Content]:
-    """Format one line per place: its number of jobs, and a bar for its share of the largest place."""
-    counts = seen.queue.counts
-    most = max((count.count for count in counts), default=0)
-    label = max((formats.cell_len(count.place) for count in counts), default=0)
-    room = max(1, width - label - 14)
+def _format_place_bars(details: QueueDetails, width: int) -> list[Content]:
+    """Format one line per place of a queue: its number of jobs, and a bar for its share of the largest place."""
+    counts = details.queue.counts
+    largest = max((count.count for count in counts), default=0)
+    label_cells = max((formats.cell_len(count.place) for count in counts), default=0)
+    bar_cells = max(1, width - label_cells - 14)
     return [
         Content.assemble(
-            (formats.fit_to_width(count.place, label), f"$state-{count.state}"),
-            (formats.fit_to_width(_format_count(count), 11, "right") + "  ", "$data"),
-            ("━" * max(1, room * count.count // most) if count.count else "", f"$state-{count.state}"),
+            (formats.fit_to_width(count.place, label_cells), f"$state-{count.state}"),
+            (formats.fit_to_width(_format_place_count(count), 11, "right") + "  ", "$data"),
+            ("━" * max(1, bar_cells * count.count // largest) if count.count else "", f"$state-{count.state}"),
         )
         for count in counts
     ]
 
 
-def _format_count(count: Count) -> str:
+def _format_place_count(count: Count) -> str:
     return formats.format_count(count.count, count.is_exact, 9) if count.is_count_known else formats.UNKNOWN
 
 
-def _format_workers(seen: QueueDetails, width: int) -> str:
-    """Format the number of workers and their names, shortened until all of them fit on a line."""
-    number, workers = seen.queue.workers, seen.workers or ()
+def _format_worker_names(details: QueueDetails, width: int) -> str:
+    """Format the number of a queue's workers and their names, shortened until all of them fit on a line."""
+    number, workers = details.queue.workers, details.workers or ()
     if number is None:
         return "its system keeps no list of workers"
-    late = [worker for worker in workers if worker.is_late(seen.now_ms)]
+    late = [worker for worker in workers if worker.is_late(details.now_ms)]
     live = [worker for worker in workers if worker not in late]
-    fit = elision.create_name_fitter(format_field_value(worker.name) for worker in workers)
+    fit_name = elision.create_name_fitter(format_field_value(worker.name) for worker in workers)
 
     def format_with_names(cells: int) -> str:
-        silent = f", {formats.format_count(len(late))} silent: {_format_names(late, fit, cells)}" if late else ""
-        named = f": {_format_names(live, fit, cells)}" if live else ""
-        return f"{formats.format_quantity(number, 'worker')}{named}{silent}"
+        silent_text = (
+            f", {formats.format_count(len(late))} silent: {_join_worker_names(late, fit_name, cells)}" if late else ""
+        )
+        live_text = f": {_join_worker_names(live, fit_name, cells)}" if live else ""
+        return f"{formats.format_quantity(number, 'worker')}{live_text}{silent_text}"
 
-    made = (format_with_names(cells) for cells in _NAME_CELLS)
-    return next((words for words in made if formats.cell_len(words) <= width), format_with_names(_NAME_CELLS[-1]))
+    variants = (format_with_names(cells) for cells in _NAME_CELLS)
+    return next((text for text in variants if formats.cell_len(text) <= width), format_with_names(_NAME_CELLS[-1]))
 
 
-def _format_names(workers: Sequence[Worker], fit: elision.Fit, cells: int) -> str:
+def _join_worker_names(workers: Sequence[Worker], fit: elision.Fit, cells: int) -> str:
     return " ".join(fit(format_field_value(worker.name), cells) for worker in workers[:12]) + (
         " …" if len(workers) > 12 else ""
     )
 
 
-# -- what the dead died of -------------------------------------------------------------------------------------------
+# -- causes of death -------------------------------------------------------------------------------------------
 
 
-def group_causes(jobs: Iterable[Job]) -> tuple[DeathCause, ...]:
+def group_causes_of_death(jobs: Iterable[Job]) -> tuple[DeathCause, ...]:
     """Group dead jobs by their error, most frequent first."""
     grouped = []
     for group in errors.group_jobs(jobs):
-        kind = Counter(job.name for job in group.jobs if job.name).most_common(1)
-        named = kind[0][0] if kind else ""
+        most_common = Counter(job.name for job in group.jobs if job.name).most_common(1)
+        name = most_common[0][0] if most_common else ""
         grouped.append(
-            DeathCause(group.id, group.short_message, group.frame, group.count, group.first_ms, group.last_ms, named)
+            DeathCause(group.id, group.short_message, group.frame, group.count, group.first_ms, group.last_ms, name)
         )
     return tuple(grouped)
 
 
-def format_causes(found: Sequence[DeathCause], now_ms: int, width: int, height: int) -> list[Content]:
-    """Format the causes of death, two lines each if they fit, else one."""
-    per = 2 if 2 * len(found) <= height else 1
-    made: list[Content] = []
-    for cause in found[: max(1, height // per)]:
+def format_causes_of_death(causes: Sequence[DeathCause], now_ms: int, width: int, height: int) -> list[Content]:
+    """Format the causes of death of a queue's jobs, two lines each if they fit, else one."""
+    lines_per_cause = 2 if 2 * len(causes) <= height else 1
+    lines: list[Content] = []
+    for cause in causes[: max(1, height // lines_per_cause)]:
         text = safe(mask_text(cause.text)) or "(no error is kept)"
-        made.append(
+        lines.append(
             Content.assemble(
                 (formats.fit_to_width(formats.format_count(cause.jobs), 7, "right"), "b $state-dead"),
                 "  ",
                 (formats.fit_to_width(text, max(8, width - 9)).rstrip(), "$data"),
             )
         )
-        if per == 2:
+        if lines_per_cause == 2:
             ages = [
                 f"{name} {formats.format_age(max(0, now_ms - at_ms))} ago"
                 for name, at_ms in (("first", cause.first_ms), ("last", cause.last_ms))
                 if at_ms is not None
             ]
-            more = "   ".join(
+            details = "   ".join(
                 [*([safe(cause.frame)] if cause.frame else []), *ages, format_field_value(cause.kind)]
             ).rstrip()
-            made.append(Content.styled(" " * 9 + formats.fit_to_width(more, max(8, width - 9)).rstrip(), "$muted"))
-    return made
+            lines.append(Content.styled(" " * 9 + formats.fit_to_width(details, max(8, width - 9)).rstrip(), "$muted"))
+    return lines
 
 
 # -- a group of queues -----------------------------------------------------------------------------------------------
 
 
 def build_group_preview(
-    seen: QueueDetails, queues: Sequence[Queue], width: int, height: int, *, ascii_only: bool = False
+    totals: QueueDetails, queues: Sequence[Queue], width: int, height: int, *, ascii_only: bool = False
 ) -> list[Content]:
-    """Build the preview of a group of queues: their totals (`seen`) and the verdict of each queue, worst first."""
-    places = [*_format_places(seen, width), *_format_bars(seen, width)]
-    least = 1 + len(places) + 2  # rows without verdicts: the rates, and an empty line before each part
+    """Build the preview of a group of queues: their totals and the verdict of each queue, worst first."""
+    place_lines = [*_format_places_summary(totals, width), *_format_place_bars(totals, width)]
+    min_rows = 1 + len(place_lines) + 2  # rows without verdicts: the rates, and an empty line before each part
     ranked = sorted(queues, key=lambda queue: (_SEVERITY_RANKS.get(queue.verdict.severity, 0), queue.name))
-    shown = ranked[: max(1, min(_MAX_FINDINGS, height - least - 1))]
-    more = len(ranked) - len(shown)
-    why = [_format_verdict(queue, width) for queue in shown]
-    why += [Content.styled(f"and {formats.format_quantity(more, 'more queue')}", "$muted")] if more else []
-    room = height - least - len(why)
-    plot_ = [*_build_plot(seen, width, room - 1, ascii_only), Content()] if room - 1 >= _MIN_PLOT_ROWS else [Content()]
-    return [_format_rates(seen, width), *plot_, *why, Content(), *places][: max(1, height)]
+    shown = ranked[: max(1, min(_MAX_FINDINGS, height - min_rows - 1))]
+    hidden_count = len(ranked) - len(shown)
+    verdict_lines = [_format_verdict(queue, width) for queue in shown]
+    verdict_lines += (
+        [Content.styled(f"and {formats.format_quantity(hidden_count, 'more queue')}", "$muted")] if hidden_count else []
+    )
+    plot_rows = height - min_rows - len(verdict_lines)
+    plot_lines = (
+        [*_build_queue_plot(totals, width, plot_rows - 1, ascii_only), Content()]
+        if plot_rows - 1 >= _MIN_PLOT_ROWS
+        else [Content()]
+    )
+    return [_format_rates_line(totals, width), *plot_lines, *verdict_lines, Content(), *place_lines][: max(1, height)]
 
 
 def _format_verdict(queue: Queue, width: int) -> Content:
@@ -335,19 +358,19 @@ def _format_verdict(queue: Queue, width: int) -> Content:
     )
 
 
-def merge_causes(causes_of: Iterable[Sequence[DeathCause]]) -> tuple[DeathCause, ...]:
+def merge_causes_of_death(causes_by_queue: Iterable[Sequence[DeathCause]]) -> tuple[DeathCause, ...]:
     """Merge the causes of death of several queues, most frequent first."""
-    found: dict[str, DeathCause] = {}
-    for cause in (cause for these in causes_of for cause in these):
-        before = found.get(cause.id)
-        found[cause.id] = _add_causes(before, cause) if before else cause
-    return tuple(sorted(found.values(), key=lambda cause: -cause.jobs))
+    merged: dict[str, DeathCause] = {}
+    for cause in (cause for queue_causes in causes_by_queue for cause in queue_causes):
+        previous = merged.get(cause.id)
+        merged[cause.id] = _add_causes(previous, cause) if previous else cause
+    return tuple(sorted(merged.values(), key=lambda cause: -cause.jobs))
 
 
-def _add_causes(one: DeathCause, other: DeathCause) -> DeathCause:
-    first = min((ms for ms in (one.first_ms, other.first_ms) if ms is not None), default=None)
-    last = max((ms for ms in (one.last_ms, other.last_ms) if ms is not None), default=None)
-    return replace(one, jobs=one.jobs + other.jobs, first_ms=first, last_ms=last)
+def _add_causes(cause: DeathCause, other: DeathCause) -> DeathCause:
+    first = min((ms for ms in (cause.first_ms, other.first_ms) if ms is not None), default=None)
+    last = max((ms for ms in (cause.last_ms, other.last_ms) if ms is not None), default=None)
+    return replace(cause, jobs=cause.jobs + other.jobs, first_ms=first, last_ms=last)
 
 
 _SEVERITY_RANKS = {"critical": -3, "warning": -2, "unknown": -1}

@@ -1,9 +1,9 @@
-"""The table of the screen: queues, jobs, workers, errors and events are all drawn by it.
+"""Provide the table of the screen: queues, jobs, workers, errors and events are all drawn by it.
 
-It draws its own lines and repaints only those that changed (a DataTable of 40 rows refreshed once a second costs 5 % of
-a core). Cursor and marks belong to row ids, not to lines: the cursor stays on its row over refreshes, even after the
-row left the list, until the cursor moves. Rows may be a window into a list of any length; the message `Wanted` requests
-the missing part. Markup is never interpreted, and unsafe characters are replaced. Screens build the rows
+The table draws its own lines and repaints only those that changed (a DataTable of 40 rows refreshed once a second costs
+5 % of a core). Cursor and marks belong to row ids, not to lines: the cursor stays on its row over refreshes, even after
+the row left the list, until the cursor moves. Rows may be a window into a list of any length; the message `Wanted`
+requests the missing part. Markup is never interpreted, and unsafe characters are replaced. Screens build the rows
 (`tui/format/rows.py`), call `update`, and handle `Moved`, `Opened`, `Marked` and `Wanted`.
 """
 
@@ -27,7 +27,10 @@ _MARK_ACTIONS = ("mark", "range", "mark_loaded", "unmark_all")  # actions that n
 
 
 class Table(Lines, can_focus=True, inherit_bindings=False):
-    """A table of rows with ids, a cursor and marks. See the module's text; keys are in `BINDINGS`."""
+    """A table of rows with ids, a cursor and marks, which repaints only changed lines.
+
+    Its rows may be a window into a longer list.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", show=False, id="table.down"),
@@ -45,7 +48,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     ]
 
     dimmed: reactive[bool] = reactive(False, repaint=False)
-    """The connection is lost: all is muted, and it is the last known picture."""
+    """Whether the table is muted because the connection is lost and its rows are those of the last snapshot."""
 
     class Said(Message):
         """Base class of the table's messages. `control` allows `@on(Table.Opened, "#ready")`."""
@@ -59,7 +62,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             return self.table
 
     class Moved(Said):
-        """Message that the cursor is on another row: `id`, or None without a row."""
+        """Message that the table's cursor is on another row: `id`, or None without a row."""
 
         def __init__(self, table: Table, id: Id | None) -> None:
             super().__init__(table)
@@ -76,7 +79,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             self.id = id
 
     class Marked(Said):
-        """Message that the set of marked ids changed."""
+        """Message that the set of marked row ids changed."""
 
         def __init__(self, table: Table, ids: tuple[Id, ...]) -> None:
             super().__init__(table)
@@ -109,7 +112,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             self.column = column
 
     class TitleClicked(Said):
-        """Message that the frame's top line was clicked, `at` cells behind the start of its words."""
+        """Message that the frame's top line was clicked, `at` cells behind the start of its text."""
 
         def __init__(self, table: Table, at: int) -> None:
             super().__init__(table)
@@ -135,46 +138,59 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self._marks: dict[Id, None] = {}
         self._range_from: Id | None = None
         self.empty = empty
-        """The sentence of an empty list; it says what to press."""
+        """The sentence that is shown without rows; it says what to press."""
         self.foot = ""
-        """What stands below the last row, one line apart, where there is room."""
+        """The text below the last row, one line apart, if there is space."""
         self.page_size = page_size
         self.follow_head = False
-        """Stay on the first row whatever arrives (a feed that is followed)."""
+        """Whether the cursor stays on the first row when new rows arrive above it, as in a list of events."""
         self.stays_first = False
-        """Keep the cursor on the first row until a person moves it, although the table has the focus."""
+        """Whether the cursor stays on the first row until a person moves it, although the table has the focus."""
         self.tints_arrivals = True
-        """Rows that were not there before have a ground of their own until the next update."""
+        """Whether new rows have a background of their own until the next update."""
         self.skips_missing_rows = False
-        """A cursor that nobody has moved is on what is there, not on a row that left."""
+        """Whether a cursor that no person has moved leaves a row that left the list."""
         self._is_loaded = False
         self._pressed: Id | None = None  # the row on which a mouse button was pressed
         self._is_touched = False  # a person moved the cursor; until then an unfocused table shows its first rows
         self._requested_offset: int | None = None
 
-    # ── what screens call ────────────────────────────────────────────────────────────────────────────────────
+    # ── called by screens ────────────────────────────────────────────────────────────────────────────────────
 
     def update(self, rows: Iterable[Row], total: int | None = None, offset: int = 0) -> None:
-        """Show `rows`, which begin at `offset` in a list of `total`. Cursor, marks and scroll follow their ids."""
+        """Show `rows`, which begin at `offset` in a list of `total` rows.
+
+        Cursor, marks and scroll position follow row ids.
+        """
         rows = tuple(rows)
         total = offset + len(rows) if total is None else total
-        before, top, held, place = self._cursor_row, self.first_visible_line, self._cursor_row, self._cursor_place
-        if self.follow_head or not (self._is_touched or top or (self.has_focus and not self._returns_to_first(rows))):
-            top, held, place = 0, None, 0
+        previous_row, top, held_row, place = (
+            self._cursor_row,
+            self.first_visible_line,
+            self._cursor_row,
+            self._cursor_place,
+        )
+        if self.follow_head or not (
+            self._is_touched or top or (self.has_focus and not self._should_return_to_first(rows))
+        ):
+            top, held_row, place = 0, None, 0
         elif self._has_untouched_row_left(rows, offset):
-            held, place = (
+            held_row, place = (
                 None,
-                next((at for at, row in enumerate(rows, offset) if at >= place and not row.is_gone), place),
+                next(
+                    (position for position, row in enumerate(rows, offset) if position >= place and not row.is_gone),
+                    place,
+                ),
             )
         is_cursor_in_sight = top <= place < top + self.visible_lines
         # Row that keeps its position: the cursor's, or the top one if the cursor is not visible.
         anchor = self._window.find_row(top)
-        is_another = not self._is_loaded
+        is_new_list = not self._is_loaded
         if self._is_loaded:
-            self._window, self._cursor_place = keep_cursor_row(self._window, rows, offset, total, held, place)
+            self._window, self._cursor_place = keep_cursor_row(self._window, rows, offset, total, held_row, place)
         else:
             self._window = ListWindow(rows, offset, max(total, offset + len(rows)))
-            self._cursor_place = self._find_cursor_place(held, place)
+            self._cursor_place = self._find_cursor_place(held_row, place)
         self._is_loaded = True
         if is_cursor_in_sight:
             top += self._cursor_place - place
@@ -182,21 +198,24 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             top = self._window.places.get(anchor.id, top)
         self.update_scrollbar()
         self.scroll_to_line(top)
-        if is_another:
-            self._bring_into_sight()
-        self._store_cursor_row(before)
+        if is_new_list:
+            self._scroll_cursor_into_view()
+        self._store_cursor_row(previous_row)
         self.repaint_changes()
         self._request_missing_rows()
 
-    def replace_rows(self, changed: Iterable[Row]) -> None:
-        """Replace the content of some rows in their places. The list is still the one of the last `update`."""
-        before = self._cursor_row
-        self._window = self._window.replace_rows(changed)
-        self._store_cursor_row(before)
+    def replace_rows(self, changed_rows: Iterable[Row]) -> None:
+        """Replace the content of some rows of the table. The list is still the one of the last `update`."""
+        previous_row = self._cursor_row
+        self._window = self._window.replace_rows(changed_rows)
+        self._store_cursor_row(previous_row)
         self.repaint_changes()
 
-    def _returns_to_first(self, rows: Sequence[Row]) -> bool:
-        """Return whether an untouched cursor goes to the first row of a new list. It stays on a row that left."""
+    def _should_return_to_first(self, rows: Sequence[Row]) -> bool:
+        """Return whether an untouched cursor goes to the first row of a new list.
+
+        It stays on a row that left the list.
+        """
         row = self._cursor_row
         return self.stays_first and (row is None or any(other.id == row.id for other in rows))
 
@@ -207,13 +226,13 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         is_loaded = offset <= self._cursor_place < offset + len(rows)
         return (is_loaded or not rows) and all(row.id != self._cursor_row.id or row.is_gone for row in rows)
 
-    def _find_cursor_place(self, held: Row | None, place: int) -> int:
-        """Return the cursor's place in a new list: with its row, if the row is in it."""
+    def _find_cursor_place(self, held_row: Row | None, place: int) -> int:
+        """Return the cursor's position in a new list: with its row, if the row is in the list."""
         last = max(0, self._window.total - 1)
-        return min(place, last) if held is None else self._window.places.get(held.id, min(place, last))
+        return min(place, last) if held_row is None else self._window.places.get(held_row.id, min(place, last))
 
     def expect_similar_list(self, place: int = 0) -> None:
-        """Prepare for another list of the same kind of rows. Marks stay, and the cursor stays on its row.
+        """Prepare the table for another list of the same kind of rows. Marks stay, and the cursor stays on its row.
 
         If the row is not in the new list, the cursor goes to `place`.
         """
@@ -222,7 +241,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self._range_from, self._requested_offset = None, None
 
     def clear_rows(self) -> None:
-        """Clear rows, cursor and marks before another list."""
+        """Clear rows, cursor and marks of the table before another list is shown."""
         self._window, self._is_loaded = ListWindow(), False
         self._cursor_place, self._cursor_row, self._is_touched = 0, None, False
         self._range_from, self._requested_offset = None, None
@@ -234,12 +253,12 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
     @property
     def cursor_id(self) -> Id | None:
-        """The id of the row under the cursor, even if the row is not loaded or has left."""
+        """The id of the row under the cursor, even if the row is not loaded or has left the list."""
         return self._cursor_row.id if self._cursor_row else None
 
     @property
     def is_touched(self) -> bool:
-        """Whether a person moved the cursor."""
+        """Whether a person moved the cursor of the table."""
         return self._is_touched
 
     @property
@@ -250,17 +269,17 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the cursor is on the last row."""
+        """Whether the cursor is on the last row of the list."""
         return self._cursor_place >= self._window.total - 1
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The loaded rows, in their order."""
+        """The loaded rows of the table, in their order."""
         return self._window.rows
 
     @property
     def visible_range(self) -> tuple[int, int]:
-        """(first, last + 1) of the visible places, counted from 0, for `1-17 of 12 431`."""
+        """The range (first, last + 1) of the visible rows, counted from 0, for `1-17 of 12 431`."""
         top = self.first_visible_line
         return top, min(top + self.visible_lines, self._window.total)
 
@@ -271,15 +290,15 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         else:
             self._cursor_row, self._cursor_place, self._is_touched = None, 0, True
 
-    def move_to(self, id: Id) -> bool:
+    def move_to(self, row_id: Id) -> bool:
         """Move the cursor to a loaded row. Return False if the row is not loaded."""
-        if id not in self._window.places:
+        if row_id not in self._window.places:
             return False
-        self._move_cursor(self._window.places[id])
+        self._move_cursor(self._window.places[row_id])
         return True
 
-    def move_to_next(self, fits: Callable[[Row], bool]) -> bool:
-        """Move the cursor to the next loaded row for which `fits` is true, wrapping at the end.
+    def move_to_next(self, is_match: Callable[[Row], bool]) -> bool:
+        """Move the cursor to the next loaded row for which `is_match` is true, wrapping at the end.
 
         Return False if there is no such row.
         """
@@ -287,7 +306,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         behind = [place for place in self._window.places.values() if place < self._cursor_place]
         for place in (*ahead, *behind):
             row = self._window.find_row(place)
-            if row is not None and fits(row):
+            if row is not None and is_match(row):
                 self._move_cursor(place)
                 return True
         return False
@@ -339,7 +358,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        column = self.painter.find_column(offset.x, self.scrollable_content_region.width)
+        column = self.painter.find_column_at(offset.x, self.scrollable_content_region.width)
         if offset.y < self.show_header:
             self.post_message(self.HeadClicked(self, column))
         # Otherwise the press began on another row.
@@ -357,7 +376,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         self.update_scrollbar()
-        self._bring_into_sight()
+        self._scroll_cursor_into_view()
         self.repaint_changes()
         self._request_missing_rows()
         self.post_message(self.Fitted(self))
@@ -368,7 +387,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     def watch_dimmed(self) -> None:
         self.repaint_changes()
 
-    # ── what stands where ────────────────────────────────────────────────────────────────────────────────────────
+    # ── lines ────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def line_count(self) -> int:
@@ -377,10 +396,10 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     # ── the cursor ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _move_cursor(self, place: int, *, keep_missing: bool = True) -> None:
-        """Move the cursor to `place`. A row that had already left the list disappears when the cursor leaves it.
+        """Move the cursor to a position. A row that had already left the list disappears when the cursor leaves it.
 
-        With `keep_missing` false it disappears also if it is at `place`: the first and the last row of a list are rows
-        that are still in it.
+        With `keep_missing` false the row disappears also if it is at `place`: the first and the last row of a list are
+        rows that are still in it.
         """
         place = max(0, min(place, self._window.total - 1))
         ghost = self._window.ghost
@@ -389,31 +408,34 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             place = max(0, min(place - (place > ghost), self._window.total - 1))
             self.update_scrollbar()
         self._is_touched = True
-        held, self._cursor_place = self._cursor_row, place
+        previous_row, self._cursor_place = self._cursor_row, place
         if self._window.find_row(place) is None:
             self._cursor_row = None  # the row is not loaded and becomes known with the next update
-        self._bring_into_sight()
-        self._store_cursor_row(held)
+        self._scroll_cursor_into_view()
+        self._store_cursor_row(previous_row)
         self.repaint_changes()
         self._request_missing_rows()
 
-    def _store_cursor_row(self, before: Row | None) -> None:
+    def _store_cursor_row(self, previous_row: Row | None) -> None:
         """Store the row under the cursor, which stays visible after it left, and post `Moved` if its id changed."""
         row = self._window.find_row(self._cursor_place)
         if row is not None:
             self._cursor_row = row
         elif not self._window.total:
             self._cursor_row = None
-        now, was = self._cursor_row.id if self._cursor_row else None, before.id if before else None
-        if now != was:
-            self.post_message(self.Moved(self, now))
+        current_id, previous_id = (
+            self._cursor_row.id if self._cursor_row else None,
+            previous_row.id if previous_row else None,
+        )
+        if current_id != previous_id:
+            self.post_message(self.Moved(self, current_id))
 
-    def _bring_into_sight(self) -> None:
+    def _scroll_cursor_into_view(self) -> None:
         top = self.first_visible_line
         self.scroll_to_line(max(min(top, self._cursor_place), self._cursor_place - self.visible_lines + 1))
 
     def _request_missing_rows(self) -> None:
-        """Post `Wanted` if a visible row, or one within half a screen of them, is not loaded."""
+        """Post `Wanted` if a visible row, or a row within half a screen of them, is not loaded."""
         top, bottom = self.visible_range
         margin = self.visible_lines // 2
         window = self._window
@@ -432,23 +454,23 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
     @property
     def marks(self) -> tuple[Id, ...]:
-        """The marked ids, oldest mark first, including rows that are not loaded."""
+        """The marked row ids, oldest mark first, including rows that are not loaded."""
         return tuple(self._marks)
 
     def set_marks(self, ids: Iterable[Id]) -> None:
-        """Mark exactly these ids."""
+        """Mark exactly the rows with these ids."""
         self._marks = dict.fromkeys(ids)
         self._range_from = None
         self.post_marks()
 
-    def keep_cursor(self) -> None:
+    def keep_cursor_on_row(self) -> None:
         """Keep the cursor on its row until a person moves it."""
         self._is_touched = True
 
-    def unmark(self, ids: Iterable[Id]) -> None:
-        """Remove the marks of these ids, for example after a change."""
-        for each in ids:
-            self._marks.pop(each, None)
+    def unmark_rows(self, ids: Iterable[Id]) -> None:
+        """Remove the marks of these row ids, for example after a change."""
+        for row_id in ids:
+            self._marks.pop(row_id, None)
         self.post_marks()
 
     def action_mark(self) -> None:
@@ -466,11 +488,11 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.action_move(1)
 
     def action_range(self) -> None:
-        """Begin a range at the cursor, or mark all rows from its beginning to the cursor."""
+        """Begin a range at the cursor, or mark all rows from the beginning of the range to the cursor."""
         if self._range_from is None:
             self._range_from = self._cursor_row.id if self._cursor_row else None
         else:
-            first, last = self._find_range()
+            first, last = self._find_open_range()
             rows = (self._window.find_row(place) for place in range(first, last))
             self._marks.update((row.id, None) for row in rows if row)
             self._range_from = None
@@ -489,12 +511,12 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.set_marks(())
 
     def post_marks(self) -> None:
-        """Repaint and post `Marked` after the marks changed."""
+        """Repaint the table and post `Marked` after the marks changed."""
         self.repaint_changes()
         self.post_message(self.Marked(self, self.marks))
 
-    def _find_range(self) -> tuple[int, int]:
-        """Return (first, last + 1) of the open range, or an empty range."""
+    def _find_open_range(self) -> tuple[int, int]:
+        """Return (first, last + 1) position of the rows in the open range, or an empty range."""
         start = self._window.places.get(self._range_from) if self._range_from is not None else None
         if start is None:
             return 0, 0
@@ -503,7 +525,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def build_line(self, y: int, width: int, top: int) -> PaintedLine:
-        """Return the content of line `y` of the widget, `width` cells wide, with row `top` as the first visible one."""
+        """Return the content of line `y` of the table, `width` cells wide, with row `top` as the first visible one."""
         if self.show_header and y == 0:
             return PaintedLine(width, is_header=True, is_dimmed=self.dimmed)
         if not self._window.total:
@@ -515,25 +537,25 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
                 width, text=formats.fit_to_width(self.foot, width - GUTTER - 1).rstrip() if is_foot else ""
             )
         row = self._window.find_row(place)
-        cursor = ("accented" if self.has_focus else "muted") if self._is_cursor_shown(place) else ""
+        cursor = ("accented" if self.has_focus else "muted") if self._is_cursor_visible(place) else ""
         if row is None:
             return PaintedLine(width, text=self.painter.glyphs.absent, cursor=cursor)
         is_gone = place == self._window.ghost or row.is_gone
-        mark, mark_style = self._find_mark(row.id, place, is_gone)
+        mark, mark_style = self._find_row_mark(row.id, place, is_gone)
         has_arrived = self.tints_arrivals and not is_gone and row.id in self._window.arrived
         return PaintedLine(
             width, row.with_built_cells, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed
         )
 
-    def _is_cursor_shown(self, place: int) -> bool:
+    def _is_cursor_visible(self, place: int) -> bool:
         return place == self._cursor_place and (self._is_touched or self.has_focus)
 
-    def _find_mark(self, id: Id, place: int, is_gone: bool) -> tuple[str, str]:
-        """Return the sign beside a row and its style."""
+    def _find_row_mark(self, row_id: Id, place: int, is_gone: bool) -> tuple[str, str]:
+        """Return (sign, style) of the mark beside a row."""
         glyphs = self.painter.glyphs
-        if id in self._marks:
+        if row_id in self._marks:
             return (glyphs.marked_missing if is_gone else glyphs.mark), "accented"
-        first, last = self._find_range()
+        first, last = self._find_open_range()
         if first <= place < last:
             return glyphs.mark, "muted"
         return (glyphs.missing, "muted") if is_gone else ("", "")

@@ -1,4 +1,4 @@
-"""The dialog that shows a page of text to read, such as an operation or a demo's help."""
+"""Provide the dialog that shows a page of text to read, such as an operation or a demo's help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rqtui.tui.widgets.leavable import Leavable
 
 
 class Pages(ModalScreen[None], Leavable):
-    """A page of text to read, such as a demo's help. `again` builds a page that changes over time."""
+    """A dialog with a page of text to read, such as a demo's help. `rebuild` builds a page that changes over time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,t,w,d,enter", "dismiss(None)", "close", show=False, id="page.close"),
@@ -27,9 +27,9 @@ class Pages(ModalScreen[None], Leavable):
         Binding("pageup", "scroll(-10)", show=False, id="page.page-up"),
     ]
 
-    def __init__(self, title: str, text: Content, again: Callable[[], Content] | None = None) -> None:
+    def __init__(self, title: str, text: Content, rebuild: Callable[[], Content] | None = None) -> None:
         super().__init__()
-        self._title, self._text, self._again = title, text, again
+        self._title, self._text, self._rebuild_text = title, text, rebuild
 
     def compose(self) -> ComposeResult:
         """Create one scrolling text in a frame."""
@@ -39,16 +39,16 @@ class Pages(ModalScreen[None], Leavable):
             yield Static(self._text, id="page-text")
 
     def on_mount(self) -> None:
-        """Rebuild a page that changes every second."""
-        if self._again is not None:
-            self.set_interval(1.0, self._rebuild)
+        """Start to rebuild a page that changes over time every second."""
+        if self._rebuild_text is not None:
+            self.set_interval(1.0, self._update_text)
 
-    def _rebuild(self) -> None:
-        text = self._again() if self._again else self._text
+    def _update_text(self) -> None:
+        text = self._rebuild_text() if self._rebuild_text else self._text
         if not text.is_same(self._text):
             self._text = text
             self.query_one("#page-text", Static).update(text)
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
+        """Scroll the text by a number of lines."""
         self.query_one("#page").scroll_relative(y=lines, animate=False)

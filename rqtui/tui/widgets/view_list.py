@@ -1,7 +1,7 @@
-"""A dialog with all views: the key, the number of rows and the help of each.
+"""Show a dialog with all views: the key, the number of rows and the help of each.
 
-It replaces the header's names of views on a narrow terminal. A view's key, Enter or a click returns its name; Esc
-returns None.
+The dialog replaces the header's names of views on a narrow terminal. A view's key, Enter or a click returns its name;
+Esc returns None.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ COLUMNS = (
 
 
 class ViewList(ModalScreen["str | None"], Leavable):
-    """The dialog with all views."""
+    """The dialog with all views, which returns the name of the chosen view or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,semicolon", "dismiss(None)", "close", show=False, id="views.close")
     ]
 
-    def __init__(self, doors: Sequence[ViewLink]) -> None:
+    def __init__(self, links: Sequence[ViewLink]) -> None:
         super().__init__()
-        self._links = tuple(doors)
+        self._links = tuple(links)
 
     def compose(self) -> ComposeResult:
         """Create a table with one line per view."""
@@ -52,25 +52,25 @@ class ViewList(ModalScreen["str | None"], Leavable):
             yield Table(COLUMNS, show_header=False, id="view-list", has_marks=False)
 
     def on_mount(self) -> None:
-        """Fill the table, with the cursor on the current view."""
+        """Fill the table of views, with the cursor on the current view."""
         table = self.query_one(Table)
         table.styles.height = len(self._links)
-        helps = {look.id: look.help for look in keys.GENERAL_KEYS}
+        help_texts = {general_key.id: general_key.help for general_key in keys.GENERAL_KEYS}
         table.update(
             [
-                Row(door.name, (door.key, door.label, Piece(door.number), keys.apply_keymap(helps[door.name])))
-                for door in self._links
+                Row(link.name, (link.key, link.label, Piece(link.number), keys.apply_keymap(help_texts[link.name])))
+                for link in self._links
             ]
         )
-        table.move_to(next((door.name for door in self._links if door.is_current), self._links[0].name))
+        table.move_to(next((link.name for link in self._links if link.is_current), self._links[0].name))
         table.focus()
 
     def on_key(self, event: events.Key) -> None:
         """Return the view whose key was pressed."""
-        for look in keys.GENERAL_KEYS:
-            if look.id in keys.VIEWS and event.key in keys.find_current_keys(look).split(","):
+        for general_key in keys.GENERAL_KEYS:
+            if general_key.id in keys.VIEWS and event.key in keys.find_current_keys(general_key).split(","):
                 event.stop()
-                self.dismiss(look.id)
+                self.dismiss(general_key.id)
                 return
 
     def on_table_opened(self, event: Table.Opened) -> None:

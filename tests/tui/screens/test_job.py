@@ -163,13 +163,16 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
 
 def test_lines_are_broken_at_spaces_and_none_is_wider_than_the_text() -> None:
     from rqtui.text.formats import cell_len
-    from rqtui.tui.widgets.long_text import _wrap_line
+    from rqtui.tui.widgets.long_text import _yield_wrapped_rows
 
     for line in ("", "word " * 40, "x" * 200, "花" * 90, "a" + "花é" * 60):
-        parts = [line[start:end] for start, end in _wrap_line(line, 30)]
+        parts = [line[start:end] for start, end in _yield_wrapped_rows(line, 30)]
         assert "".join(parts) == line
         assert all(cell_len(part.rstrip()) <= 30 for part in parts)
-    assert [line[a:b] for line in ["aaaa bbbb cccc"] for a, b in _wrap_line(line, 10)] == ["aaaa bbbb ", "cccc"]
+    assert [line[a:b] for line in ["aaaa bbbb cccc"] for a, b in _yield_wrapped_rows(line, 10)] == [
+        "aaaa bbbb ",
+        "cccc",
+    ]
 
 
 # ── what a system knows beyond the rest ──────────────────────────────────────────────────────────────────────────────

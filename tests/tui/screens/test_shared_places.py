@@ -54,7 +54,7 @@ async def test_what_is_left_counts_down_without_another_look(client: Redis, url:
     async with screen(url, systems=("mill",)) as it:
         await it.until_shown("59m", "left  3 jobs stand before a mouse")
         await it.until_shown("1 job of mill in deferred: of no queue that is known here.")
-        it.app.session.change_interval(60)
+        it.app.session.change_refresh_interval(60)
         await it.until(lambda: it.app.session.ticker.wait_s > 50, "no picture comes for a minute")
         left = it.app.session.snapshot.queues[0].verdict.until_ms - it.app.session.now_ms
         later = f"{left // 60_000}m{left // 1000 % 60 - 2:02} left" if left // 1000 % 60 > 2 else "58m59 left"

@@ -111,7 +111,7 @@ async def test_a_duplicate_has_the_same_bytes_under_a_new_id(url: str, seeded: S
         await it.until_shown("Duplicate: a1", "kind of job")
         assert it.app.screen.query_one("#field-name", Input).value == "send"
         assert it.app.screen.query_one("#field-priority", Input).value == "7"
-        if body_editor.explain_undrawable(body):
+        if body_editor.explain_unshowable_body(body):
             await it.until_shown("it goes as it is, byte for byte")
         it.app.screen.query_one("#field-id", Input).value = "copy"
         it.app.screen.query_one("#yes").focus()

@@ -40,7 +40,7 @@ def test_a_remedy_without_room_behind_its_finding_stands_below_it_whole_or_is_no
             begun = made[0].plain.removesuffix(" · and 1 finding more")
             assert begun.endswith(OLD.remedy) or begun.rstrip("…").strip() in text, "no part of it"
             assert OLD.remedy in said or len(made) == 1
-        shown = "".join(piece.text for piece in findings.format_for_frame((OLD,), width))
+        shown = "".join(piece.text for piece in findings.format_worst_finding((OLD,), width))
         assert shown.endswith(OLD.remedy) or shown.rstrip("…").strip() in text
     assert [left.plain for left, _right in findings.format_findings(queue, 2, 60, max_extra_lines=1)] == [
         text,
@@ -73,15 +73,15 @@ def test_no_line_is_wider_than_it_may_be(width: int) -> None:
 def test_a_click_on_a_key_of_a_finding_presses_it() -> None:
     ((left, right),) = findings.format_findings(Queue("q", "s", findings=(FAILING,)), 1, 120)
     line = frame.align_sides(left, right, 120)
-    assert frame.find_key_at(line, line.plain.index("errors")) == "e"
-    assert not frame.find_key_at(line, 5)
+    assert frame.find_key_at_cell(line, line.plain.index("errors")) == "e"
+    assert not frame.find_key_at_cell(line, 5)
 
 
 def test_in_a_frame_the_worst_stands_with_its_key_and_how_many_more_there_are() -> None:
-    said = "".join(piece.text for piece in findings.format_for_frame((FAILING, LATE), 50))
+    said = "".join(piece.text for piece in findings.format_worst_finding((FAILING, LATE), 50))
     assert said == "● 51 % of attempts fail · e +1"
-    assert len("".join(piece.text for piece in findings.format_for_frame((FAILING, LATE), 20))) <= 20
-    assert findings.format_for_frame((), 50) == []
+    assert len("".join(piece.text for piece in findings.format_worst_finding((FAILING, LATE), 20))) <= 20
+    assert findings.format_worst_finding((), 50) == []
 
 
 def test_of_the_verbs_on_one_key_that_is_named_which_the_remedy_names() -> None:

@@ -15,7 +15,7 @@ from rqtui.text import formats
 from rqtui.tui import keys
 from rqtui.tui.widgets import help_content
 from rqtui.tui.widgets.finder import Finder
-from rqtui.tui.widgets.help_page import KeyGroup, KeyLine, arrange_columns, filter_groups
+from rqtui.tui.widgets.help_page import KeyGroup, KeyLine, arrange_key_groups, filter_key_groups
 from rqtui.verbs import VERBS
 from screenshots.seeded import NOW, open_still_app, seed_queues
 
@@ -67,7 +67,7 @@ async def test_the_help_begins_with_the_keys_that_work_for_what_is_under_the_cur
 
 @pytest.mark.parametrize("width", [50, 70, 140, 200])
 def test_no_line_of_the_help_is_wider_than_its_page(width: int) -> None:
-    text = arrange_columns(help_content.build_key_groups("board"), width).plain
+    text = arrange_key_groups(help_content.build_key_groups("board"), width).plain
     assert max(map(formats.cell_len, text.splitlines())) <= width
     titles = {group.title for group in help_content.build_key_groups("board")}
     assert all(title in text for title in titles if len(title) < 40)
@@ -77,13 +77,13 @@ def test_the_search_finds_a_key_by_its_sign_its_words_or_its_name() -> None:
     groups = help_content.build_key_groups("board")
 
     def names(typed: str) -> set[str]:
-        return {line.name for group in filter_groups(groups, typed) for line in group.lines}
+        return {line.name for group in filter_key_groups(groups, typed) for line in group.lines}
 
     assert names("D") == {"delete"}
     assert "mark_loaded" in names("mark loaded")
     assert names("mark_loaded") == {"mark_loaded"}
     assert names("no such words") == set()
-    assert filter_groups([KeyGroup("a", (KeyLine("j", "down"),))], "  ") == [KeyGroup("a", (KeyLine("j", "down"),))]
+    assert filter_key_groups([KeyGroup("a", (KeyLine("j", "down"),))], "  ") == [KeyGroup("a", (KeyLine("j", "down"),))]
 
 
 @run_on_event_loop

@@ -375,7 +375,7 @@ def test_of_a_line_only_the_changed_cells_are_sent() -> None:
         app.table.update(rows(1))
         before = app.table.build_line(1, app.table.scrollable_content_region.width, 0)
         app.table.update([build_row(1, "2s")])
-        x, width = app.table.painter.find_changes(
+        x, width = app.table.painter.find_changed_cells(
             before, app.table.build_line(1, app.table.scrollable_content_region.width, 0)
         )
         assert width == 6
@@ -391,7 +391,7 @@ def test_behind_a_cell_whose_width_terminals_dispute_the_line_is_sent_to_its_end
             whole = app.table.scrollable_content_region.width
             before = app.table.build_line(1, whole, 0)
             app.table.update([build_row(1, new)])
-            x, width = app.table.painter.find_changes(before, app.table.build_line(1, whole, 0))
+            x, width = app.table.painter.find_changed_cells(before, app.table.build_line(1, whole, 0))
             return whole - x - width
 
         gap = width_of_change("1s", "2s")
