@@ -79,7 +79,7 @@ class BodyEditor(Vertical):
 
     @property
     def suffix(self) -> str:
-        """The suffix of the file that an editor opens, which tells the editor the type of the text."""
+        """The suffix of the file that an editor opens, which shows the editor the type of the text."""
         return ".json" if self._is_json else ".txt"
 
     @property
