@@ -231,7 +231,7 @@ class Session:
     def call_engine(self, function: Callable[[Engine], Any], handle_result: Callable[[tick.CallFinished], None]) -> int:
         """Run a short function with the engine on the engine's thread, and return the id of the call.
 
-        `then` receives the result on the app's thread.
+        `handle_result` receives the result on the app's thread.
         """
         return self._register_callback(self.ticker.request_call(function), handle_result)
 

@@ -263,7 +263,7 @@ class View(Screen[None], Leavable):
         self.load_body_paths(self.filter_line.set_body_paths)
 
     def load_body_paths(self, handle_paths: Callable[[Sequence[str]], None]) -> None:
-        """Pass the paths of the values in the loaded jobs' bodies to `then`, if this view lists jobs with bodies."""
+        """Pass the paths of values in the loaded jobs' bodies to `handle_paths`, if the view lists jobs."""
 
     def on_filter_line_left(self) -> None:
         """Handle Esc in the filter line: remove the filter."""

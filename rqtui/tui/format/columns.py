@@ -192,8 +192,8 @@ def choose_column_names(
 ) -> tuple[str, ...]:
     """Return the column names for a place: the configured ones, or the usual ones of its state that have content.
 
-    `filled` are the names with content, `chosen` the configured names, `known_fields` the job fields that the queue's
-    system stores.
+    `filled` are the names with content, `configured` the configured names, `known_fields` the job fields that the
+    queue's system stores.
     """
     filled |= {"owner"} if "owner" in known_fields and "worker" in filled else frozenset()
     return configured or tuple(name for name in _DEFAULT_NAMES[state] if name in filled)
@@ -210,8 +210,9 @@ def build_columns(
 ) -> tuple[Column, ...]:
     """Build the table columns for these column names, with the id column first.
 
-    If `are_chosen`, the names come from the config, and the last ones are dropped first on a narrow screen. Scheduled
-    jobs of a place that `is_timed` wait for their due time; in other scheduled places they wait for something else.
+    If `are_configured`, the names come from the config, and the last ones are dropped first on a narrow screen.
+    Scheduled jobs of a place that `is_timed` wait for their due time; in other scheduled places they wait for something
+    else.
     """
     columns = [column for name in names for column in _build_named_columns(name, state, choice, is_timed=is_timed)]
     if are_configured:

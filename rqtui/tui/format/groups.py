@@ -94,8 +94,8 @@ def collect_group_prefixes(refs: Sequence[Ref], within: str, levels: int) -> set
 def count_group_workers(queues: Iterable[Queue], sharing_systems: Collection[str]) -> tuple[int, bool] | None:
     """Return (number of workers on these queues, whether the number is a lower bound), or None if no system knows.
 
-    In systems named in `sharing` one worker may be counted in several queues: the number is then that of the queue with
-    the most workers, and a lower bound.
+    In systems named in `sharing_systems` one worker may be counted in several queues: the number is then that of the
+    queue with the most workers, and a lower bound.
     """
     counts_by_system: dict[str, list[int]] = {}
     for queue in queues:
@@ -115,8 +115,8 @@ def sum_group_queues(
 ) -> Queue | None:
     """Return the sum of a group's queues as one `Queue`, or None if no queue was counted yet.
 
-    `workers` is None if their number is unknown. `whole` names the systems all of whose queues are in the group: jobs
-    in their shared places are counted once.
+    `workers` is None if their number is unknown. `complete_systems` names the systems all of whose queues are in the
+    group: jobs in their shared places are counted once.
     """
     if not queues:
         return None

@@ -39,7 +39,7 @@ EMPTY_SENTENCES: dict[State, str] = {
 def format_empty_place(place: Place, places: Sequence[Place], *, is_late: bool, can_change: bool = True) -> str:
     """Return the sentence that is shown in place of the jobs of an empty place, which is one of `places`.
 
-    `is_late`: the place contains only jobs whose lease has expired. `may_change`: a key that enqueues may be suggested.
+    `is_late`: the place contains only jobs whose lease has expired. `can_change`: a key that enqueues may be suggested.
     """
     if is_late:
         return "no lease is over"
@@ -143,9 +143,9 @@ def format_job_facts(
 ) -> Content:
     """Return the system-specific facts about a job as text: short ones beside their names, others below them.
 
-    A long fact shows at most `most` lines. If `are_links`, a click on a reference runs the screen's action `link` with
-    the reference's number among the result of `select_job_links`, and `chosen` is the number of the reference that
-    Enter opens.
+    A long fact shows at most `max_lines` lines. If `are_links`, a click on a reference runs the screen's action `link`
+    with the reference's number among the result of `select_job_links`, and `chosen_link` is the number of the reference
+    that Enter opens.
     """
     blocks: list[Content] = []
     number = 0

@@ -274,7 +274,7 @@ def find_row_signs(queue: Queue) -> RowSigns:
 def format_legend(row_signs: Collection[RowSigns], *, is_complete: bool) -> str:
     """Explain the special signs in the shown rows of the overview; empty without any sign.
 
-    `is_all`: every queue was counted.
+    `is_complete`: every queue was counted.
     """
     entries = (
         [f"{formats.UNKNOWN} the system keeps no such thing"] if any(signs.has_gaps for signs in row_signs) else []

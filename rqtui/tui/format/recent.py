@@ -45,7 +45,7 @@ class RecentEvent(NamedTuple):
 
 
 def list_recent_events(loops: Iterable[Loop], changes: Iterable[RecentEvent], limit: int) -> list[RecentEvent]:
-    """Return the newest `most` recent events, newest first. Consecutive steps of a loop on one queue are added up."""
+    """Return the newest `limit` recent events, newest first. Consecutive steps of a loop on one queue are added up."""
     events: list[RecentEvent] = []
     for event in sorted(chain(changes, *(_list_loop_events(loop) for loop in loops)), key=lambda entry: entry.at_s):
         previous = events[-1] if events else None

@@ -158,7 +158,7 @@ class ListWindow:
         return self.rows[place - self.offset] if self.offset <= place < self.end else None
 
     def replace_rows(self, changed_rows: Iterable[Row]) -> ListWindow:
-        """Return a copy of the window in which loaded rows are replaced by `changed` rows of the same id.
+        """Return a copy of the window in which loaded rows are replaced by `changed_rows` rows of the same id.
 
         Rows that are not loaded are ignored.
         """
@@ -182,10 +182,10 @@ def keep_cursor_row(
 ) -> tuple[ListWindow, int]:
     """Return (window of a list after a refresh, position of the cursor), so that the cursor stays on its row.
 
-    The cursor was on the row `hold` at position `place`. A row under the cursor that left the list is kept between its
-    neighbours. It is not kept if it may only have moved out of the loaded part: if its neighbours are missing too and
-    the list continues there. Then the position is outside the window, and loading that part shows whether the row is
-    there.
+    The cursor was on the row `cursor_row` at position `position`. A row under the cursor that left the list is kept
+    between its neighbours. It is not kept if it may only have moved out of the loaded part: if its neighbours are
+    missing too and the list continues there. Then the position is outside the window, and loading that part shows
+    whether the row is there.
     """
     rows = tuple(rows)
     total = max(total, offset + len(rows))
@@ -209,7 +209,7 @@ def keep_cursor_row(
 def _find_former_index(previous: ListWindow, fresh: ListWindow, cursor_row: Row, position: int) -> int:
     """Return the index in `fresh.rows` where a row that left the list was, by the neighbours that it had.
 
-    That is after the nearest row that was above `hold`, or before the nearest below it.
+    That is after the nearest row that was above `cursor_row`, or before the nearest below it.
     """
     index = previous.places[cursor_row.id] - previous.offset if cursor_row.id in previous.places else 0
     above, below = (previous.rows[:index], previous.rows[index + 1 :]) if cursor_row.id in previous.places else ((), ())
@@ -223,10 +223,11 @@ def _find_former_index(previous: ListWindow, fresh: ListWindow, cursor_row: Row,
 
 
 def _find_arrived_ids(previous: ListWindow, fresh: ListWindow) -> frozenset[Id]:
-    """Return the ids of rows that were added to the list since the window `old`.
+    """Return the ids of rows that were added to the list since the window `previous`.
 
     Rows that only moved, or were paged into the window, are not among them. A row above the first known row is new only
-    if `old` began at the start of the list; one below the last known row is new only if `old` reached its end.
+    if `previous` began at the start of the list; one below the last known row is new only if `previous` reached its
+    end.
     """
     known_indices = [index for index, row in enumerate(fresh.rows) if row.id in previous.places]
     is_start_known, is_end_known = previous.offset == 0 and fresh.offset == 0, previous.end >= previous.total

@@ -70,7 +70,7 @@ def register_themes(app: App[object], theme_name: str = DARK) -> None:
 
 
 def choose_theme_name(environ: Mapping[str, str], configured: str | None = None) -> str:
-    """Return the name of the theme to start with: `wanted`, or the dark theme; under NO_COLOR always `rqtui-ansi`.
+    """Return the name of the theme to start with: `configured`, or the dark theme; under NO_COLOR always `rqtui-ansi`.
 
     Textual turns NO_COLOR into shades of grey for 24-bit themes; only a theme in ANSI colours loses its colours. Call
     this function before the `App` is created, because the app removes NO_COLOR from the environment. If the result is

@@ -471,7 +471,7 @@ class Board(View):
             )
 
     def load_body_paths(self, handle_paths: Callable[[Sequence[str]], None]) -> None:
-        """Fetch the job bodies of the page in sight, and pass the paths of the values in them to `then`."""
+        """Fetch the job bodies of the page in sight, and pass the paths of the values in them to `handle_paths`."""
         pane = self.find_current_pane()
         ref, place, offset = pane.ref, pane.place.name, pane.page.offset if pane.page else 0
 

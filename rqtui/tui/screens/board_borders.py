@@ -63,7 +63,7 @@ def build_title_with_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | N
 
 
 def find_clicked_place_number(cells: Sequence[Cell], x: int) -> int:
-    """Return the number of the place whose tab is `at` cells from the left of a frame's top line, or 0."""
+    """Return the number of the place whose tab is `x` cells from the left of a frame's top line, or 0."""
     number, end = 0, 0
     for text, _style in (piece for cell in cells for piece in convert_cell_to_pieces(cell)):
         if end > x or text.startswith("/"):
@@ -177,7 +177,7 @@ def _format_place_count(queue: Queue | None, place: Place, width: int = 8) -> st
 
 
 def _format_filter_pieces(pane: Pane, cells: int) -> list[Piece]:
-    """Return the filter of a pane for its frame, cut to `room` cells; empty without a filter."""
+    """Return the filter of a pane for its frame, cut to `cells` cells; empty without a filter."""
     if not pane.expression or cells < _FILTER_CELLS // 2:
         return []
     text = formats.fit_to_width(f"/{format_field_value(pane.expression)}", min(cells, _MOST_FILTER_CELLS)).rstrip()
@@ -265,7 +265,7 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
 
 
 def _format_event_coverage(pane: Pane, now_ms: int, width: int) -> list[Piece]:
-    """Return since when jobs of a place without a key are counted from Pub/Sub events, shortened to `room` cells."""
+    """Return since when jobs of a place without a key are counted from Pub/Sub events, shortened to `width` cells."""
     coverage = pane.page.coverage if pane.page else None
     if coverage is None or coverage.since_ms is None:
         return []

@@ -55,7 +55,7 @@ def compute_board_layout(
 ) -> BoardLayout:
     """Compute the grid of a board for a terminal of `width` cells.
 
-    `empty` names the places without jobs; None means that they are not counted yet.
+    `empty_names` names the places without jobs; None means that they are not counted yet.
     """
     if width < SIDE_BY_SIDE_FROM or is_zoomed:
         return BoardLayout(current)

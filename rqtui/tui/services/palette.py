@@ -183,7 +183,7 @@ def score_command_match(words: Sequence[str], title: str, help: str = "") -> flo
 
 
 def _highlight_typed_words(prefix: str, name: str, words: Sequence[str]) -> Content:
-    """Return a name after `before`, with the typed words in the name highlighted."""
+    """Return a name after `prefix`, with the typed words in the name highlighted."""
     highlighted = Content(safe(name))
     lower_name = safe(name).lower()
     for word in words:

@@ -79,7 +79,7 @@ def needs_dry_run(verb: Verb, target: Target) -> bool:
 
 
 def needs_question(verb: Verb, target: Target, has_form: bool, is_from_palette: bool = False) -> bool:
-    """Return whether a question or form comes before the verb. With `is_chosen` a form is always shown."""
+    """Return whether a question or form comes before the verb. With `is_from_palette` a form is always shown."""
     is_many = target.is_whole_place or len(target.jobs) > 1
     has_form = has_form and (is_from_palette or verb.name not in WITHOUT_QUESTION)
     is_careful = verb.is_dangerous or bool(verb.effect) or (verb.name == "release" and bool(target.other_holders))

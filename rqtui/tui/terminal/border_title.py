@@ -24,9 +24,9 @@ def supports_installed_textual(widget: Widget, name: str) -> bool:
 
 
 def set_border_title(widget: Widget, name: str, title: Content | None, region: Region | None = None) -> None:
-    """Set the border title or subtitle of a widget, and repaint only the region `line` if it is given.
+    """Set the border title or subtitle of a widget, and repaint only the region `region` if it is given.
 
-    `name` is `border_title` or `border_subtitle`. Without `line` nothing is repainted. If the installed version of
+    `name` is `border_title` or `border_subtitle`. Without `region` nothing is repainted. If the installed version of
     Textual is not supported, the attribute is set in the public way, which repaints the widget.
     """
     if not is_hook_usable(supports_installed_textual, widget, name):

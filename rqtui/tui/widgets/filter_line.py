@@ -92,7 +92,7 @@ class FilterLine(Input):
     def open(self, earlier_filters: list[str]) -> None:
         """Show the empty filter line and focus it.
 
-        `past` are earlier filters, newest last; new ones are appended to it.
+        `earlier_filters` are earlier filters, newest last; new ones are appended to it.
         """
         self._history, self._history_position = earlier_filters, len(earlier_filters)
         self._paths_in_bodies, self._has_requested_paths = None, False

@@ -72,7 +72,7 @@ def _format_finding_line(finding: Finding, more: int, width: int, now_ms: int) -
 
 
 def _fit_finding_text(finding: Finding, width: int) -> tuple[str, bool]:
-    """Return (text of a finding, with its remedy if both fit in `room` cells.
+    """Return (text of a finding, with its remedy if both fit in `width` cells.
 
     Whether the remedy needs no further line).
     """

@@ -108,7 +108,7 @@ class ScanResult:
         self._present_jobs = None
 
     def mark_finished(self, *, is_stopped_early: bool = False, problem: str = "") -> None:
-        """Mark the scan as finished: by its end, by a person (`stopped`) or by an error (`problem`)."""
+        """Mark the scan as finished: by its end, by a person (`is_stopped_early`) or by an error (`problem`)."""
         self.is_finished, self.problem = True, problem
         self.is_cut = self.is_cut or is_stopped_early or bool(problem)
 
