@@ -51,7 +51,7 @@ def recorder(url: str) -> Iterator[Heard]:
     made.ticker.stop()
 
 
-def test_two_requests_for_one_verb_on_one_queue_are_told_apart(heard: Heard, client: Redis) -> None:
+def test_two_requests_for_one_verb_on_one_queue_are_told_apart(recorder: Heard, client: Redis) -> None:
     first = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
     second = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
     recorder.until_over(first, second)
@@ -68,7 +68,7 @@ def test_two_requests_for_one_verb_on_one_queue_are_told_apart(heard: Heard, cli
     assert [len(each) for each in words] == [1, 1]
 
 
-def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(heard: Heard, client: Redis) -> None:
+def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(recorder: Heard, client: Redis) -> None:
     def refused(_engine: Engine) -> None:
         raise UsageError("no")
 
@@ -84,7 +84,7 @@ def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(heard: Hear
     assert [each.error for each in recorder.answers(wrong)] == ["no"]
 
 
-def test_a_work_that_is_ended_leaves_the_others_alone(heard: Heard, client: Redis) -> None:
+def test_a_work_that_is_ended_leaves_the_others_alone(recorder: Heard, client: Redis) -> None:
     def forever(_engine: Engine) -> Iterator[int]:
         while True:
             yield 1
@@ -98,7 +98,7 @@ def test_a_work_that_is_ended_leaves_the_others_alone(heard: Heard, client: Redi
     assert not any(each.is_last for each in recorder.answers(other))
 
 
-def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Redis) -> None:
+def test_what_rides_in_a_tick_comes_back_under_its_name(recorder: Heard, client: Redis) -> None:
     Queue("mail", client).put(b"{}", id="a")
     system = registry.create_system("native")
     jobs = {

@@ -82,7 +82,7 @@ class Loop:
 
     def create_mirrored_event(self, stop: threading.Event) -> asyncio.Event:
         """Create an asyncio event that is set when the thread event `stop` is set."""
-        event: Event = self.call_function(Event, stop)
+        event: Event = self.call(Event, stop)
 
         async def follow_thread_event() -> None:
             while not stop.is_set():
@@ -213,7 +213,7 @@ class WakeWaiterFacade(_BlockingFacade):
     def __init__(self, url_or_client: Any, key: str) -> None:
         self._loop = Loop()
         self.pool = build_asyncio_pool(url_or_client, key)
-        self._wrapped = self._loop.call_function(WakeWaiter, self.pool, key)
+        self._wrapped = self._loop.call(WakeWaiter, self.pool, key)
 
     def wait(self, timer_s: float | None, stop: threading.Event | None = None) -> Any:
         """Wait for the wake key, and watch the event `stop`, which in rqtui the consumer watches."""
