@@ -47,7 +47,8 @@ def planted(client: Redis) -> Redis:
 
 
 def shape(out: str) -> str:
-    """Return printed text with its numbers replaced, and without the last minute of a plot."""
+    """Return printed text with its numbers replaced, without the last minute of a plot and the finding of the clock."""
+    out = "".join(line for line in out.splitlines(keepends=True) if "the clock of Redis is" not in line)
     return re.sub(r"[0-9]+", "0", re.sub("[·▁▂▃▄▅▆▇█]{20,}", "a plot", out))
 
 

@@ -409,7 +409,7 @@ def test_bytes_that_are_no_text_are_base64_everywhere(mail: Queue, url: str) -> 
 
 
 def test_every_command_says_what_it_does_in_a_line_and_one_example(url: str) -> None:
-    listed = shell(url, "--help").out.partition("Commands")[2]
+    listed = shell(url, "--help").out.partition("Look:")[2]
     names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
     assert {
         "workers",

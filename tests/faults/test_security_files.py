@@ -49,13 +49,17 @@ def test_files_and_folders_that_were_there_with_wider_rights_lose_them(
     client: Redis, url: str, state_folder: Path
 ) -> None:
     (state_folder / "undo").mkdir(parents=True)
-    (state_folder / operations.FILE).write_text("")
-    for path, wide in ((state_folder, 0o755), (state_folder / "undo", 0o777), (state_folder / operations.FILE, 0o644)):
+    (state_folder / operations.FILE_NAME).write_text("")
+    for path, wide in (
+        (state_folder, 0o755),
+        (state_folder / "undo", 0o777),
+        (state_folder / operations.FILE_NAME, 0o644),
+    ):
         path.chmod(wide)
     Queue("mail", client).put(1, id="one")
     assert shell(url, "act", "delete", "mail", "one", "--yes").code == 0
     assert mode(state_folder) == mode(state_folder / "undo") == 0o700
-    assert mode(state_folder / operations.FILE) == 0o600
+    assert mode(state_folder / operations.FILE_NAME) == 0o600
 
 
 def _link(path: Path, victim: Path) -> None:
@@ -77,7 +81,7 @@ def test_what_somebody_planted_in_place_of_the_journal_is_not_written_to(tmp_pat
     victim.chmod(0o644)
     folder = tmp_path / "kept"
     create_private_folder(folder)
-    planted(folder / operations.FILE, victim)  # type: ignore[operator]
+    planted(folder / operations.FILE_NAME, victim)  # type: ignore[operator]
     journal = Journal(folder)
     journal.record_change("delete", "mail", "native", [b"one"])
     assert victim.read_text() == "mine" and mode(victim) == 0o644
