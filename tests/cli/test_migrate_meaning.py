@@ -503,7 +503,7 @@ def test_a_run_that_ends_between_a_dead_copy_and_its_original_doubles_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(broken, "_store_held_copies", stop)
+        patched.setattr(broken, "_store_held_copy_entries", stop)
         with pytest.raises(KeyboardInterrupt):
             list(broken.move_jobs())
     assert (client.zcard("dead"), client.zcard("rqtui:{new}:dead")) == (1, 1)
@@ -529,7 +529,7 @@ def test_a_run_that_ends_before_its_copies_are_let_go_loses_no_order_and_no_atte
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(broken, "_release_copies", stop)
+        patched.setattr(broken, "_release_held_copies", stop)
         with pytest.raises(KeyboardInterrupt):
             list(broken.move_jobs())
     assert client.exists("rqtui:{new}:ready") == 0

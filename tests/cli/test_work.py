@@ -335,5 +335,5 @@ def test_only_a_command_that_closed_its_errors_is_waited_for() -> None:
     process: Any = SimpleNamespace(poll=lambda: asked.append("poll"), wait=lambda _s: asked.append("wait"))
     job: Any = None
     run = _CommandRun(_WorkState(["true"], lambda _ran: None), job)
-    assert not run._has_ended(process, is_open=True) and asked == ["poll"]
-    assert run._has_ended(process, is_open=False) and asked == ["poll", "wait"]
+    assert not run._has_command_ended(process, is_open=True) and asked == ["poll"]
+    assert run._has_command_ended(process, is_open=False) and asked == ["poll", "wait"]

@@ -226,7 +226,7 @@ class WakeWaiterFacade(_BlockingFacade):
         if stop is None:
             return None
         event = self._loop.create_mirrored_event(stop)
-        self._loop._following.add_done_callback(lambda _done: self._wrapped._rung.set())
+        self._loop._following.add_done_callback(lambda _done: self._wrapped._wake_event.set())
         return event
 
     def close(self) -> None:

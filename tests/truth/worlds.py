@@ -709,10 +709,10 @@ class Celery(World):
         worker = self.alive[name]
         worker._prefetch = number
         worker._fetch_messages(0.0)
-        first = worker._pop_next()
+        first = worker._pop_next_due_message()
         worker._running = worker.last_id = first.id
         worker._publish_event("task-started", first.id)
-        worker._send_events()
+        worker._send_task_events()
         self.holds[name].append(first)
 
     def kill(self, *names: str) -> None:

@@ -46,7 +46,7 @@ def test_a_change_is_written_down_and_read_again_by_another_session(tmp_path: Pa
 
 def test_the_file_is_its_owners_alone_and_holds_no_password(tmp_path: Path) -> None:
     journal(tmp_path).record_change("kill", "mail", "native")
-    path = tmp_path / operations.FILE
+    path = tmp_path / operations.FILE_NAME
     assert path.stat().st_mode & 0o777 == 0o600
     assert "secret" not in path.read_text() and "redis://me:***@db:6379" in path.read_text()
 
@@ -63,7 +63,7 @@ def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_line_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     journal(tmp_path).record_change("kill", "mail", "native")
-    with (tmp_path / operations.FILE).open("ab") as file:
+    with (tmp_path / operations.FILE_NAME).open("ab") as file:
         file.write(b'{"half": \n[1]\n"text"\n')
     journal(tmp_path).record_change("delete", "mail", "native")
     assert [each.verb for each in operations.load_operations(tmp_path)] == ["delete", "kill"]
@@ -421,7 +421,7 @@ def test_a_dry_run_is_no_operation(url: str, client: Redis) -> None:
 
 
 def test_an_operation_is_read_whatever_a_later_version_adds(tmp_path: Path) -> None:
-    (tmp_path / operations.FILE).write_text(
+    (tmp_path / operations.FILE_NAME).write_text(
         '{"at_ms": 1, "who": "a@b", "verb": "kill", "queue": "q", "layout": "native", "ids": [], "new": 1}\n'
     )
     assert operations.load_operations(tmp_path) == [Operation(1, "a@b", "kill", "q", "native")]
