@@ -118,6 +118,10 @@ class View(Screen[None], Leavable):
             return int(str(parameters[0])) <= self.count_numbered_items()
         return super().check_action(action, parameters)
 
+    def offers_action(self, action: str) -> bool:
+        """Return whether an action of this view's keys exists for the systems shown; footer and help list it then."""
+        return True
+
     def count_numbered_items(self) -> int:
         """Return how many items of this view have a digit as their key."""
         return 0

@@ -191,7 +191,7 @@ def a_put_gets_in_and_the_door_is_shut(scene: Scene) -> None:
     scene.proxy.fail("lose reply", "EVAL")
     with Queue("mail", scene.proxy.url) as queue:
         pool, opened = queue.client.connection_pool, []
-        real = pool.take
+        real = pool.take_connection
 
         def refuse_after_one_call() -> Any:
             if opened:
@@ -199,7 +199,7 @@ def a_put_gets_in_and_the_door_is_shut(scene: Scene) -> None:
             opened.append(real())
             return opened[0]
 
-        pool.take = refuse_after_one_call
+        pool.take_connection = refuse_after_one_call
         scene.by("producer").call("put", lambda: queue.put({}, id="a"), read_put_word, queue="mail", ids=["a"])
     wait_until(lambda: scene.queue.counts()["ready"] == 1, what="the put that nobody was told of")
 

@@ -184,7 +184,7 @@ def test_commands_work_on_all_nodes(trio: Trio) -> None:
         ["metrics"],
     ):
         ran = shell(trio.url, *words)
-        assert ran.code in (0, 1) and "Traceback" not in ran.err, (words, ran)
+        assert ran.code in (0, 1, 3) and "Traceback" not in ran.err, (words, ran)
 
 
 def test_jobs_move_between_queues_on_different_nodes(trio: Trio) -> None:

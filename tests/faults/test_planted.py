@@ -104,7 +104,7 @@ DISPATCH = (
     "if #arrivals > 0 then redis.call('ZADD', ready, unpack(arrivals)) end\n",
     "redis.call('ZREM', scheduled, unpack(ids))\n",
 )
-RELEASE_GUARD = ("for _, key in ipairs({scheduled, ready, reserved, wake}) do redis.call('ZCARD', key) end\n", "")
+RELEASE_GUARD = ("".join(f"redis.call('ZCARD', {key}) " for key in ("scheduled", "ready", "reserved", "wake")), "")
 
 
 @dataclass(frozen=True)

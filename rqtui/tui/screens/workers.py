@@ -379,15 +379,20 @@ class Workers(View):
         """Return whether an action works here. Only the workers of some systems can be asked."""
         if action != "ask":
             return super().check_action(action, parameters)
-        if self.session.is_read_only or not any(
-            self.session.systems[entry.ref.system].can("inspect") for entry in self._entries
-        ):
+        if not self.offers_action("screen.ask"):
             return False
         entry = self.find_selected_worker()
         can_ask = (
             entry is not None and entry.worker is not None and self.session.systems[entry.ref.system].can("inspect")
         )
         return True if can_ask else None
+
+    def offers_action(self, action: str) -> bool:
+        """Return whether an action exists in this view. A worker can be asked if its system has a script for that."""
+        return action != "screen.ask" or (
+            not self.session.is_read_only
+            and any(self.session.systems[entry.ref.system].can("inspect") for entry in self._entries)
+        )
 
     def action_ask(self) -> None:
         """Ask the worker under the cursor about itself, and show its replies in the pane below the table."""

@@ -331,8 +331,10 @@ class Palette:
 
     def is_general_key_usable(self, general_key: keys.GeneralKey) -> bool:
         """Return whether a general key or palette command works on the current view."""
-        name = self._navigation.view.NAME if self._navigation.view else ""
-        is_here = not general_key.screens or name in general_key.screens
+        view = self._navigation.view
+        is_here = not general_key.screens or (view is not None and view.NAME in general_key.screens)
+        if view is not None and not view.offers_action(general_key.action):
+            return False
         is_available = bool(self._session.demo) or not general_key.in_demo
         action = general_key.action.partition("(")[0]
         return is_available and is_here and self._host.app.check_action(action, (general_key.action,)) is not False

@@ -20,6 +20,7 @@ async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -
     async with screen(url, (160, 45)) as it:
         await it.press("i")
         await it.until_shown("primary", "memory", "clients", "traffic", "commands by time", "slow commands", "db0")
+        client.config_set("save", "")
         await it.until_shown("nothing is kept on disk", "CONFIG SET appendonly yes")
 
 

@@ -28,6 +28,7 @@ OURS = Path(rqtui.__file__).parent
 TERMINAL = OURS / "tui" / "terminal"
 PRIVATE = re.compile(r"_[A-Za-z]\w*")
 OF_OTHERS = {
+    "_asdict": "the way of a NamedTuple that its documentation names",
     "_replace": "the way of a NamedTuple that its documentation names",
     "_sock": "of redis-py, in cli/signals.py",
     "_writer": "of redis-py, in aio/pool.py",
