@@ -195,7 +195,9 @@ class FrameContent:
             if state is not False
         }
         general_keys = [
-            general_key for general_key in keys.list_footer_keys(view.NAME) if self._is_general_key_usable(general_key)
+            general_key
+            for general_key in keys.list_footer_keys(view.NAME)
+            if self._is_general_key_usable(general_key) and view.offers_action(general_key.action)
         ]
 
         def list_verb_keys(kind: str) -> list[frame.Key]:
