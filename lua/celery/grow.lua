@@ -16,5 +16,5 @@ if #ARGV ~= 4 or (number or 0) < 1 or number > 1000 then
   return redis.error_reply('ERR it takes one worker and a number from 1 to 1000; nothing was changed')
 end
 -- include: publish_command, ask_workers
-local heard = ask_workers({pool_grow = {n = number}}, {ARGV[4]})
+local heard = ask_workers({{'pool_grow', {n = number}}}, {ARGV[4]})
 return {heard > 0 and {'asked', heard} or 'unheard'}

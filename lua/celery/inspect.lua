@@ -13,5 +13,5 @@
 -- include: keys, args
 if #ARGV ~= 3 or worker == '' then return redis.error_reply('ERR it takes the name of a worker; nothing was changed') end
 -- include: publish_command, ask_workers
-local heard = ask_workers({active = {}, registered = {}, active_queues = {}, stats = {}}, {worker})
+local heard = ask_workers({{'active', {}}, {'registered', {}}, {'active_queues', {}}, {'stats', {}}}, {worker})
 return heard > 0 and {'asked', heard} or {'unheard'}

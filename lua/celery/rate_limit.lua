@@ -17,5 +17,5 @@ if #ARGV ~= 4 or task == '' or not (string.find(rate, '^%d+%.?%d*$') or string.f
   return redis.error_reply('ERR it takes the name of a task, and a rate such as 10/s, 100/m or 5/h, or 0 for no limit; nothing was changed')
 end
 -- include: publish_command, ask_workers
-local heard = ask_workers({rate_limit = {task_name = task, rate_limit = tonumber(rate) == 0 and 0 or rate}})
+local heard = ask_workers({{'rate_limit', {task_name = task, rate_limit = tonumber(rate) == 0 and 0 or rate}}})
 return heard > 0 and {'asked', heard} or {'unheard'}

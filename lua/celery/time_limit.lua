@@ -21,5 +21,5 @@ if #ARGV ~= 5 or task == '' or (soft_ms or 1) < 1 or (hard_ms or 1) < 1 then
 end
 -- include: publish_command, ask_workers
 local function to_seconds(ms) return ms and ms / 1000 or cjson.null end
-local heard = ask_workers({time_limit = {task_name = task, soft = to_seconds(soft_ms), hard = to_seconds(hard_ms)}})
+local heard = ask_workers({{'time_limit', {task_name = task, soft = to_seconds(soft_ms), hard = to_seconds(hard_ms)}}})
 return heard > 0 and {'asked', heard} or {'unheard'}

@@ -6,7 +6,7 @@
 -- needs    prefix
 --          reply
 --          publish_command
--- gives    ask_workers  publishes to the named workers, or to all: arguments by method; the ticket of a reply is the method.
+-- gives    ask_workers  publishes pairs of a method and its arguments to the named workers, or to all; a reply has its method as ticket.
 --                       Returns the number of subscribers
 if not string.find(reply, '%.pidbox$') then
   return redis.error_reply('ERR reply is the name of a list that ends with .pidbox; nothing was changed')
@@ -17,7 +17,7 @@ local function ask_workers(commands, workers)
   redis.call('LREM', list, 0, '') -- lets the script finish over maxmemory, too
   redis.call('RPUSH', list, '')
   redis.call('EXPIRE', list, 3600)
-  for method, arguments in pairs(commands) do heard = publish_command(method, arguments, workers, reply, method) end
+  for _, command in ipairs(commands) do heard = publish_command(command[1], command[2], workers, reply, command[1]) end
   if heard == 0 then redis.call('LREM', list, 0, '') end
   return heard
 end
