@@ -27,10 +27,18 @@ from rqtui.engine.discovery import Discovery
 from rqtui.engine.event_listener import EventListener
 from rqtui.engine.health import rules
 from rqtui.engine.health.evaluation import HealthEvaluator
-from rqtui.engine.health.probes import KINDS_BY_COUNTS, KINDS_BY_FINDINGS, PROBE_KINDS, Probes
+from rqtui.engine.health.probes import (
+    KINDS_BY_COUNTS,
+    KINDS_BY_FINDINGS,
+    MAX_CAUSES,
+    PROBE_KINDS,
+    CompleteCauses,
+    Probes,
+)
 from rqtui.engine.rates import Rates
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, UsageError, WrongType, describe_and_log
 from rqtui.model import (
+    Cause,
     Cost,
     Finding,
     Focus,
@@ -678,6 +686,14 @@ class Engine(Discovery):
         yield from self._follow_request(request, result)
 
     # -- health ---------------------------------------------------------------------------------------------------
+
+    def store_complete_causes(self, ref: Ref, dead: int, causes: Sequence[Cause]) -> None:
+        """Store the main causes of all `dead` dead jobs of a queue, read by a report.
+
+        Findings show them instead of the causes of a sample, until the number of dead jobs has changed by more than
+        2 %.
+        """
+        self._probes.store_complete_causes(ref, CompleteCauses(dead, tuple(causes[:MAX_CAUSES])))
 
     def collect_findings(self, refs: Sequence[Ref]) -> list[Finding]:
         """Take a snapshot, and return the findings about these queues and about the server."""

@@ -8,16 +8,18 @@ finds the jobs of that group only.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rqtui.engine.engine import Engine
-from rqtui.model import Job, Place, Ref, State
+from rqtui.model import Cause, Job, Place, Ref, State
 from rqtui.reports import sampling
-from rqtui.reports.sampling import Extent, Part
+from rqtui.reports.sampling import Extent, Part, Survey
 from rqtui.text import causes, folding, formats, tracebacks
 from rqtui.text.causes import Grouping, Key, ParsedError, Width, find_short_error_cause, parse_error
+from rqtui.text.masking import mask_text
 
 MAX_PER_PLACE, MAX_JOBS = 5_000, 50_000  # jobs that a report reads, per place and in total
 MAX_SCANNED = 100_000  # jobs of a place searched for the members of a group
@@ -106,7 +108,7 @@ _Dates = Mapping[_Id, tuple[int, int]]  # first and last failure of the jobs rea
 class Errors:
     """An error report: the error groups, largest first, and the size of the sample they come from.
 
-    `grouping` finds the group of any job.
+    `grouping` finds the group of any job. `complete` maps each queue of which every dead job was read to their number.
     """
 
     groups: tuple[Group, ...]
@@ -115,6 +117,7 @@ class Errors:
     grouping: Grouping = field(default_factory=Grouping)
     pairs: _Pairs = field(default=(), repr=False)
     dates: _Dates = field(default_factory=dict, repr=False)
+    complete: Mapping[Ref, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -206,16 +209,18 @@ def _has_failures(place: Place) -> bool:
 def yield_error_reports(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUSE) -> Iterator[Errors | None]:
     """Yield growing error reports after some places and None between; the last report is complete.
 
-    Each step is one round trip.
+    Each step is one round trip. The engine gets the causes of the queues of which every dead job was read, so that its
+    findings need no sample.
     """
     silent = sampling.list_silent_systems(engine, refs, "error")
     survey = yield from sampling.yield_survey(engine, refs, STATES, MAX_PER_PLACE, MAX_JOBS, _has_failures)
     pairs: list[tuple[Job, ParsedError]] = []
     reported_jobs = 0
+    complete: dict[Ref, int] = {}
 
     def build_error_report(dates: _Dates) -> Errors:
         groups, grouping = _build_error_groups(pairs, width, dates)
-        return Errors(groups, survey.compute_extent(), silent, grouping, tuple(pairs), dates)
+        return Errors(groups, survey.compute_extent(), silent, grouping, tuple(pairs), dates, complete)
 
     for part in survey.parts:
         for page in survey.yield_pages(engine, part, is_newest=part.state is State.DEAD):
@@ -229,7 +234,36 @@ def yield_error_reports(engine: Engine, refs: Sequence[Ref], width: Width = Widt
         if len(pairs) >= GROWTH_PER_REPORT * reported_jobs:
             reported_jobs = len(pairs)
             yield build_error_report({})
+    complete.update(_count_complete_deaths(survey, pairs))
+    for ref, counted in _count_death_causes(pairs, complete).items():
+        found = [Cause(mask_text(text), jobs) for text, jobs in counted.most_common() if text]
+        engine.store_complete_causes(ref, complete[ref], found)
     yield build_error_report(_read_failure_dates(engine, build_error_report({}).groups))
+
+
+def _count_complete_deaths(survey: Survey, pairs: _Pairs) -> dict[Ref, int]:
+    """Return the number of dead jobs of each queue of which all were read."""
+    read = Counter((job.system, job.queue, job.place) for job, _error in pairs if job.state is State.DEAD)
+    parts = [part for part in survey.parts if part.state is State.DEAD]
+    read_parts = {part: read[part.ref.system, part.ref.queue, part.place] for part in parts}
+    cut = {part.ref for part in parts if read_parts[part] < survey.counted.get(part, part.count)}
+    complete: Counter[Ref] = Counter()
+    for part, number in read_parts.items():
+        complete[part.ref] += number
+    return {ref: number for ref, number in complete.items() if number and ref not in cut}
+
+
+def _count_death_causes(pairs: _Pairs, refs: Iterable[Ref]) -> dict[Ref, Counter[str]]:
+    """Return for each of these queues how many dead jobs have each cause, as findings name it."""
+    counted: dict[Ref, Counter[str]] = {ref: Counter() for ref in refs}
+    for job, error in pairs:
+        if (
+            job.state is State.DEAD
+            and job.error
+            and (causes_of_queue := counted.get(Ref(job.system, job.queue))) is not None
+        ):
+            causes_of_queue[causes.shorten_error_cause(error)] += 1
+    return counted
 
 
 def _read_failure_dates(engine: Engine, groups: Sequence[Group]) -> dict[_Id, tuple[int, int]]:

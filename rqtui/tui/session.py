@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rqtui.operations.undo import UndoRecorder
     from rqtui.scenarios.run import Run
     from rqtui.system_base.system import System
+    from rqtui.tui.widgets.queue_preview import DeathCauses
 
 MAX_CHANGES = 200  # most recent changes that are kept
 
@@ -114,8 +115,8 @@ class Session:
         self.last_focus = Focus()  # what the last snapshot was asked to include
         self._refreshed_s = 0.0  # time.monotonic() of the last snapshot
         self.latest_queues: dict[Ref, Queue] = {}  # the latest counts of every queue
-        # The error groups of a queue's dead jobs, if a view has read them.
-        self.death_causes: dict[Ref, frozenset[str]] = {}
+        # The causes of death of each queue: of all dead jobs if the errors view has read them, else of a sample.
+        self.death_causes: dict[Ref, DeathCauses] = {}
         self.connection_loss: tick.ServerLost | None = None
         self.refresh_failure: tick.RefreshFailed | None = None
         self.is_read_only = settings.read_only  # the current state, which the write lock changes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
+from collections import Counter
 
 import pytest
 from redis import Redis
@@ -11,11 +13,13 @@ from socket_writes import record_socket_writes
 
 from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
+from rqtui.engine.dead_sample import build_dead_sample_request
 from rqtui.engine.engine import Engine
 from rqtui.engine.health.probes import find_failing_since_ms
 from rqtui.engine.health.urgency import compute_queue_weight
 from rqtui.model import Cause, Finding, Focus, Ref
 from rqtui.model import Queue as Counted
+from rqtui.reports.errors import yield_error_reports
 from rqtui.scenarios.past import create_past
 from rqtui.scenarios.scenario import NewJob, PastGroup
 from rqtui.scripts import script as scripts
@@ -255,6 +259,73 @@ def test_a_failure_began_with_the_first_bad_minute_that_no_good_one_followed() -
     assert find_failing_since_ms([(1, 0.6), (2, 0.0), (3, 0.5), (4, 0.3), (5, 0.6)], 0.5) == 3
     assert find_failing_since_ms([(1, 0.6), (2, 0.1)], 0.5) is None
     assert find_failing_since_ms([], 0.5) is None
+
+
+def test_an_error_report_that_read_all_dead_jobs_replaces_the_sample_until_their_number_changes(
+    client: Redis, engine: Engine
+) -> None:
+    client.hset(build_queue_keys("orders")["meta"], "max_attempts", 1)
+    create_past_jobs(
+        client,
+        PastGroup(30, "orders", "CardDeclined: no", jobs("card", 700)),
+        PastGroup(20, "orders", "TimeoutError: no answer", jobs("late", 500)),
+        # Jobs that died together, fewer than the jobs between two blocks of a sample.
+        PastGroup(10, "orders", "KeyError: 'vat'", jobs("vat", 8)),
+    )
+
+    def find_causes() -> dict[str, int]:
+        [queue] = engine.take_snapshot(Focus((ORDERS,))).queues
+        return {cause.text: cause.jobs for cause in find_finding(queue, "dead-many").causes}
+
+    engine.take_snapshot(ONCE)
+    sampled = find_causes()
+    assert sum(sampled.values()) <= 240
+    *_, report = yield_error_reports(engine, [ORDERS])
+    assert report.complete == {ORDERS: 1_208}
+    assert find_causes() == {"CardDeclined": 700, "TimeoutError": 500, "KeyError": 8}
+    create_past_jobs(client, PastGroup(5, "orders", "KeyError: 'vat'", jobs("more", 20)))
+    assert find_causes()["CardDeclined"] == 700, "1.7 % more"
+    create_past_jobs(client, PastGroup(4, "orders", "KeyError: 'vat'", jobs("yet", 20)))
+    assert find_causes() == sampled
+
+
+def test_a_report_that_read_a_part_of_the_dead_jobs_replaces_no_sample(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.hset(build_queue_keys("orders")["meta"], "max_attempts", 1)
+    create_past_jobs(
+        client,
+        PastGroup(30, "orders", "CardDeclined: no", jobs("card", 1_000)),
+        PastGroup(20, "orders", "TimeoutError: no answer", jobs("late", 400)),
+    )
+    engine.take_snapshot(ONCE)
+    monkeypatch.setattr("rqtui.reports.errors.MAX_PER_PLACE", 300)
+    *_, report = yield_error_reports(engine, [ORDERS])
+    assert (report.complete, report.size.looked) == ({}, 300)
+    [queue] = engine.take_snapshot(Focus((ORDERS,))).queues
+    assert find_finding(queue, "dead-many").detail == "mostly CardDeclined"
+
+
+def test_the_dead_jobs_of_one_queue_are_sampled_from_all_parts_of_a_place_of_all_queues(client: Redis) -> None:
+    system = registry.create_system("sidekiq")
+    client.sadd("queues", "mail", "other")
+    for at in range(2_000):
+        error = "KeyError" if at < 400 else "TimeoutError"
+        job = {
+            "jid": f"{at:024}",
+            "queue": "mail" if at % 2 else "other",
+            "class": "A",
+            "args": [],
+            "error_class": error,
+        }
+        client.zadd("dead", {json.dumps(job | {"error_message": "no", "retry_count": 0}): 1_700_000_000 + at})
+    engine = Engine(client, [system])
+    mail = Ref("sidekiq", "mail")
+    [queue] = engine.take_snapshot(Focus((mail,))).queues
+    sample = engine.send_request(build_dead_sample_request(system, queue))
+    found = Counter(job.error.partition(":")[0] for job in sample.list_jobs())
+    assert (sample.ref, set(found)) == (mail, {"KeyError", "TimeoutError"})
+    assert found["TimeoutError"] > found["KeyError"], "four of five jobs"
 
 
 def test_old_dead_jobs_are_a_number_and_those_of_a_day_a_finding(client: Redis, engine: Engine) -> None:

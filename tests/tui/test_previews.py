@@ -68,7 +68,7 @@ async def test_a_group_under_the_cursor_shows_what_its_queues_count_and_died_of_
         assert any("mail:us" in line and "paused" in line for line in lines), "each queue has its verdict"
         dead = next(line for line in it.text().splitlines() if "TimeoutError" in line and "│" in line)
         assert dead.split("TimeoutError")[0].split()[-1] == "3"
-        await it.until(lambda: it.app.session.last_focus.pages == (), "no page of dead jobs any more")
+        await it.until(lambda: "dead" not in it.app.session.last_focus.requests, "no sample of dead jobs any more")
 
 
 @run_on_event_loop
@@ -79,7 +79,7 @@ async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_o
     async with screen(url, WIDE) as it:
         view = await go_to(it, "mail")
         await it.until_shown("2 causes in 4 dead jobs")
-        await it.until(lambda: it.app.session.last_focus.pages == (), "no page of dead jobs any more")
+        await it.until(lambda: "dead" not in it.app.session.last_focus.requests, "no sample of dead jobs any more")
         cost = it.app.session.snapshot
         assert cost is not None and cost.cost.round_trips == 1
         assert "history" in it.app.session.last_focus.requests and view.has_preview
@@ -99,6 +99,15 @@ async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, cli
     async with screen(url, WIDE) as it:
         await go_to(it, "mail")
         await it.until_shown("3 causes in 240 of 1 000 dead jobs read", "KeyError", "ValueError", "TypeError")
+        assert "e errors 3+" in it.text(), "a sample may miss causes"
+        await it.press("e")
+        await it.until_shown("by cause", "1 000")
+        await it.press("escape")
+        await it.until_shown("3 causes in 1 000 dead jobs", "e errors 3 ")
+        seeded.put(*(f"e{each}" for each in range(30)))
+        held = seeded.reserve(30)
+        seeded.engine.apply_verb("reject", seeded.ref, held, {"error": "OSError: d", "final": True})
+        await it.until_shown("240 of 1 030 dead jobs read")
 
 
 @run_on_event_loop

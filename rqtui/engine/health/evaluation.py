@@ -72,7 +72,7 @@ class HealthEvaluator:
 
     def _evaluate_queue(self, ref: Ref, queue: Queue, rate: Rate) -> Queue:
         """Run the health rules on one queue, and cache the result if the queue is idle."""
-        probe_results, thresholds = self._probes.find_probe_results(ref), self._thresholds_of(ref)
+        probe_results, thresholds = self._probes.find_probe_results(ref, queue), self._thresholds_of(ref)
         queue_with_system_findings = self._add_system_findings(ref, queue)
         system = self._systems[ref.system]
         evaluated = rules.attach_findings(

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
 from rqtui.engine import history
+from rqtui.engine.dead_sample import build_dead_sample_request, is_outdated
 from rqtui.engine.health.urgency import compute_queue_weight
 from rqtui.engine.history import History
 from rqtui.engine.rates import MINUTE_MS, WINDOW_MS, Checkpoint, RecordedEnds, Totals
@@ -35,7 +36,6 @@ MAX_PROBES = 20  # of one kind per snapshot
 MIN_READY = 60  # ready jobs from which on the growth of a queue matters
 SHARED_PLACE_JOBS = 1000  # jobs of all queues in a shared place that are searched for those of one queue
 SAMPLE_JOBS = 100  # latest failed jobs of a place whose errors are counted
-SAMPLE_BLOCKS, BLOCK_JOBS = 24, 10  # blocks of a place of dead jobs, from start to end, and jobs read of each
 MAX_QUEUES_AT_ONCE = 50  # most urgent queues whose causes a single thorough snapshot reads
 MAX_CAUSES = 3
 RECENT_DEATHS_MS = 86_400_000  # dead jobs of the last day are a finding; older ones are a number
@@ -118,6 +118,13 @@ class ProbeResults(NamedTuple):
 NO_PROBE_RESULTS = ProbeResults()
 
 
+class CompleteCauses(NamedTuple):
+    """The main causes of all dead jobs of a queue, from a report that read every one of the `dead` jobs."""
+
+    dead: int
+    causes: tuple[Cause, ...]
+
+
 class _Probe(NamedTuple):
     """One kind of probe: its interval per queue, its limit per snapshot, its request, and which queues need it."""
 
@@ -134,6 +141,7 @@ class _QueueProbes:
     ran_at_s: dict[str, float] = field(default_factory=dict)
     faults: tuple[Finding, ...] = ()
     results: ProbeResults = NO_PROBE_RESULTS
+    complete: CompleteCauses | None = None
 
 
 @dataclass(slots=True)
@@ -300,10 +308,23 @@ class Probes:
             return faults
         return (*faults, *_find_stopped_schedules(self._systems[ref.system], ref.queue, stopped, now_ms))
 
-    def find_probe_results(self, ref: Ref) -> ProbeResults:
-        """Return the stored results of a queue's probes, except for the findings of the system's own probe."""
+    def store_complete_causes(self, ref: Ref, complete: CompleteCauses) -> None:
+        """Store the causes of all dead jobs of a queue, which replace those of the sample until they are outdated."""
+        self._states.setdefault(ref, _QueueProbes()).complete = complete
+        self._updated.add(ref)
+
+    def find_probe_results(self, ref: Ref, queue: Queue) -> ProbeResults:
+        """Return the stored results of the probes of a queue, except for the findings of the system's own probe.
+
+        The causes of death come from a report that read all dead jobs, if there was one and their number in `queue` is
+        about the same as in the report.
+        """
         probes = self._states.get(ref)
-        return probes.results if probes else NO_PROBE_RESULTS
+        if probes is None:
+            return NO_PROBE_RESULTS
+        if probes.complete and is_outdated(probes.complete.dead, queue.count_failed()):
+            probes.complete = None
+        return probes.results._replace(death_causes=probes.complete.causes) if probes.complete else probes.results
 
     def _find_last_probe_s(self, ref: Ref, kind_name: str) -> float:
         """Return when a kind of probe last ran for a queue, in monotonic seconds; minus infinity if it never ran."""
@@ -502,34 +523,15 @@ def _build_failure_causes_request(system: System, queue: Queue) -> Request[tuple
 
 
 def _build_dead_jobs_request(system: System, queue: Queue) -> Request[tuple[tuple[Cause, ...], RecentDeaths] | None]:
-    """Build the request that samples the dead jobs of a queue: their main errors, and how many died within a day.
+    """Build the request that samples the dead jobs of a queue: their main errors, and how many died within a day."""
+    request = build_dead_sample_request(system, queue)
 
-    The sample consists of blocks from the whole place, because jobs that died together often have the same cause.
-    """
-    requests: list[Request[Page]] = []
-    block_counts: list[int] = []  # per place
-    for place in system.places:
-        job_count = queue.count_in_place(place.name)
-        if not job_count or not place.has_failures or place.state is not State.DEAD:
-            continue
-        if place.is_shared:  # Positions are ranks among the jobs of all queues.
-            job_count = (
-                next((count.shared_total for count in queue.counts if count.place == place.name), None) or job_count
-            )
-        is_read_completely = job_count <= SAMPLE_BLOCKS * BLOCK_JOBS
-        offsets = [0] if is_read_completely else [job_count * block // SAMPLE_BLOCKS for block in range(SAMPLE_BLOCKS)]
-        block_jobs = job_count if is_read_completely else BLOCK_JOBS
-        build_page_request = system.scan_request if place.is_shared else system.page_request
-        block_counts.append(len(offsets))
-        requests += [build_page_request(queue.name, place.name, offset, block_jobs, 0) for offset in offsets]
+    def summarise_dead_jobs(replies: Replies) -> tuple[tuple[Cause, ...], RecentDeaths]:
+        sample = request.parse(replies)
+        causes = count_causes([job for job in sample.list_jobs() if job.error])
+        return causes, _count_recent_deaths(queue, sample.places)
 
-    def summarise_dead_jobs(pages: list[Page]) -> tuple[tuple[Cause, ...], RecentDeaths]:
-        causes = count_causes([job for page in pages for job in page.jobs if job.error])
-        remaining_pages = iter(pages)
-        samples = [[next(remaining_pages).jobs for _block in range(block_count)] for block_count in block_counts]
-        return causes, _count_recent_deaths(queue, samples)
-
-    return _build_combined_page_request(requests, summarise_dead_jobs)
+    return _ignore_request_errors(Request(request.calls, summarise_dead_jobs))
 
 
 def _count_recent_deaths(queue: Queue, samples: Sequence[Sequence[Sequence[Job]]]) -> RecentDeaths:

@@ -133,12 +133,15 @@ class Errors(ReportView):
         return errors.yield_error_reports(engine, self.list_queues_in_scope(), self.width)
 
     def apply_report(self) -> None:
-        """Store in the session which error groups each queue has."""
-        if self.width is not Width.CAUSE:
+        """Store the causes of death in the session for each queue of which the report read all dead jobs."""
+        from rqtui.tui.widgets.queue_preview import select_causes_of_death
+
+        if self.width is not Width.CAUSE or self.report is None:
             return
-        groups = self.list_error_groups()
-        for ref in self.list_queues_in_scope():
-            self.session.death_causes[ref] = frozenset(group.id for group in groups if ref in group.refs)
+        for ref in self.report.complete:
+            known = select_causes_of_death(self.report, ref)
+            if known is not None:
+                self.session.death_causes[ref] = known
 
     def list_error_groups(self) -> tuple[Group, ...]:
         """Return all error groups of the report."""

@@ -7,10 +7,8 @@ hour, the reasons of its verdict, and the errors of its dead jobs.
 from __future__ import annotations
 
 import operator
-import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -20,7 +18,7 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from rqtui.errors import UsageError
-from rqtui.model import Focus, PageSelection, Queue, Rate, Ref, Snapshot, State, Worker
+from rqtui.model import Focus, Queue, Rate, Ref, Snapshot, State, Worker
 from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from rqtui.engine.filters import Term
     from rqtui.engine.history import History
     from rqtui.system_base.system import Request
-    from rqtui.tui.widgets.queue_preview import DeathCause
+    from rqtui.tui.widgets.queue_preview import DeathCauses
     from rqtui.verbs import Verb
 
 # With up to 100 queues each refresh counts all of them. With more, it counts those in sight, and some others in turn.
@@ -48,10 +46,6 @@ MAX_CACHED_ROWS = 1000  # rows that are cached
 COUNTED_IN_TURN = 50  # of 1 000 queues each is counted within 40 s, for 0.5 % of a core
 RECENT_FROM_ROWS = 30  # terminal rows from which on the recent activity is shown
 MIN_RECENT_LINES = 5  # minimum lines of recent activity
-# Dead jobs are sampled at random over the whole place: a block of jobs from each of so many parts of equal size. Jobs
-# that died together often have one cause, so few large blocks would miss causes.
-BLOCK_JOBS, BLOCKS_PER_PLACE = 10, 24
-MIN_DEAD_CHANGE = 0.02  # share of a queue's dead jobs that must come or go before they are sampled again
 MAX_PREVIEW_QUEUES = 20  # queues whose preview data is cached
 INDENT = 2  # cells per level of groups
 EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
@@ -121,9 +115,6 @@ class Overview(View):
         self._now_ms = 0
         self._histories: dict[Ref, History] = {}
         self._workers: dict[Ref, tuple[Worker, ...]] = {}
-        self._causes: dict[Ref, tuple[DeathCause, ...]] = {}
-        self._sample_sizes: dict[Ref, tuple[int, int]] = {}  # dead jobs at the last sample, and dead jobs sampled
-        self._requested_dead: dict[Ref, int] = {}  # dead jobs when the sample was requested
         self._requests: dict[tuple[Ref, str], Request[Any]] = {}
 
     def compose_view(self) -> ComposeResult:
@@ -187,9 +178,9 @@ class Overview(View):
 
         These are all queues while they are few, else the rows in sight and some of the others in turn.
         """
-        pages, requests = self._build_preview_requests()
+        requests = self._build_preview_requests()
         if len(refs) <= MAX_COUNTED_AT_ONCE:
-            return Focus(tuple(refs), pages, requests=requests)
+            return Focus(tuple(refs), requests=requests)
         listed = set(refs)
         first, last = self._table.visible_range
         rows = [
@@ -199,30 +190,22 @@ class Overview(View):
             ref for row in rows for ref in (row.refs if isinstance(row, QueueGroup) else (row,)) if ref in listed
         ]
         turn_refs = [refs[(self._next_position + step) % len(refs)] for step in range(COUNTED_IN_TURN)]
-        return Focus(tuple(dict.fromkeys([*visible_refs[:MAX_COUNTED_AT_ONCE], *turn_refs])), pages, requests=requests)
+        return Focus(tuple(dict.fromkeys([*visible_refs[:MAX_COUNTED_AT_ONCE], *turn_refs])), requests=requests)
 
-    def _build_preview_requests(self) -> tuple[tuple[PageSelection, ...], dict[str, tuple[Request[Any], ...]]]:
-        """Return the pages and requests that the preview of the row under the cursor needs.
+    def _build_preview_requests(self) -> dict[str, tuple[Request[Any], ...]]:
+        """Return the requests that the preview of the row under the cursor needs.
 
         For a queue: its counters per minute, its workers and, when more jobs have died, a sample of its dead jobs. For
         a group only the dead jobs, one queue per refresh.
         """
         selected = self._find_selected_row() if self.has_preview else None
         if isinstance(selected, QueueGroup):
-            return next(
-                filter(
-                    None,
-                    (
-                        self._build_sample_pages(queue_ref, self._counted_queues.get(queue_ref))
-                        for queue_ref in self._sort_unsampled_first(selected)
-                    ),
-                ),
-                (),
-            ), {}
+            samples = (self._build_dead_sample_requests(ref) for ref in self._sort_unsampled_first(selected))
+            return next(filter(None, samples), {})
         queue_ref = selected
         system = self.session.systems.get(queue_ref.system) if queue_ref else None
         if queue_ref is None or system is None:
-            return (), {}
+            return {}
         from rqtui.engine import history as stats  # imported late, so that the first paint does not wait for it
         from rqtui.tui.widgets import queue_preview
 
@@ -241,7 +224,7 @@ class Overview(View):
             requests["workers"] = (
                 self._find_or_create_request(queue_ref, "workers", lambda: system.workers_request(queue_ref.queue)),
             )
-        return self._build_sample_pages(queue_ref, queue), requests
+        return requests | self._build_dead_sample_requests(queue_ref)
 
     def _find_or_create_request(self, ref: Ref, name: str, create_request: Callable[[], Request[Any]]) -> Request[Any]:
         """Return the cached request of this name for a queue, so that an unchanged focus contains the same object."""
@@ -253,34 +236,26 @@ class Overview(View):
 
     def _sort_unsampled_first(self, group: QueueGroup) -> list[Ref]:
         """Return the queues of a group whose dead jobs are sampled, those without a sample first."""
-        return sorted(self._find_queues_with_dead_jobs(group), key=lambda ref: ref in self._sample_sizes)
+        return sorted(self._find_queues_with_dead_jobs(group), key=lambda ref: ref in self.session.death_causes)
 
     def _find_queues_with_dead_jobs(self, group: QueueGroup) -> list[Ref]:
         """Return the queues of a group with the most dead jobs, at most half of the cache size."""
-        dead = {
-            ref: self._counted_queues[ref].count_in_state(State.DEAD)
-            for ref in group.refs
-            if ref in self._counted_queues
-        }
+        dead = {ref: self._counted_queues[ref].count_failed() for ref in group.refs if ref in self._counted_queues}
         return sorted((ref for ref in dead if dead[ref]), key=lambda ref: -dead[ref])[: MAX_PREVIEW_QUEUES // 2]
 
-    def _build_sample_pages(self, ref: Ref, queue: Queue | None) -> tuple[PageSelection, ...]:
-        """Return the pages that sample a queue's dead jobs.
+    def _build_dead_sample_requests(self, ref: Ref) -> dict[str, tuple[Request[Any], ...]]:
+        """Return the request that samples a queue's dead jobs, unless their causes are already known.
 
-        The result is empty if the queue has about as many dead jobs as at the last sample.
+        What is known is outdated if the number of dead jobs has changed by more than 2 % since.
         """
-        dead_counts = [count for count in queue.counts if count.state is State.DEAD and count.count] if queue else []
-        last_count = self._sample_sizes.get(ref, (0, 0))[0]
-        if not dead_counts or (last_count and abs(dead_counts[0].count - last_count) <= MIN_DEAD_CHANGE * last_count):
-            return ()
-        count, self._requested_dead[ref] = dead_counts[0].count, dead_counts[0].count
-        system = self.session.systems.get(ref.system)
-        if count <= BLOCK_JOBS * BLOCKS_PER_PLACE or (system is not None and system.is_shared(dead_counts[0].place)):
-            return (PageSelection(ref, dead_counts[0].place, 0, BLOCK_JOBS * BLOCKS_PER_PLACE),)
-        starts = [count * block // BLOCKS_PER_PLACE for block in range(BLOCKS_PER_PLACE + 1)]
-        generator = random.Random(count)  # noqa: S311  no secret; equal numbers give an equal sample
-        offsets = (generator.randint(start, max(start, end - BLOCK_JOBS)) for start, end in pairwise(starts))
-        return tuple(PageSelection(ref, dead_counts[0].place, offset, BLOCK_JOBS) for offset in offsets)
+        from rqtui.engine.dead_sample import build_dead_sample_request, is_outdated
+
+        queue, system = self._counted_queues.get(ref), self.session.systems.get(ref.system)
+        dead, known = queue.count_failed() if queue else 0, self.session.death_causes.get(ref)
+        if queue is None or system is None or not dead or (known is not None and not is_outdated(known.dead, dead)):
+            return {}
+        request = self._find_or_create_request(ref, f"dead {dead}", lambda: build_dead_sample_request(system, queue))
+        return {"dead": (request,)}
 
     def _cache_preview_data(self, snapshot: Snapshot) -> None:
         """Cache what a snapshot contains for the preview of queues: histories, workers and causes of death."""
@@ -295,7 +270,7 @@ class Overview(View):
                 self._histories[result.ref] = cached.merge(result) if cached else result
         self._cache_workers(snapshot)
         self._cache_causes(snapshot)
-        for cache in (self._histories, self._workers, self._causes, self._sample_sizes, self._requested_dead):
+        for cache in (self._histories, self._workers):
             while len(cache) > MAX_PREVIEW_QUEUES:
                 del cache[next(iter(cache))]
 
@@ -310,16 +285,14 @@ class Overview(View):
                 self._workers[ref] = workers
 
     def _cache_causes(self, snapshot: Snapshot) -> None:
-        """Cache the causes of death found in the pages of dead jobs, and share them with the session."""
+        """Store the causes of death found in a sample of dead jobs, for this and other views of the session."""
+        from rqtui.engine.dead_sample import DeadSample
         from rqtui.tui.widgets import queue_preview
 
-        for ref in {Ref(page.system, page.queue) for page in snapshot.pages if not page.error}:
-            pages = [page for page in snapshot.pages if (page.system, page.queue) == ref]
-            dead_jobs = {job.id: job for page in pages for job in page.jobs}
-            self._causes[ref] = queue_preview.group_causes_of_death(dead_jobs.values())
-            self._sample_sizes[ref] = (self._requested_dead.get(ref, 0), len(dead_jobs))
-            if ref not in self.session.death_causes:
-                self.session.death_causes[ref] = frozenset(cause.id for cause in self._causes[ref])
+        for sample in snapshot.results.get("dead", ()):
+            if isinstance(sample, DeadSample):
+                known = queue_preview.group_causes_of_death(sample, snapshot.taken_ms)
+                self.session.death_causes[sample.ref] = known
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw the latest counts of every queue in the current sort order."""
@@ -668,34 +641,26 @@ class Overview(View):
         preview_pane.set_border_title(
             Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span_text} ", "$muted"))
         )
-        causes_of_death, dead, sampled = self._find_causes_of_death(selected)
-        cause_text = formats.format_quantity(len(causes_of_death), "cause") if causes_of_death else ""
-        sample_text = (
-            f"{formats.format_count(sampled)} of {formats.format_count(dead, width=9)} dead jobs read"
-            if sampled < dead
-            else formats.format_quantity(dead, "dead job")
-        )
-        summary = f"{cause_text} in {sample_text} " if causes_of_death else ""
+        from rqtui.tui.widgets import queue_preview
+
+        summary = queue_preview.format_causes_title(self._find_causes_of_death(selected), self._now_ms)
+        summary = f"{summary} " if summary else ""
         causes_pane.set_border_title(
-            Content.assemble((" errors ", "b $state-dead" if causes_of_death else "b $strong"), (summary, "$muted"))
+            Content.assemble((" errors ", "b $state-dead" if summary else "b $strong"), (summary, "$muted"))
         )
         preview_pane.redraw_changes()
         causes_pane.redraw_changes()
 
-    def _find_causes_of_death(self, item: Ref | QueueGroup | None) -> tuple[tuple[DeathCause, ...], int, int]:
-        """Return a row's known causes of death, its number of dead jobs, and how many of these were sampled."""
-        if not isinstance(item, QueueGroup):
-            return self._causes.get(item, ()) if item else (), *(
-                self._sample_sizes.get(item, (0, 0)) if item else (0, 0)
-            )
+    def _find_causes_of_death(self, item: Ref | QueueGroup | None) -> DeathCauses:
+        """Return the known causes of death of a row, its number of dead jobs, and how many of them were read."""
         from rqtui.tui.widgets import queue_preview
 
-        sampled_refs = [ref for ref in self._find_queues_with_dead_jobs(item) if ref in self._sample_sizes]
-        dead_count = sum(
-            self._counted_queues[ref].count_in_state(State.DEAD) for ref in item.refs if ref in self._counted_queues
-        )
-        causes = queue_preview.merge_causes_of_death(self._causes[ref] for ref in sampled_refs)
-        return causes, dead_count, sum(self._sample_sizes[ref][1] for ref in sampled_refs)
+        known = self.session.death_causes
+        if not isinstance(item, QueueGroup):
+            return known.get(item, queue_preview.DeathCauses()) if item else queue_preview.DeathCauses()
+        dead = sum(self._counted_queues[ref].count_failed() for ref in item.refs if ref in self._counted_queues)
+        refs = self._find_queues_with_dead_jobs(item)
+        return queue_preview.merge_causes_of_death([known[ref] for ref in refs if ref in known], dead)
 
     def _build_preview_lines(self, width: int, height: int) -> list[Content]:
         selected = self._find_selected_row()
@@ -735,7 +700,7 @@ class Overview(View):
             if selected
             else None
         )
-        if queue is None or not queue.count_in_state(State.DEAD):
+        if queue is None or not queue.count_failed():
             stores_dead_jobs = queue is not None and any(count.state is State.DEAD for count in queue.counts)
             reason = "no job has died" if stores_dead_jobs else "its system keeps no dead jobs" if queue else ""
             reason = "not known" if queue and queue.error else reason
@@ -743,7 +708,7 @@ class Overview(View):
         from rqtui.tui.widgets import queue_preview
 
         return queue_preview.format_causes_of_death(
-            self._find_causes_of_death(selected)[0], self._now_ms, width, height
+            self._find_causes_of_death(selected).causes, self._now_ms, width, height
         )
 
     def build_second_line(self, width: int) -> frame.Sides:

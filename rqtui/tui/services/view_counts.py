@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from rqtui.model import Queue, Ref, State
+from rqtui.engine.dead_sample import is_outdated
+from rqtui.model import Queue, Ref
 from rqtui.reports import schedules
 from rqtui.tui.format import groups
 from rqtui.tui.session import Session
@@ -46,13 +47,17 @@ def _list_cached_queues(session: Session, refs: tuple[Ref, ...]) -> list[Queue]:
 
 
 def _count_error_rows(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:
-    """Count the causes of death in reports and pages of dead jobs that were already read."""
-    queues = _list_cached_queues(session, refs)
-    refs_with_dead = [Ref(queue.system, queue.name) for queue in queues if queue.count_in_state(State.DEAD)]
-    known_causes = [session.death_causes[ref] for ref in refs_with_dead if ref in session.death_causes]
-    if (refs_with_dead and not known_causes) or not queues:
+    """Count the causes of death that were already read. The number is a lower bound if only a sample was read."""
+    dead_by_ref = {Ref(queue.system, queue.name): queue.count_failed() for queue in _list_cached_queues(session, refs)}
+    refs_with_dead = [ref for ref, dead in dead_by_ref.items() if dead]
+    known = {ref: session.death_causes[ref] for ref in refs_with_dead if ref in session.death_causes}
+    if (refs_with_dead and not known) or not dead_by_ref:
         return None
-    return RowCount(len(frozenset().union(*known_causes)), is_lower_bound=len(known_causes) < len(refs_with_dead))
+    is_complete = len(known) == len(refs_with_dead) and all(
+        causes.is_complete and not is_outdated(causes.dead, dead_by_ref[ref]) for ref, causes in known.items()
+    )
+    causes = {cause.id for known_causes in known.values() for cause in known_causes.causes}
+    return RowCount(len(causes), is_lower_bound=not is_complete)
 
 
 def _count_worker_rows(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:

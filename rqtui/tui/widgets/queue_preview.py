@@ -7,15 +7,16 @@ counts by the minute, else the last polls.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
 from rqtui.engine import history as stats
 from rqtui.engine.history import History
-from rqtui.model import Count, Job, Queue, Rate, State, Worker
+from rqtui.model import Count, Queue, Rate, Ref, State, Worker
 from rqtui.reports import errors
 from rqtui.text import elision, formats
 from rqtui.text.masking import mask_text
@@ -26,8 +27,13 @@ from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.widgets import findings, plot
 from rqtui.tui.widgets.frame import align_sides
 
+if TYPE_CHECKING:
+    from rqtui.engine.dead_sample import DeadSample
+    from rqtui.reports.errors import Errors, Group
+
 HISTORY_MINUTES = 60
 LABEL_CELLS = 6  # cells of the labels beside the plot
+SHOW_TIME_FROM_MS = 60_000  # causes of death that were read longer ago are shown with the time
 _MIN_PLOT_ROWS = 4  # rows of the smallest plot, with its axis
 _MAX_FINDINGS = 6
 _NAME_CELLS = (64, 32, 24, 16, 10)  # lengths of a worker's name; the first with which all names fit on a line
@@ -57,6 +63,23 @@ class DeathCause:
     first_ms: int | None
     last_ms: int | None
     kind: str
+
+
+class DeathCauses(NamedTuple):
+    """The causes of the dead jobs of a queue, the most frequent first, and from how many jobs they come.
+
+    `read` of the `dead` jobs were read at `taken_ms`: all of them, or a sample from all parts of the place.
+    """
+
+    causes: tuple[DeathCause, ...] = ()
+    dead: int = 0
+    read: int = 0
+    taken_ms: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether every dead job was read, so that no cause is missing."""
+        return self.read >= self.dead
 
 
 def build_queue_preview(details: QueueDetails, width: int, height: int, *, ascii_only: bool = False) -> list[Content]:
@@ -287,16 +310,45 @@ def _join_worker_names(workers: Sequence[Worker], fit: elision.Fit, cells: int) 
 # -- causes of death -------------------------------------------------------------------------------------------
 
 
-def group_causes_of_death(jobs: Iterable[Job]) -> tuple[DeathCause, ...]:
-    """Group dead jobs by their error, most frequent first."""
-    grouped = []
-    for group in errors.group_jobs(jobs):
-        most_common = Counter(job.name for job in group.jobs if job.name).most_common(1)
-        name = most_common[0][0] if most_common else ""
-        grouped.append(
-            DeathCause(group.id, group.short_message, group.frame, group.count, group.first_ms, group.last_ms, name)
-        )
-    return tuple(grouped)
+def group_causes_of_death(sample: DeadSample, taken_ms: int) -> DeathCauses:
+    """Group sampled dead jobs by their error, most frequent first."""
+    jobs = sample.list_jobs()
+    return DeathCauses(tuple(map(_build_death_cause, errors.group_jobs(jobs))), sample.dead, len(jobs), taken_ms)
+
+
+def select_causes_of_death(report: Errors, ref: Ref) -> DeathCauses | None:
+    """Return the causes of the dead jobs of a queue in an error report, or None if the report did not read them all."""
+    dead = report.complete.get(ref)
+    if dead is None:
+        return None
+    found = []
+    for group in report.groups:
+        jobs = [job for job in group.jobs if job.state is State.DEAD and Ref(job.system, job.queue) == ref]
+        if jobs:
+            times_ms = [job.since_ms for job in jobs if job.since_ms]
+            first_ms, last_ms = min(times_ms, default=None), max(times_ms, default=None)
+            cause = _build_death_cause(group)
+            found.append(replace(cause, jobs=len(jobs), first_ms=first_ms, last_ms=last_ms))
+    return DeathCauses(tuple(sorted(found, key=lambda cause: -cause.jobs)), dead, dead, report.size.taken_ms)
+
+
+def _build_death_cause(group: Group) -> DeathCause:
+    most_common = Counter(job.name for job in group.jobs if job.name).most_common(1)
+    name = most_common[0][0] if most_common else ""
+    return DeathCause(group.id, group.short_message, group.frame, group.count, group.first_ms, group.last_ms, name)
+
+
+def format_causes_title(known: DeathCauses, now_ms: int) -> str:
+    """Format the number of causes, the size of the sample they come from, and when it was read if not just now."""
+    if not known.causes:
+        return ""
+    dead = formats.format_quantity(known.dead, "dead job")
+    jobs = dead if known.is_complete else f"{formats.format_count(known.read)} of {dead} read"
+    is_old = now_ms - known.taken_ms >= SHOW_TIME_FROM_MS
+    time_text = (
+        f"{',' if known.is_complete else ''} at {formats.format_since(known.taken_ms, now_ms)}" if is_old else ""
+    )
+    return f"{formats.format_quantity(len(known.causes), 'cause')} in {jobs}{time_text}"
 
 
 def format_causes_of_death(causes: Sequence[DeathCause], now_ms: int, width: int, height: int) -> list[Content]:
@@ -358,13 +410,14 @@ def _format_verdict(queue: Queue, width: int) -> Content:
     )
 
 
-def merge_causes_of_death(causes_by_queue: Iterable[Sequence[DeathCause]]) -> tuple[DeathCause, ...]:
-    """Merge the causes of death of several queues, most frequent first."""
+def merge_causes_of_death(known: Sequence[DeathCauses], dead: int) -> DeathCauses:
+    """Merge the causes of death of several queues with `dead` dead jobs together, most frequent first."""
     merged: dict[str, DeathCause] = {}
-    for cause in (cause for queue_causes in causes_by_queue for cause in queue_causes):
+    for cause in (cause for causes_of_queue in known for cause in causes_of_queue.causes):
         previous = merged.get(cause.id)
         merged[cause.id] = _add_causes(previous, cause) if previous else cause
-    return tuple(sorted(merged.values(), key=lambda cause: -cause.jobs))
+    ordered = tuple(sorted(merged.values(), key=lambda cause: -cause.jobs))
+    return DeathCauses(ordered, dead, sum(each.read for each in known), min((k.taken_ms for k in known), default=0))
 
 
 def _add_causes(cause: DeathCause, other: DeathCause) -> DeathCause:
