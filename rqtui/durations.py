@@ -40,11 +40,11 @@ def parse_duration(value: Duration, value_name: str = "a duration") -> int:
     """
     ms = _convert_to_ms(value, value_name)
     if isinstance(ms, float) and not math.isfinite(ms):
-        raise UsageError(f"{value_name} cannot be {_format_value_briefly(value)}: {_HOW}.")
+        raise UsageError(f"{value_name} cannot be {_quote_refused_value(value)}: {_HOW}.")
     if ms < 0:
-        raise UsageError(f"{value_name} cannot be negative, as {_format_value_briefly(value)} is.")
+        raise UsageError(f"{value_name} cannot be negative, as {_quote_refused_value(value)} is.")
     if ms > MAX_MS:
-        raise UsageError(f"{value_name} cannot be longer than 100 years, as {_format_value_briefly(value)} is.")
+        raise UsageError(f"{value_name} cannot be longer than 100 years, as {_quote_refused_value(value)} is.")
     return round(ms)
 
 
@@ -84,12 +84,12 @@ def parse_instant(value: datetime | int, value_name: str = "due") -> int:
         ms = value
     else:
         raise UsageError(
-            f"{value_name} is an aware datetime, or whole milliseconds since 1970, not {_format_value_briefly(value)}."
+            f"{value_name} is an aware datetime, or whole milliseconds since 1970, not {_quote_refused_value(value)}."
         )
     if not 0 <= ms <= MAX_INSTANT_MS:
         raise UsageError(
             f"{value_name} lies between 1970 and 2255 (milliseconds since 1970),"
-            f" which {_format_value_briefly(value)} does not."
+            f" which {_quote_refused_value(value)} does not."
         )
     return ms
 
@@ -101,10 +101,10 @@ def _convert_to_ms(value: object, value_name: str) -> float:
         return value * 1000
     match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise UsageError(f"{value_name} cannot be {_format_value_briefly(value)}: {_HOW}.")
+        raise UsageError(f"{value_name} cannot be {_quote_refused_value(value)}: {_HOW}.")
     return float(match[1]) * UNITS_MS[match[2] or "s"]
 
 
-def _format_value_briefly(value: object) -> str:
+def _quote_refused_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"

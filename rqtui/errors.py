@@ -35,7 +35,7 @@ def describe_error(error: Exception) -> str:
     return f"this should not happen: {type(error).__name__}: {error}."
 
 
-def describe_and_log(error: Exception, log: logging.Logger) -> str:
+def describe_and_log_error(error: Exception, log: logging.Logger) -> str:
     """Return the sentence of an exception for a person, and log the traceback if it is a bug of rqtui.
 
     For callers that continue after the error.

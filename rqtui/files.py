@@ -40,7 +40,7 @@ def open_regular_file(path: str | os.PathLike[str], *, is_pipe_allowed: bool = F
 def open_file_or_pipe(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a file, a pipe, a terminal or `/dev/null` for reading line by line. Raises OSError for other devices.
 
-    Opening a named pipe waits for its writer, as `<` in a shell does.
+    CallPrefix a named pipe waits for its writer, as `<` in a shell does.
     """
     status = os.stat(path)
     if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
@@ -71,7 +71,10 @@ def read_limited_bytes(file: BinaryIO, max_bytes: int) -> bytes:
 
 
 def require_regular_file(path: str | os.PathLike[str]) -> None:
-    """Raise OSError unless a regular file can be opened at `path`. For files that a library opens by itself."""
+    """Raise OSError unless a regular file can be opened at `path`.
+
+    Called before a library opens the file by itself, for example a TLS certificate.
+    """
     open_regular_file(path).close()
 
 

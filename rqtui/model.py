@@ -170,7 +170,7 @@ class Count:
 
 
 class Cause(NamedTuple):
-    """A cause that several failed jobs share, in a few words, with the number of sampled jobs that have it."""
+    """A cause that several failed jobs share, in a few words, and how many of the sampled jobs failed with it."""
 
     text: str
     jobs: int
@@ -232,7 +232,7 @@ class Worker(NamedTuple):
 
 
 class WorkerInspection(NamedTuple):
-    """The replies of one worker to questions that no key and no event answers."""
+    """What one worker reported when rqtui asked it over Pub/Sub, such as its running jobs. Redis does not store it."""
 
     worker: str
     at_ms: int  # when rqtui stopped waiting for replies

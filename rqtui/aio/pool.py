@@ -31,7 +31,7 @@ from rqtui.connection.connect import (
 )
 from rqtui.connection.nodes import find_key_client
 from rqtui.connection.pool import copy_pool_options
-from rqtui.connection.reply_limits import LimitedParserForLoop
+from rqtui.connection.reply_limits import LimitedAsyncParser
 from rqtui.connection.sentinels import NotFound
 from rqtui.connection.urls import Address
 from rqtui.errors import UsageError
@@ -179,7 +179,7 @@ def _copy_as_asyncio_pool(pool: Any) -> Pool:
     options["socket_timeout"] = None  # `reply_s` limits the round trip; a limit per reply would cost a timer and a task
     options["socket_connect_timeout"] = options.get("socket_connect_timeout") or reply_s
     options["retry"] = Retry(NoBackoff(), 0)
-    options["parser_class"] = LimitedParserForLoop
+    options["parser_class"] = LimitedAsyncParser
     return Pool(
         reply_s=reply_s, connection_class=connection_class, **_select_supported_options(connection_class, options)
     )

@@ -28,7 +28,7 @@ from rqtui.scripts.transport import (
     pack_calls_by_digest,
     parse_all_replies,
     resend_and_parse_replies,
-    resend_moved,
+    resend_moved_calls,
 )
 
 
@@ -85,7 +85,7 @@ async def _send_with_failover(
 ) -> list[Any]:
     results = await send_calls(calls)
     if has_moved_calls(results) and has_failover(pool):
-        await resend_moved(send_calls, calls, results)
+        await resend_moved_calls(send_calls, calls, results)
     return results
 
 

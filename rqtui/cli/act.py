@@ -559,19 +559,19 @@ def _hand_out_next_jobs(
     confirm_dangerous_verb(session, engine, request, script, limit)
     system = engine.systems[request.ref.system]
     call = system.build_call(script.name, request.ref.queue, {**form, "limit": limit})
-    answer = scripts.run_call(engine.client, call)
+    reply = scripts.run_call(engine.client, call)
     place = system.place((script.targets or script.sources)[0])  # `targets` is where the jobs are after the call
     jobs = [
-        replace(job, place=place.name, state=place.state) for job in system.read_taken_jobs(request.ref.queue, answer)
+        replace(job, place=place.name, state=place.state) for job in system.read_taken_jobs(request.ref.queue, reply)
     ]
     if place.state != "reserved":
         jobs = [replace(job, deadline_ms=None, token=b"") for job in jobs]
     if not jobs:
-        output.print_message(f"{request.ref.queue}: {answer.text}.")
+        output.print_message(f"{request.ref.queue}: {reply.text}.")
     if session.as_json:
         with reveal_secrets():  # the caller owns the jobs now: a masked body would be lost
             results = [
-                {**documents.build_id_fields(job.id), "word": answer.word, "job": documents.build_job_document(job)}
+                {**documents.build_id_fields(job.id), "word": reply.word, "job": documents.build_job_document(job)}
                 for job in jobs
             ]
             output.write_json(act_result.build_act_document(request.ref, script, len(jobs), results))
@@ -646,8 +646,8 @@ def _send_queue_settings(engine: Engine, request: ActRequest, script: Script, fo
         raise UsageError(f"{script.name} needs --set SETTING=VALUE; an empty value brings the default back.")
     rows = [{"name": name, "value": value} for name, value in form.items()]
     call = engine.systems[request.ref.system].build_call(script.name, request.ref.queue, {}, rows)
-    answer = scripts.run_call(engine.client, call)
-    return [Outcome(script.name, b"", answer.word, answer.text, 0, answer.values)]
+    reply = scripts.run_call(engine.client, call)
+    return [Outcome(script.name, b"", reply.word, reply.text, 0, reply.values)]
 
 
 def _apply_verb_in_batches(

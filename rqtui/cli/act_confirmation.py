@@ -75,9 +75,9 @@ def _ask_question(question: str, guard_word: str) -> None:
 
     prompt = f"type {guard_word} to go on:" if guard_word else "[y/N]"
     output.print_note(f"{question} {prompt} ", end="")
-    answer = sys.stdin.readline().strip()
+    reply = sys.stdin.readline().strip()
     accepted = (guard_word, safe(guard_word)) if guard_word else ("y", "yes")  # `safe` is the name as it was printed
-    if (answer if guard_word else answer.lower()) not in accepted:
+    if (reply if guard_word else reply.lower()) not in accepted:
         raise Refused("nothing was changed.")
 
 

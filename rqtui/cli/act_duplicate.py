@@ -75,10 +75,10 @@ def _separate_delete_original(variant: Verb, assignments: Sequence[str]) -> tupl
         for assignment in assignments
         if assignment.partition("=")[0].strip().replace("-", "_") in local_fields
     ]
-    answer = own_edits[-1].partition("=")[2].strip().lower() if own_edits else local_fields["delete_original"].default
-    if own_edits and answer not in set_fields.YES + set_fields.NO:
-        raise UsageError(f"--set delete_original: it is yes or no, not {answer!r:.40}.")
-    return [assignment for assignment in assignments if assignment not in own_edits], answer in (*set_fields.YES, "x")
+    reply = own_edits[-1].partition("=")[2].strip().lower() if own_edits else local_fields["delete_original"].default
+    if own_edits and reply not in set_fields.YES + set_fields.NO:
+        raise UsageError(f"--set delete_original: it is yes or no, not {reply!r:.40}.")
+    return [assignment for assignment in assignments if assignment not in own_edits], reply in (*set_fields.YES, "x")
 
 
 def _copy_original_fields(script: Script, job: Job) -> dict[str, object]:

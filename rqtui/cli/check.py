@@ -106,11 +106,11 @@ def _iterate_check_calls(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, l
     walk, cursor = system.script("check").keys[0].name, "0"
     while True:
         call = system.build_call("check", ref.queue, {"walk": walk, "cursor": cursor, "limit": STEP})
-        answer = scripts.run_call(engine.client, call)
-        yield walk, answer.values["checked"], answer.rows
-        if answer.word == "end":
+        reply = scripts.run_call(engine.client, call)
+        yield walk, reply.values["checked"], reply.rows
+        if reply.word == "end":
             return
-        walk, cursor = answer.values["walk"], answer.values["cursor"]
+        walk, cursor = reply.values["walk"], reply.values["cursor"]
 
 
 def _build_job_finding(system: System, ref: Ref, id: bytes, kind: str, places: str, queue_argument: str) -> Finding:

@@ -112,13 +112,13 @@ def config(
 
 def _iterate_effective_settings(effective: EffectiveSettings) -> Iterator[tuple[str, Any, str]]:
     """Yield (name, value, source) of each effective setting, with passwords masked."""
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
 
     for name, field in SHOWN_SETTINGS:
         value = getattr(effective.settings, field)
         if name == "thresholds":
             value = tuple((pattern, _format_thresholds(limits)) for pattern, limits in value)
-        yield name, mask(value) if name == "url" else value, effective.sources.get(name, "built in")
+        yield name, hide_url_passwords(value) if name == "url" else value, effective.sources.get(name, "built in")
     for section in ("keymap", "columns", "redact"):
         value = getattr(effective.settings, section)
         if value:

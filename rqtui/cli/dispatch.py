@@ -70,12 +70,12 @@ def _add_dispatcher_keys(session: Session, keys: dict[str, str], *, is_open: boo
     in redis_queue_dispatcher. Then the system's name is returned too, else an empty string.
     """
     from rqtui.config.settings import DEFAULT_SYSTEM
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
     from rqtui.connection.urls import parse_multi_host_url
     from rqtui.systems import registry
 
     systems = session.settings.systems
-    hosts = parse_multi_host_url(session.settings.url, mask(session.settings.url))
+    hosts = parse_multi_host_url(session.settings.url, hide_url_passwords(session.settings.url))
     if not keys and (systems or not is_open or (hosts is not None and hosts.kind == "cluster")):
         return session, ""  # the system's two keys are in different slots of a Cluster
     [name] = [

@@ -21,7 +21,7 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
     Example: rqtui kinds mail --json
     """
     from rqtui.reports import kinds as report
-    from rqtui.text.formats import format_windows
+    from rqtui.text.formats import format_time_windows
 
     engine, refs = open_engine(session, queues)
     kind_report = sampling.build_with_progress(report.yield_kind_reports(engine, refs), "looking")
@@ -38,7 +38,7 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
         if silent := sampling.describe_silent_systems(engine, refs, "name"):
             output.print_message(f"{silent} no kinds of jobs.")
         if kind_report.has_figures:
-            output.print_message(f"{report.STATISTICS_NOTE}: {format_windows(kind_report.spans_ms)}.")
+            output.print_message(f"{report.STATISTICS_NOTE}: {format_time_windows(kind_report.spans_ms)}.")
         none = (
             f"no job is stored; jobs of {' and '.join(unheard)} that run or ended are unknown" if unheard else "no jobs"
         )

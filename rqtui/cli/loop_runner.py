@@ -99,11 +99,11 @@ def _run_one_step(engine: Engine, loop: Loop, report: Report, refs: _LoopQueues,
 
 def _report_loop_start(session: Session, engine: Engine, refs: _LoopQueues, able: Sequence[str]) -> None:
     """Print on which queues a dispatcher or reaper starts, and which systems are left out."""
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
 
     verb = refs.verb
     queues_text = ", ".join(refs.names) or f"all queues of {', '.join(able)}"
-    output.print_message(f"{verb}: {queues_text} at {mask(session.settings.url)}; Ctrl+C ends it.")
+    output.print_message(f"{verb}: {queues_text} at {hide_url_passwords(session.settings.url)}; Ctrl+C ends it.")
     unused_systems = [system.name for system in engine.systems.values() if not system.is_explicit and system.can(verb)]
     if unused_systems and not refs.names:
         output.print_message(

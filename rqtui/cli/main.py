@@ -319,9 +319,9 @@ def _load_summary(name: str) -> str:
 
 
 def _mask_url(url: str) -> str:
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
 
-    return mask(url)
+    return hide_url_passwords(url)
 
 
 def _report_usage_error(error: Any, arguments: Sequence[str]) -> int:

@@ -141,7 +141,7 @@ def parse_listen_address(listen: str) -> tuple[str, int]:
 def _serve_metrics(session: Session, source: SnapshotSource, max_queues: int, host: str, port: int) -> int:
     """Serve metrics over HTTP until a signal ends the command, and return the exit code."""
     from rqtui.cli.metrics_server import IDLE_S, MetricsServer
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
 
     try:
         server = MetricsServer((host, port), source.take_snapshot, max_queues)
@@ -150,7 +150,9 @@ def _serve_metrics(session: Session, source: SnapshotSource, max_queues: int, ho
     with server, stop_on_signals() as stop:
         url_host = f"[{host}]" if ":" in host else host
         at = f"http://{url_host}:{server.server_address[1]}"
-        output.print_message(f"{at}/metrics and {at}/healthz tell of {mask(session.settings.url)}; Ctrl+C ends it.")
+        output.print_message(
+            f"{at}/metrics and {at}/healthz tell of {hide_url_passwords(session.settings.url)}; Ctrl+C ends it."
+        )
         if host not in ("127.0.0.1", "::1", "localhost"):
             output.print_message("whoever reaches that address reads the names of your queues: there is no password.")
         thread = threading.Thread(target=server.serve_forever, name="rqtui-metrics", daemon=True)

@@ -26,7 +26,7 @@ def operations(
     Example: rqtui operations --markdown
     """
     from rqtui.config.state_folder import find_state_folder
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
     from rqtui.operations import journal
     from rqtui.reports import postmortem
 
@@ -35,7 +35,7 @@ def operations(
     problems: list[str] = []
     recorded_operations, server_url = (
         journal.load_operations(find_state_folder(), problems=problems),
-        mask(session.settings.url),
+        hide_url_passwords(session.settings.url),
     )
     shown_operations = [operation for operation in recorded_operations if everywhere or operation.url == server_url][
         :limit

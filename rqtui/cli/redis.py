@@ -41,13 +41,13 @@ def redis(session: Session) -> int:
 
 def _build_server_document(session: Session, report: Report) -> dict[str, Any]:
     """Build the JSON document about the Redis server."""
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
 
     server = report.server
     return {
         "taken_at_ms": report.now_ms,
         "server": {
-            "url": mask(session.settings.url),
+            "url": hide_url_passwords(session.settings.url),
             "kind": server.kind,
             "version": server.version,
             "role": server.role or None,

@@ -125,6 +125,6 @@ def _build_failure_lines(job: Job) -> list[str]:
 
 def _format_moment(ms: int | None) -> str:
     """Format a time in ms since 1970; empty for a missing time."""
-    from rqtui.text.formats import format_moment
+    from rqtui.text.formats import format_date_and_time
 
-    return format_moment(ms) if ms else ""
+    return format_date_and_time(ms) if ms else ""

@@ -97,7 +97,7 @@ def _take_sorted_snapshot(session: Session, engine: Engine, queues: list[str] | 
 
 def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_stream: bool, is_all: bool) -> None:
     """Print a snapshot as JSON or as a table. `is_all` means that it has all known queues of each system."""
-    from rqtui.connection.connect import mask, read_server_info
+    from rqtui.connection.connect import hide_url_passwords, read_server_info
     from rqtui.model import Ref
     from rqtui.reports.shared_places import describe_unassigned as unassigned
     from rqtui.reports.shared_places import list_shared_places
@@ -108,7 +108,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     if session.as_json:
         document = {
             "taken_at_ms": taken.taken_ms,
-            "server": {"url": mask(session.settings.url), "kind": info.kind, "version": info.version},
+            "server": {"url": hide_url_passwords(session.settings.url), "kind": info.kind, "version": info.version},
             "queues": [build_queue_document(queue) for queue in taken.queues],
             "shared": [_build_shared_place(place) for place in shared],
             "unspoken": [_build_unsupported_system(unsupported) for unsupported in engine.unsupported_systems],
@@ -118,7 +118,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     if engine.unsupported_systems and not is_stream:
         output.print_message(describe_unsupported(engine.unsupported_systems))
     if not taken.queues:
-        output.write_lines([f"no queues at {mask(session.settings.url)} ({info.title})"])
+        output.write_lines([f"no queues at {hide_url_passwords(session.settings.url)} ({info.title})"])
         return
     _write_queue_table(taken.queues, taken.taken_ms)
     if words := unassigned(shared):

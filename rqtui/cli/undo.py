@@ -40,11 +40,11 @@ def undo(
     Example: rqtui undo --list
     """
     from rqtui.config.state_folder import find_state_folder
-    from rqtui.connection.connect import mask
+    from rqtui.connection.connect import hide_url_passwords
     from rqtui.operations import undo
     from rqtui.operations.journal import Journal
 
-    folder, url = find_state_folder() / undo.FOLDER, mask(session.settings.url)
+    folder, url = find_state_folder() / undo.FOLDER, hide_url_passwords(session.settings.url)
     journal = Journal(find_state_folder(), session.settings.url, session.settings.profile)
     for operation in journal.recover_interrupted():
         output.print_message(f"a change {operation.describe_interruption()}; what was done of it can be undone.")

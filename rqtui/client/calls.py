@@ -82,7 +82,7 @@ class Calls(Generic[Word, PutResult]):
         self._scripts = load_scripts("native")
         self._bound_keys: dict[str, BoundKeys] = {}
         # Most jobs have only an id and a body, so their rows need no check.
-        self._plain_rows = self._bind_script_keys("enqueue").build_shortest_opening()
+        self._plain_rows = self._bind_script_keys("enqueue").build_shortest_prefix()
         self._registered_s: float | None = None
 
     # Putting

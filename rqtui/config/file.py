@@ -52,7 +52,7 @@ class Config:
     problems: tuple[Problem, ...] = ()
 
     def format_key_position(self, *path: str) -> str:
-        """Return where a key is in the config file, as `…/config.toml:12`."""
+        """Return the file and line of a key of the config file, as `…/config.toml:12`."""
         return f"{self.path}:{toml_lines.find_key_line(self.lines, path)}"
 
     def format_problem_lines(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class _ConfigParser:
         self.lines = lines
         self.problems: list[Problem] = []
 
-    def append_problem(self, path: toml_lines.Path, text: str, is_guard: bool = False) -> None:
+    def record_problem(self, path: toml_lines.Path, text: str, is_guard: bool = False) -> None:
         """Record an error in the config file, with the line of the key at `path`."""
         self.problems.append(Problem(toml_lines.find_key_line(self.lines, path), text, is_guard))
 
@@ -149,7 +149,7 @@ class _ConfigParser:
         for key in table.keys() - value_parsers.keys():
             table_name = ".".join(path) or "the file"
             key_path = (*path, key)
-            self.append_problem(
+            self.record_problem(
                 key_path,
                 f'{table_name} has no key "{key}". {build_similar_word_hint(key, value_parsers)}',
                 is_guard=_is_similar_to_protective_key(key, value_parsers),
@@ -173,11 +173,11 @@ class _ConfigParser:
             return [value_parser(value)]
         except _InnerError as error:
             inner_path = (*path, key, *error.keys)
-            self.append_problem(
+            self.record_problem(
                 inner_path, _explain_invalid_value(inner_path, error, error.value), is_guard=key in _GUARDS
             )
         except ValueError as error:
-            self.append_problem(
+            self.record_problem(
                 (*path, key), _explain_invalid_value((*path, key), error, value), is_guard=key in _GUARDS
             )
         return []
@@ -188,21 +188,21 @@ class _ConfigParser:
         A profile without a URL is a problem, but its other values are kept.
         """
         profiles: dict[str, dict[str, Any]] = {}
-        for name, table in self.parse_free_table(tables, _require_table, ("profiles",)).items():
+        for name, table in self.parse_free_table(tables, _require_toml_table, ("profiles",)).items():
             former_keys = {"layouts": _parse_text_list} if "layouts" in table else {}  # the former name of `systems`
             profiles[name] = self.parse_known_keys(table, {**_PROFILE, **former_keys}, ("profiles", name))
             if "thresholds" in profiles[name]:
                 path = ("profiles", name, "thresholds")
                 profiles[name]["thresholds"] = self.parse_thresholds(profiles[name]["thresholds"], path)
             if "url" not in table:
-                self.append_problem(
+                self.record_problem(
                     ("profiles", name), f'profile "{name}" has no url; expected url = "redis://host:6379/0".'
                 )
         return profiles
 
     def parse_thresholds(self, table: Mapping[str, Any], path: toml_lines.Path) -> thresholds.Rules:
         """Parse the thresholds of findings into pairs (pattern of queue names, thresholds), in the file's order."""
-        tables = self.parse_free_table(table, _require_table, path)
+        tables = self.parse_free_table(table, _require_toml_table, path)
         return tuple(
             (pattern, self.parse_known_keys(tables[pattern], _THRESHOLDS, (*path, pattern))) for pattern in tables
         )
@@ -215,7 +215,7 @@ class _ConfigParser:
         """Record a problem if `default_profile` names a profile that the config file does not have."""
         name = config.top.get("default_profile")
         if name and name not in config.profiles:
-            self.append_problem(
+            self.record_problem(
                 ("default_profile",), f'there is no profile "{name}". {build_similar_word_hint(name, config.profiles)}'
             )
 
@@ -242,7 +242,7 @@ def _parse_read_only_setting(value: Any) -> bool | str:
 
 
 class _InnerError(ValueError):
-    """An invalid value inside a list or table of the config file.
+    """Raised for an invalid value inside a list or table of the config file.
 
     `keys` is the path to the value from the key that was parsed.
     """
@@ -273,7 +273,7 @@ def _parse_keyboard_keys(value: Any) -> str:
     return value.strip()
 
 
-def _require_table(value: Any) -> Mapping[str, Any]:
+def _require_toml_table(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("a table")
     return value
@@ -330,7 +330,7 @@ _LOOK: dict[str, ParseValue] = {
 _TOP: dict[str, ParseValue] = {
     "default_profile": _parse_nonempty_text,
     **_LOOK,
-    **dict.fromkeys(_SECTIONS, _require_table),
+    **dict.fromkeys(_SECTIONS, _require_toml_table),
 }
 _PROFILE: dict[str, ParseValue] = {
     "url": _parse_redis_url,
@@ -340,7 +340,7 @@ _PROFILE: dict[str, ParseValue] = {
     "read_only": _parse_read_only_setting,
     "guarded": _parse_boolean,
     "deny": _parse_denied_verbs,
-    "thresholds": _require_table,
+    "thresholds": _require_toml_table,
     **_LOOK,
 }
 

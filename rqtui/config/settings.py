@@ -1,4 +1,4 @@
-"""Hold the settings of one run: which Redis, which systems, and which changes are allowed.
+"""Define the settings of one run: which Redis, which systems, and which changes are allowed.
 
 This module has only data, for the screen and the commands. `resolve.resolve_settings` builds the settings from the
 command line, the environment and the config file, in this order.

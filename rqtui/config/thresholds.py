@@ -24,7 +24,7 @@ class Limit(NamedTuple):
     critical: float | None = None
 
     def find_severity(self, number: float) -> str:
-        """Return the severity of a number under this threshold: `warning`, `critical`, or empty below both values."""
+        """Return the severity of a number under this threshold: `warning`, `critical`, or "" below both values."""
         if self.critical is not None and number >= self.critical:
             return "critical"
         return "warning" if self.warning is not None and number >= self.warning else ""

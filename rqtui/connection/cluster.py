@@ -34,7 +34,7 @@ FindAddress = Callable[[], Address]
 _ADDRESS_OPTIONS = ("host", "port", "connection_class")
 
 
-class _FollowingMixin:
+class _ReaddressingMixin:
     """Mixin of a connection that asks `find` for its address each time it connects.
 
     With `must_lead`, only a primary is accepted.
@@ -97,7 +97,7 @@ class _FollowingMixin:
 
 
 def register_for_failover(find: Callable[..., Any], connection: Watched) -> None:
-    """Let the sentinels behind `find` cut `connection` after a failover.
+    """Let the sentinels behind `find` close `connection` when another server becomes primary.
 
     A connection to a Cluster node needs no such watch: a node that lost the slot replies MOVED.
     """
@@ -106,11 +106,11 @@ def register_for_failover(find: Callable[..., Any], connection: Watched) -> None
         owner.watch_connection(connection)
 
 
-class Following(_FollowingMixin, Connection):
+class Following(_ReaddressingMixin, Connection):
     """A TCP connection that asks for its address each time it connects."""
 
 
-class FollowingTls(_FollowingMixin, SSLConnection):
+class FollowingTls(_ReaddressingMixin, SSLConnection):
     """A TLS connection that asks for its address each time it connects."""
 
 
@@ -270,11 +270,11 @@ class Cluster:
         """Create a separate client for the slot of a key, which follows the slot when it moves to another node."""
         slot = compute_key_slot(key)
 
-        def find() -> Address:
+        def find_slot_owner() -> Address:
             self.read_slot_map()
             return self.find_slot_address(slot)
 
-        return create_following_client(find, self.options)
+        return create_following_client(find_slot_owner, self.options)
 
     def list_primary_clients(self) -> list[Redis]:
         """Return the clients of all Cluster nodes that own slots."""

@@ -54,7 +54,7 @@ def connect(
     from rqtui.connection.pool import Pool
     from rqtui.connection.reply_limits import LimitedParser, check_reply_types
 
-    hosts = parse_multi_host_url(url, mask(url))
+    hosts = parse_multi_host_url(url, hide_url_passwords(url))
     options = _parse_single_server_url(hosts.single if hosts else url)
     name = options.pop("client_name", client_name)
     options["socket_timeout"] = options.get("socket_timeout", timeout_s) + block_s
@@ -163,8 +163,9 @@ SERVER_STATE_SECTIONS = ("memory", "replication")
 def read_server_state(client: Redis) -> ServerInfo:
     """Read the role, the memory and the eviction policy of a server, in one round trip.
 
-    In none, if the first connection of the client read them (`connect(…, reads_server_state=True)`) and no caller took
-    them yet. What the server refuses is unknown. Raises the errors of redis-py for a lost connection.
+    No round trip is needed if the first connection of the client already read them (`connect(…,
+    reads_server_state=True)`) and this is the first call. A property that the server refuses to show is None. Raises
+    the errors of redis-py for a lost connection.
     """
     from redis._parsers.helpers import parse_info
 
@@ -185,7 +186,7 @@ def read_server_state(client: Redis) -> ServerInfo:
 
 
 def check_client_name_reply(reply: object) -> None:
-    """Raise UnexpectedReply if the reply to CLIENT SETNAME is one that no Redis sends."""
+    """Raise UnexpectedReply if a server replied to CLIENT SETNAME with anything that no Redis server sends."""
     from rqtui.connection.reply_limits import UnexpectedReply
 
     if reply != b"OK" and reply is not True:  # fakeredis returns True within a process.
@@ -216,7 +217,7 @@ def _parse_single_server_url(url: str) -> dict[str, Any]:
     """
     from redis.connection import parse_url
 
-    shown = mask(url)
+    shown = hide_url_passwords(url)
     if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
         raise UsageError(
             f'"{shown}" is not the URL of a Redis: that starts with redis://, rediss:// (TLS), unix://, '
@@ -260,8 +261,11 @@ def _refuse_unknown_url_options(shown: str, scheme: str, query: str) -> None:
             raise UsageError(f'The URL "{shown}" has {option}, which is not one of {", ".join(allowed)}.')
 
 
-def mask(url: str) -> str:
-    """Return the URL of a Redis without its passwords, also if it is not valid. For every text that a person reads."""
+def hide_url_passwords(url: str) -> str:
+    """Return the URL of a Redis server without its passwords, also if the URL is not valid.
+
+    Every text that a person reads uses this form of the URL.
+    """
     return mask_url(url)
 
 

@@ -256,7 +256,7 @@ def _find_fake_server() -> Iterator[Recipe]:
 def build_server_command(path: str) -> Command:
     """Return a function that builds the command line for a Redis server program. Only a log is written to disk."""
 
-    def command(port: int, folder: str, options: Mapping[str, str]) -> list[str]:
+    def build_command_line(port: int, folder: str, options: Mapping[str, str]) -> list[str]:
         settings = {
             "port": str(port),
             "bind": "127.0.0.1",
@@ -271,7 +271,7 @@ def build_server_command(path: str) -> Command:
         # Redis 6.2 quotes each argument, so a value of several words is passed as several; "" stays one empty argument.
         return [path, *(word for name, value in settings.items() for word in (f"--{name}", *(value.split() or [""])))]
 
-    return command
+    return build_command_line
 
 
 def _read_program_version(path: str) -> tuple[int, ...]:
@@ -347,13 +347,13 @@ def _run_fake_server(port: int) -> None:
             self.writer.writer = _WaitingWriter(self.connection)
             read = self.current_client.read_response
 
-            def answer() -> object:
+            def read_command_or_error() -> object:
                 try:
                     return read()
                 except ResponseError as error:
                     return error
 
-            self.current_client.read_response = answer  # type: ignore[method-assign, assignment]
+            self.current_client.read_response = read_command_or_error  # type: ignore[method-assign, assignment]
 
     server = TcpFakeServer(("127.0.0.1", port))
     server.RequestHandlerClass = Handler

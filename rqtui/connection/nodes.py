@@ -1,4 +1,4 @@
-"""Work on a client of one Redis server and on a client of a Cluster alike. redis-py is imported late."""
+"""Run the same code with a client of one Redis server or a client of a Cluster. redis-py is imported late."""
 
 from __future__ import annotations
 

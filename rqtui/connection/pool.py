@@ -134,13 +134,13 @@ class Pool(ConnectionPool):
             line.refresh_socket()
         return line
 
-    def return_connection(self, line: PooledConnection) -> None:
+    def return_connection(self, pooled_connection: PooledConnection) -> None:
         """Put a connection from `take_connection` back into the pool."""
-        connection = line.connection
+        connection = pooled_connection.connection
         if connection.pid != os.getpid():
             return
         if self._keeps and not connection.should_reconnect():
-            self._idle.append(line)
+            self._idle.append(pooled_connection)
         else:
             super().release(connection)
 
@@ -167,9 +167,9 @@ def reconnect_if_stale(connection: Any) -> None:
 
 
 def copy_pool_options(pool_options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a redis-py pool with the settings of `connect`, but without `retry`.
+    """Return the options of a redis-py connection pool, with the settings of `connect` in place of its own.
 
-    The class of `retry` differs by caller.
+    The option `retry` is left out: blocking and asyncio clients need different classes for it.
     """
     from rqtui.connection.reply_limits import LimitedParser
 

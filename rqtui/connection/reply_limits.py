@@ -1,6 +1,6 @@
 """Limits for the size of Redis replies, so that a hostile or broken server cannot exhaust the memory of this process.
 
-`connect` and `aio.pool` use `LimitedParser` and `LimitedParserForLoop` in their connections. hiredis itself has no
+`connect` and `aio.pool` use `LimitedParser` and `LimitedAsyncParser` in their connections. hiredis itself has no
 limits: it keeps all bytes of a reply that never ends.
 
 A small reply costs two Python calls. The RESP2 headers of a reply are parsed only when it grows beyond `FREE_BYTES`, or
@@ -174,7 +174,7 @@ class _CheckedCallbacks(CaseInsensitiveDict):
         has_form = _FORMS.get(command.upper())
         convert = dict.get(self, command.upper())
 
-        def converted(reply: Any, **options: Any) -> Any:
+        def convert_checked_reply(reply: Any, **options: Any) -> Any:
             try:
                 if has_form is None or has_form(reply):
                     return convert(reply, **options) if convert else reply
@@ -182,7 +182,7 @@ class _CheckedCallbacks(CaseInsensitiveDict):
                 pass
             raise UnexpectedReply(command, reply)
 
-        return converted
+        return convert_checked_reply
 
 
 def _is_integer_reply(reply: object) -> bool:
@@ -237,7 +237,7 @@ class LimitedParser(_HiredisParser):
         return super().parse_error(_truncate_error_text(response))  # type: ignore[no-untyped-call]
 
 
-class LimitedParserForLoop(_AsyncHiredisParser):
+class LimitedAsyncParser(_AsyncHiredisParser):
     """redis-py's parser for asyncio connections, with limits on the size of replies."""
 
     def on_connect(self, connection: Any) -> None:

@@ -58,7 +58,10 @@ class Sentinels:
         sentinels: Sequence[tuple[Address, Redis]],
         is_up: Callable[[Mapping[str, Any], str], bool],
     ) -> None:
-        """Store the clients of the sentinels. `is_up` checks the state of a primary (`Sentinel.check_master_state`)."""
+        """Store the redis-py client of each sentinel.
+
+        `is_up` checks the state of a primary (`Sentinel.check_master_state`).
+        """
         self._service, self._sentinels, self._is_up = service, tuple(sentinels), is_up
         self._trusted = 0  # The sentinel to ask first: an unreachable one would delay each connection by a time-out.
         self._reset_threads()
@@ -115,7 +118,7 @@ class Sentinels:
         pubsub = self._sentinels[number][1].pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
         try:
             while self._has_open_connections(number):
-                self._poll_sentinel(number)
+                self._check_sentinel_primary(number)
                 try:
                     if not pubsub.subscribed:
                         pubsub.subscribe(SWITCHED)
@@ -132,7 +135,7 @@ class Sentinels:
             self._followed.discard(number)  # The next connection starts another thread.
             return False
 
-    def _poll_sentinel(self, number: int) -> None:
+    def _check_sentinel_primary(self, number: int) -> None:
         """Ask one sentinel for the primary, and cut connections to other servers.
 
         Sentinels that were cut off from the others still name the old primary, so the highest epoch wins.

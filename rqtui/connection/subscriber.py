@@ -25,7 +25,7 @@ from rqtui.connection.meter import Meter
 from rqtui.connection.nodes import is_cluster
 from rqtui.connection.redis_errors.connecting import describe_connection_error
 from rqtui.durations import compute_reconnect_delay_s
-from rqtui.errors import describe_and_log
+from rqtui.errors import describe_and_log_error
 from rqtui.text.names import to_bytes
 
 log = logging.getLogger("rqtui.connection.subscriber")
@@ -106,7 +106,7 @@ class Subscriber:
             for pattern in patterns:
                 self._patterns.setdefault(to_bytes(pattern), _Pattern())
             if self._thread is None and self._patterns and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._run_thread, name="rqtui-ear", daemon=True)
+                self._thread = threading.Thread(target=self._receive_until_closed, name="rqtui-ear", daemon=True)
                 self._thread.start()
 
     def read_status(self, pattern: str) -> SubscriptionStatus:
@@ -135,7 +135,7 @@ class Subscriber:
 
     # -- the thread -----------------------------------------------------------------------------------------------
 
-    def _run_thread(self) -> None:
+    def _receive_until_closed(self) -> None:
         failures = 0
         with copy_client(self._client) as client:
             while not self._stop.is_set():
@@ -144,7 +144,7 @@ class Subscriber:
                         failures = 0
                 except Exception as error:
                     is_known = isinstance(error, RedisError | OSError)
-                    words = describe_connection_error(error) if is_known else describe_and_log(error, log)
+                    words = describe_connection_error(error) if is_known else describe_and_log_error(error, log)
                     if not self._stop.is_set():
                         log.info("the ear lost its link: %s", words)
                         self._mark_all_patterns_lost(words)
@@ -228,10 +228,10 @@ class Subscriber:
                 self._bytes -= len(self._messages.popleft().data)
                 self._dropped += 1
 
-    def _mark_all_patterns_lost(self, words: str) -> None:
+    def _mark_all_patterns_lost(self, reason: str) -> None:
         with self._lock:
             for state in self._patterns.values():
-                state.mark_lost(self._alive_s, words)
+                state.mark_lost(self._alive_s, reason)
 
 
 def _explain_refused_pattern(pattern: bytes, error: Exception) -> str:

@@ -58,10 +58,10 @@ def _exit_on_signal(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _build_parent_death_hook() -> Callable[[], object] | None:
-    """Return a function for the child process that makes the kernel kill it when this watchdog dies.
+    """Return a function that makes the Linux kernel kill the started command when this watchdog process dies.
 
-    Returns None where the kernel cannot do that. This process has one thread, so forking with Python code is safe, and
-    the thread rule of PDEATHSIG does not matter.
+    The child process calls it before it runs the command. Returns None where the kernel cannot do that. This process
+    has one thread, so forking with Python code is safe, and the thread rule of PDEATHSIG does not matter.
     """
     if not sys.platform.startswith("linux"):
         return None

@@ -21,12 +21,12 @@ from rqtui.connection.nodes import is_cluster, ping_server
 from rqtui.engine.joint_reads import read_jointly
 from rqtui.engine.walk import MAX_KEYS_PER_DISCOVERY, Walk, WalkResult
 from rqtui.engine.walk_file import WalkFile
-from rqtui.errors import Denied, Unreachable, UsageError, describe_and_log
+from rqtui.errors import Denied, Unreachable, UsageError, describe_and_log_error
 from rqtui.model import Finding, Ref
 from rqtui.system_base.system import System, quote_for_shell
 from rqtui.systems import by_sight
 from rqtui.text.names import BASE64, parse_base64_name, to_bytes, to_text
-from rqtui.text.sanitise import convert_symbols_back, has_symbols, safe
+from rqtui.text.sanitise import has_replacement_symbols, restore_unprintable_characters, safe
 
 log = logging.getLogger("rqtui.engine.discovery")
 
@@ -290,14 +290,14 @@ class Discovery:
     def resolve_or_discover(self, name: str) -> Ref:
         """Resolve a name that a person typed to a queue. All systems are asked about a name that is not discovered."""
         system_name, queue_name = self._split_system_prefix(name)
-        if not system_name or has_symbols(queue_name) or queue_name.startswith(BASE64):
+        if not system_name or has_replacement_symbols(queue_name) or queue_name.startswith(BASE64):
             for spelling in _yield_possible_queue_names(queue_name):
                 if matches := self._find_queues_by_name(system_name, spelling):
                     self._add_refs(matches)
                     name = f"{system_name}:{spelling}" if system_name else spelling
                     break
             else:
-                for _chunk in self.discover(fully=True) if has_symbols(queue_name) else ():
+                for _chunk in self.discover(fully=True) if has_replacement_symbols(queue_name) else ():
                     pass  # The name may be the display form of a discovered queue, which `resolve` finds.
         ref = self.resolve(name)
         if self.systems[ref.system].needs_key_walk and not self._has_walked:
@@ -404,7 +404,7 @@ class Discovery:
 
     def _find_queue_by_display_name(self, system_name: str, display_name: str) -> list[Ref]:
         """Return the queue whose name is shown as `display_name`. Raises UsageError if several are shown like that."""
-        if not has_symbols(display_name):
+        if not has_replacement_symbols(display_name):
             return []
         matches = [ref for ref in self.refs if safe(ref.queue) == display_name and system_name in ("", ref.system)]
         if len(matches) > 1:
@@ -433,7 +433,7 @@ def _build_unusable_system_finding(sentence: str) -> Finding:
 
 
 def _build_no_discovery_finding(system: System, error: Exception) -> Finding:
-    text = f"queues of {system.name} cannot be looked for: {describe_and_log(error, log)}"
+    text = f"queues of {system.name} cannot be looked for: {describe_and_log_error(error, log)}"
     return Finding("wrong-type", "warning", "", text, f"name them: rqtui snapshot {system.name}:QUEUE")
 
 
@@ -463,7 +463,7 @@ def _is_system_usable(client: Any, system: System) -> bool:
 def _yield_possible_queue_names(name: str) -> Iterator[str]:
     """Yield the queue names that a typed text may mean: the text itself, then names that are displayed like it."""
     yield name
-    if (parsed_name := convert_symbols_back(name)) != name:
+    if (parsed_name := restore_unprintable_characters(name)) != name:
         yield parsed_name
     elif (decoded_name := parse_base64_name(name)) is not None:
         yield to_text(decoded_name)

@@ -36,7 +36,7 @@ from rqtui.engine.health.probes import (
     Probes,
 )
 from rqtui.engine.rates import Rates
-from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, UsageError, WrongType, describe_and_log
+from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, UsageError, WrongType, describe_and_log_error
 from rqtui.model import (
     Cause,
     Cost,
@@ -727,7 +727,7 @@ def _ignore_error_of_queue(error: Exception) -> Job | None:
     """Return None for an error of one queue. Raise an error of the whole server."""
     if isinstance(error, ServerError) and not isinstance(error, WrongType):
         raise error
-    describe_and_log(error, log)
+    describe_and_log_error(error, log)
     return None
 
 
@@ -738,7 +738,7 @@ def _return_error_as_result(request: Request[Any]) -> Request[Any]:
 
 def _convert_to_rqtui_error(error: Exception) -> RqtuiError:
     """Return an RqtuiError unchanged, and any other error as an RqtuiError with its description, which is logged."""
-    return error if isinstance(error, RqtuiError) else RqtuiError(describe_and_log(error, log))
+    return error if isinstance(error, RqtuiError) else RqtuiError(describe_and_log_error(error, log))
 
 
 def build_engine(client: Any, systems: Sequence[System], read_only: bool = False) -> Engine:

@@ -23,7 +23,7 @@ from rqtui.connection.connect import translate_redis_errors
 from rqtui.connection.meter import find_client_meter
 from rqtui.connection.nodes import ping_server
 from rqtui.durations import compute_reconnect_delay_s
-from rqtui.errors import ServerError, describe_and_log
+from rqtui.errors import ServerError, describe_and_log_error
 from rqtui.model import Cost, Focus, Job, Outcome, Ref, Snapshot
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ class Ticker:
         except Exception as error:
             self.post(
                 ChangeProgressed(
-                    change.id, change.verb, change.ref, (), len(change.jobs), True, describe_and_log(error, log)
+                    change.id, change.verb, change.ref, (), len(change.jobs), True, describe_and_log_error(error, log)
                 )
             )
 
@@ -353,7 +353,7 @@ class Ticker:
         try:
             self.post(CallFinished(request.id, request.function(self.engine)))
         except Exception as error:
-            self.post(CallFinished(request.id, error=describe_and_log(error, log)))
+            self.post(CallFinished(request.id, error=describe_and_log_error(error, log)))
 
     def _begin_work(self, work: _WorkRequest) -> None:
         if self._failures:
@@ -362,7 +362,7 @@ class Ticker:
         try:
             self._works.append((work, iter(work.function(self.engine))))
         except Exception as error:
-            self.post(CallFinished(work.id, error=describe_and_log(error, log)))
+            self.post(CallFinished(work.id, error=describe_and_log_error(error, log)))
 
     def _step_work(self) -> None:
         """Run one step of the work whose turn it is, and post its result."""
@@ -376,7 +376,7 @@ class Ticker:
             self.post(CallFinished(work.id, error=str(error)))
             raise
         except Exception as error:
-            self.post(CallFinished(work.id, error=describe_and_log(error, log)))
+            self.post(CallFinished(work.id, error=describe_and_log_error(error, log)))
             return
         self.post(CallFinished(work.id))
 
@@ -488,7 +488,7 @@ class Ticker:
             self._changes.pop(0)
             self.post(
                 ChangeProgressed(
-                    change.id, change.verb, change.ref, (), len(change.jobs), True, describe_and_log(error, log)
+                    change.id, change.verb, change.ref, (), len(change.jobs), True, describe_and_log_error(error, log)
                 )
             )
             return
@@ -512,7 +512,7 @@ class Ticker:
         self._failed_since_s = self._failed_since_s or now_s
         self._failures, self._lost_since_s = 0, 0.0
         self._refresh_due_s = now_s + self.interval_s
-        self.post(RefreshFailed(describe_and_log(error, log), self._failed_since_s, self._refresh_due_s))
+        self.post(RefreshFailed(describe_and_log_error(error, log), self._failed_since_s, self._refresh_due_s))
 
     def _handle_lost_server(self, error: ServerError) -> None:
         """Post that Redis does not reply, end all changes and works, and schedule the next retry."""

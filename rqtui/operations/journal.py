@@ -27,7 +27,7 @@ from typing import Any
 
 from rqtui import files
 from rqtui.config.state_folder import create_private_folder
-from rqtui.connection.connect import mask
+from rqtui.connection.connect import hide_url_passwords
 from rqtui.durations import MAX_INSTANT_MS
 from rqtui.model import Ref
 from rqtui.text.masking import mask_printed_text, mask_text, reveal_secrets
@@ -170,7 +170,7 @@ class Journal:
         profile: str = "",
         close_undo_record: Callable[[str, str, str], str] = lambda _verb, _system, _queue: "",
     ) -> None:
-        self.url, self.profile, self.who = mask(url), profile, find_current_user()
+        self.url, self.profile, self.who = hide_url_passwords(url), profile, find_current_user()
         self.problem = ""
         self.why = ""  # reason of this session's changes, as the user entered it
         self._path = folder / FILE_NAME if folder else None

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rqtui.connection.connect import mask
+from rqtui.connection.connect import hide_url_passwords
 from rqtui.errors import RqtuiError, WrongType
 from rqtui.model import Job, Outcome, Ref, State
 from rqtui.operations import undo_files
@@ -202,7 +202,7 @@ class UndoRecorder:
     """
 
     def __init__(self, folder: Path, url: str = "", journal: Journal | None = None) -> None:
-        self.folder, self.url, self.who = folder / FOLDER, mask(url), find_current_user()
+        self.folder, self.url, self.who = folder / FOLDER, hide_url_passwords(url), find_current_user()
         self.problem, self._needed_bytes = undo_files.find_folder_problem(self.folder), undo_files.PROBE_BYTES
         self._lock = threading.Lock()
         self._open_files: dict[tuple[str, Ref], undo_files.UndoFile | None] = {}

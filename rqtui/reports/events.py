@@ -101,7 +101,7 @@ def feed_request(
 ) -> Request[Feed]:
     """Build the request for up to `limit` events after the event id `after`: the newest of them, or the first."""
     call = system.build_call("events", queue, {"after": after, "limit": limit, "newest": newest})
-    return Request((call,), lambda answers: _parse_feed(Ref(system.name, queue), answers))
+    return Request((call,), lambda replies: _parse_feed(Ref(system.name, queue), replies))
 
 
 def _parse_feed(ref: Ref, replies: Replies) -> Feed:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rqtui.engine.engine import Engine
-from rqtui.errors import Unknown, Unreachable, describe_and_log
+from rqtui.errors import Unknown, Unreachable, describe_and_log_error
 from rqtui.model import Count, Page, Place, Queue, Ref, State
 from rqtui.system_base.system import queue_request
 
@@ -78,7 +78,7 @@ class Survey:
             except (Unreachable, Unknown):
                 raise
             except Exception as error:  # one unreadable place must not stop the report
-                self.problems.append(f"{part.ref}: {describe_and_log(error, log)}")
+                self.problems.append(f"{part.ref}: {describe_and_log_error(error, log)}")
                 return
             if page is None:
                 return

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rqtui.connection.connect import connect, mask, read_server_info
+from rqtui.connection.connect import connect, hide_url_passwords, read_server_info
 from rqtui.engine.engine import Engine
 from rqtui.model import Focus, Ref
 from rqtui.scenarios.foreign_run import ForeignRun
@@ -75,7 +75,7 @@ def run_foreign_headless(
             "scenario": scenario.name,
             "layout": scenario.system,
             "seed": seed,
-            "server": {"url": mask(url), "title": read_server_info(client, url).title},
+            "server": {"url": hide_url_passwords(url), "title": read_server_info(client, url).title},
             "elapsed_ms": int(elapsed_s * 1000),
             "speed": stage.speed,
             "put": ledger.put.total(),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from rqtui.client.native_keys import build_queue_keys
-from rqtui.connection.connect import connect, mask, read_server_info
+from rqtui.connection.connect import connect, hide_url_passwords, read_server_info
 from rqtui.scenarios.headless import DispatcherAndReaper, press_controls
 from rqtui.scenarios.native_run import NativeRun
 from rqtui.scenarios.proof import verify_accepted_jobs
@@ -56,7 +56,7 @@ def run_native_headless(
             "scenario": scenario.name,
             "layout": scenario.system,
             "seed": seed,
-            "server": {"url": mask(url), "title": read_server_info(client, url).title},
+            "server": {"url": hide_url_passwords(url), "title": read_server_info(client, url).title},
             "elapsed_ms": elapsed_ms,
             "put": status.put,
             "digest": run.producers.digest,

@@ -106,8 +106,8 @@ class Latecomer(Stage):
         is_slow = actor.name == f"{_RQTUI_PREFIX}-1"
 
         def take_turn() -> float:
-            answer = scripts.run_call(actor.client, system.build_call("reserve", QUEUE, {"limit": 1}))
-            taken = system.read_taken_jobs(QUEUE, answer)
+            reply = scripts.run_call(actor.client, system.build_call("reserve", QUEUE, {"limit": 1}))
+            taken = system.read_taken_jobs(QUEUE, reply)
             for job in taken:
                 attempt = self.count_attempt(job.id)
                 slow = is_slow and self.roll(job.id, f"slow {attempt}") < _SLOW

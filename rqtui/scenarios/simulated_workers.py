@@ -301,8 +301,8 @@ class SimulatedWorkers:
                         self._scripts["release"].build_call(build_queue_keys(queue), {}, rows[at : at + RELEASE])
                     )
                 calls += [self._build_leave_call(worker) for worker in mine]
-            answers, _ = _send_calls(self._client, calls) if calls else ([], None)
-            self.tally.released += sum(each.word == "moved" for answer in answers if answer for each in answer.each)
+            replies, _ = _send_calls(self._client, calls) if calls else ([], None)
+            self.tally.released += sum(each.word == "moved" for reply in replies if reply for each in reply.each)
             self.workers.clear()
 
     def _build_leave_call(self, worker: SimWorker) -> Call:

@@ -2,8 +2,8 @@
 
 This module owns the grammar that `lua/README.md` documents as BNF. It opens no file, does not use Redis, and does not
 read the Lua below the header. `script.py` calls `parse_script_header`. A header has three parts: a summary, prose, and
-a signature, which is the paragraph that starts with a clause. Keys that many scripts of a folder have are declared
-once, in the block `shared_keys`; a header then only names them.
+a signature. The signature is a paragraph of clauses, each introduced by a keyword (`moves`, `KEYS`, `ARGV`, `returns`).
+Keys that many scripts of a folder have are declared once, in the file `shared_keys`; a header then only names them.
 """
 
 from __future__ import annotations
@@ -117,7 +117,10 @@ def parse_script_header(source: str, path: str, shared_keys: Mapping[str, Key] =
 
 
 def parse_shared_keys(source: str, path: str) -> Mapping[str, Key]:
-    """Parse the block `shared_keys`: comments, of which the last paragraph is a KEYS clause. Raises ScriptError."""
+    """Parse the file `shared_keys` of a script folder: comments whose last paragraph declares keys.
+
+    Raises ScriptError.
+    """
     *_, paragraph = [*_split_comment_paragraphs(_read_header_lines(source))] or [[_Line(1, "")]]
     clauses = _ParsedClauses(path, _NO_KEYS)
     for item in _split_signature_items(paragraph, path) if paragraph[0].text else ():
@@ -132,12 +135,19 @@ def parse_shared_keys(source: str, path: str) -> Mapping[str, Key]:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """One comment line of a script header, with its line number in the file."""
+
     number: int
     text: str  # without the two dashes
 
 
 @dataclass(slots=True)
 class _Item:
+    """One declaration in the signature of a script header: a key, an argument, a move or a reply.
+
+    `clause` is the keyword of the clause that the declaration belongs to, `number` its line in the file.
+    """
+
     number: int
     clause: str
     text: str
@@ -146,7 +156,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _ParsedClauses:
-    """The clauses of a script header that were parsed so far."""
+    """The declarations of a script header that were parsed so far, by clause (`moves`, `KEYS`, `ARGV`, `returns`)."""
 
     path: str
     shared_keys: Mapping[str, Key]
@@ -190,9 +200,9 @@ def _split_comment_paragraphs(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
 
 
 def _find_clause_name(text: str) -> str:
-    """Return the clause (`moves`, `KEYS`, …) that a header line opens, or an empty text.
+    """Return the keyword (`moves`, `KEYS`, `ARGV`, …) with which a line of a script header begins a clause.
 
-    At most one space may precede the word.
+    Empty if the line begins none. At most one space may precede the keyword.
     """
     match = re.match(r" ?(\S+)(\s|$)", text)
     return match[1] if match and match[1] in CLAUSES else ""
@@ -246,9 +256,9 @@ def _join_parenthesised_lines(paragraph: list[_Line], path: str) -> Iterator[_Li
 
 
 def _check_clause_order(line: _Line, seen: int, path: str) -> int:
-    """Return the number (from 1) of the clause that a header line opens; `seen` is the number of the clause above.
+    """Return the position (from 1) of the clause that a header line begins in the prescribed order of clauses.
 
-    Raises ScriptError if the clause is unknown, repeated, or out of order.
+    `seen` is the position of the clause above. Raises ScriptError if the clause is unknown, repeated, or out of order.
     """
     clause = _find_clause_name(line.text)
     if not clause:
@@ -296,11 +306,13 @@ def _parse_key_names(clauses: _ParsedClauses, item: _Item) -> None:
 
 
 def _record_place_lines(clauses: _ParsedClauses, item: _Item, places: Iterable[str]) -> None:
+    """Store in which line of the header each place is first named, for the line number in later errors."""
     for name in places:
         clauses.lines.setdefault(name, item.number)
 
 
 def _parse_derived_key(clauses: _ParsedClauses, item: _Item) -> None:
+    """Parse the declaration of a key that the script derives from a value, such as `<id>-lock`."""
     match = _DERIVED.fullmatch(item.text)
     if not match:
         raise clauses.build_script_error(

@@ -1,9 +1,9 @@
-"""Replace the lines `-- include: NAME, NAME` of a Lua script by blocks of Lua that several scripts share.
+"""Replace the lines `-- include: NAME, NAME` of a Lua script by blocks: pieces of Lua that several scripts share.
 
 A block is a file in the folder `blocks` beside the scripts, or in `lua/shared/blocks/`, which all scripts can use. The
 comments at the top of a block say what it needs and defines (`lua/README.md`); `testing/include_lint.py` checks them at
-each place of use. The blocks of `_GENERATORS` have no file: this module builds them from the header of the script.
-The block `shared_keys` is never included: it declares keys that headers name, and the complete script has those
+each place of use. The blocks of `_GENERATORS` have no file: this module builds them from the header of the script. The
+block `shared_keys` is never included: it declares keys that headers name, and the complete script has those
 declarations. `script.py` calls `assemble_script` when a script is first used, so a start does not wait for that.
 """
 
@@ -25,10 +25,10 @@ _ITEM = re.compile(r"(?P<name>\w+)(?:\((?P<selected>\w+(?: \w+)*)\))?")
 
 
 def assemble_script(text: str, path: str, blocks: Mapping[str, Piece], header: Header) -> str:
-    """Return the text of a Lua script with all declarations of keys, and with blocks in place of its include lines.
+    """Return the complete text of a Lua script: with the declarations of all its keys, and its include lines replaced.
 
-    A block occurs once, below the blocks that it includes itself. `blocks` are the complete files by name. Raises
-    ScriptError, `path:line: …`, for a name that is not in `blocks` and cannot be generated.
+    `blocks` are the files that can be included, by name. A block occurs once, below the blocks that it includes itself.
+    Raises ScriptError, `path:line: …`, for a name that is not in `blocks` and cannot be generated.
     """
     whole = Piece(path, 1, text)
     if not header.shared_keys:
@@ -85,9 +85,9 @@ def _expand_includes(piece: Piece, blocks: Mapping[str, Piece], placed: set[str]
 
 
 def _split_at_include_line(text: str) -> tuple[str, str, str]:
-    """Split a Lua text at its first include line into the text before, the opening words, and the text after them.
+    """Split a Lua text at its first include line into the text before it, the included names, and the text after it.
 
-    Without an include line the last two are empty.
+    The last two are empty if the text has no include line.
     """
     if text.startswith(_OPENING):
         return "", _OPENING, text[len(_OPENING) :]
@@ -206,7 +206,7 @@ _GENERATORS: Mapping[str, Callable[[Header, Sequence[str], set[str]], str]] = {
 
 
 def remove_block_comments(block: Piece) -> Piece:
-    """Return a block of Lua without the comment lines at its top; its line number counts them."""
+    """Return a shared Lua file without the comment lines at its top; its line number is increased by their number."""
     position, line = 0, 1
     while block.text.startswith("--", position) and not block.text.startswith(_OPENING, position):
         position, line = block.text.find("\n", position) + 1 or len(block.text), line + 1

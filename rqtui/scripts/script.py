@@ -155,7 +155,7 @@ class Script(Header):
             declared_names = " ".join(arg.name for arg in self.args) or "none"
             raise UsageError(f"{self.name}: it has no argument {unknown}; it takes: {declared_names}")
         columns: Sequence[Arg] = self.each
-        if self.cuts_rows:
+        if self.has_column_count_argument:
             columns, rows = trim_empty_columns(list(rows), columns, self.name)
             args = {**args, "columns": len(columns)}
         argv = [convert_to_argv(args.get(arg.name), arg, self.name) for arg in self.args]
@@ -174,7 +174,7 @@ class Script(Header):
     def build_success_reply(self, row_count: int) -> tuple[bytes, Reply] | None:
         """Return the bytes that Redis sends if a call succeeds for all its rows, and the `Reply` that they mean.
 
-        Returns None if a successful reply has more than the first word of the header, and for read-only scripts.
+        Returns None if a successful reply has values in addition to its word, and for read-only scripts.
         """
         if row_count == 1 or not self.per_row:
             return self._single_row_success
@@ -186,6 +186,10 @@ class Script(Header):
 
     @cached_property
     def _single_row_success(self) -> tuple[bytes, Reply] | None:
+        """The bytes that Redis sends if a call with one row succeeds, and the `Reply` that they mean.
+
+        None if a successful reply has values in addition to its word.
+        """
         if not self._success_bytes:
             return None
         word = self.done_word.encode()
@@ -203,34 +207,40 @@ class Script(Header):
 
     @cached_property
     def _success_reply(self) -> Reply:
+        """The shared `Reply` for a call that succeeded and returned only its word."""
         return self._word_replies[self.done_word.encode()]
 
     def _list_key_values(self, keys: Mapping[str, str | bytes]) -> list[Wire]:
+        """Return the encoded KEYS of a call in the header's order. Raises UsageError if a key is missing."""
         try:
             return [to_bytes(keys[name]) for name in self._key_names]
         except KeyError as error:
             raise UsageError(f"{self.name}: the key {error.args[0]} is missing") from None
 
     @cached_property
-    def cuts_rows(self) -> bool:
-        """Whether a call states in its argument `columns` how many columns its rows have, from the left."""
+    def has_column_count_argument(self) -> bool:
+        """Whether the script has an argument `columns`: a call may then leave out columns at the right end of rows."""
         return bool(self.each) and any(arg.name == "columns" and arg.optional for arg in self.args)
 
     def _build_shortest_argv(self) -> list[Wire]:
+        """Return the arguments before the rows for a call without optional arguments and without optional columns."""
         needed = sum(not column.optional for column in self.each)
-        args = {"columns": needed} if self.cuts_rows and needed < len(self.each) else {}
+        args = {"columns": needed} if self.has_column_count_argument and needed < len(self.each) else {}
         return [convert_to_argv(args.get(arg.name), arg, self.name) for arg in self.args]
 
     @cached_property
     def _key_names(self) -> tuple[str, ...]:
+        """The names of the keys that the script declares, in the order of KEYS."""
         return tuple(key.name for key in self.keys)
 
     @cached_property
     def _each_key_columns(self) -> tuple[Arg, ...]:
+        """The keys that a call passes once per row, as columns, so that they are converted like the columns of rows."""
         return tuple(Arg(key.name, "bytes") for key in self.keys_each)
 
     @cached_property
     def _arg_names(self) -> frozenset[str]:
+        """The names of the arguments that the script declares, without the columns of its rows."""
         return frozenset(arg.name for arg in self.args)
 
     @cached_property
@@ -242,7 +252,7 @@ class Script(Header):
     @cached_property
     def _single_row_replies(self) -> Mapping[bytes, Reply]:
         """The replies to a call of one row that consist of a word only, by the bytes of that word."""
-        return {word: Reply("", each=[answer]) for word, answer in self._word_replies.items()}
+        return {word: Reply("", each=[reply]) for word, reply in self._word_replies.items()}
 
     def _parse_reply(self, reply: Any) -> Reply:
         """Convert one raw reply of Redis, `word` or `{word, value, …, rows}`, to a `Reply`. Raises ScriptError."""
@@ -272,10 +282,10 @@ class Script(Header):
         return Reply(word.word, word.text, values, rows, columns=tuple(column.name for column in word.rows))
 
 
-class Opening:
-    """The part that many calls of a script have in common: its keys, and `argv`, its first arguments.
+class CallPrefix:
+    """The beginning that many calls of a script share: the script's keys, and its first arguments (`argv`).
 
-    `heads` caches the encoded bytes of that part by whether the call is read-only; the transport fills it.
+    `heads` caches the encoded bytes of this beginning by whether the call is read-only; the transport fills it.
     """
 
     __slots__ = ("argv", "heads", "keys", "script")
@@ -297,11 +307,11 @@ class BoundKeys(dict[str, "str | bytes"]):
     def __init__(self, script: Script, keys: Mapping[str, str | bytes]) -> None:
         super().__init__(keys)
         self.script = script
-        self.opening = Opening(script, script._list_key_values(keys), [])
+        self.opening = CallPrefix(script, script._list_key_values(keys), [])
 
-    def build_shortest_opening(self) -> Opening:
-        """Return the common part of calls without other arguments, whose rows have only the required columns."""
-        return Opening(self.script, self.opening.keys, self.script._build_shortest_argv())
+    def build_shortest_prefix(self) -> CallPrefix:
+        """Return the beginning of calls without optional arguments whose rows have only the required columns."""
+        return CallPrefix(self.script, self.opening.keys, self.script._build_shortest_argv())
 
 
 @dataclass(slots=True)  # A frozen one takes 0.4 µs more to create, of the 23 µs of a put.
@@ -312,7 +322,7 @@ class Call:
     keys: list[Wire]
     argv: list[Wire]
     row_count: int = 0
-    opening: Opening | None = None
+    opening: CallPrefix | None = None
     packed: bytes = b""  # of plain commands without a script: the encoded bytes
 
     @property
@@ -378,7 +388,7 @@ class Command(Call):
 class ReadCommands(Call):
     """Plain read commands, already encoded in `packed`; their raw replies are in the value `replies`.
 
-    Errors of Redis are among the replies. Not for a Cluster, because all commands go to one server.
+    Errors of Redis are among the replies. Not usable in a Cluster, because all commands go to one server.
     """
 
     number: int = 0
@@ -463,12 +473,12 @@ class Folder(Mapping[str, Script]):
             raise ScriptError(
                 f"lua/{self.name}/{script}.lua:0: it is not there; the installation is incomplete, install rqtui again"
             )
-        return parsed_or_parser if isinstance(parsed_or_parser, Script) else self._parse_once(script)
+        return parsed_or_parser if isinstance(parsed_or_parser, Script) else self._parse_script_at_first_use(script)
 
-    def _parse_once(self, script: str) -> Script:
+    def _parse_script_at_first_use(self, name: str) -> Script:
         with self._parsing:  # A script is equal only to itself, so it must be parsed only once.
-            parsed_or_parser = self._scripts[script]
-            parsed_script = self._scripts[script] = (
+            parsed_or_parser = self._scripts[name]
+            parsed_script = self._scripts[name] = (
                 parsed_or_parser if isinstance(parsed_or_parser, Script) else parsed_or_parser()
             )
         return parsed_script

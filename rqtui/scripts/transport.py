@@ -54,10 +54,10 @@ def send_calls(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
     results = trip(client, calls)
     if has_moved_calls(results) and topology.can_change_server(client):
 
-        async def again(moved: Sequence[Any]) -> list[Any]:
+        async def send_moved_calls(moved: Sequence[Any]) -> list[Any]:
             return trip(client, moved)
 
-        run_without_event_loop(resend_moved(again, calls, results))
+        run_without_event_loop(resend_moved_calls(send_moved_calls, calls, results))
     return results
 
 
@@ -106,15 +106,15 @@ def has_moved_calls(results: Sequence[Any]) -> bool:
     return any([isinstance(result, Elsewhere) for result in results])
 
 
-async def resend_moved(
-    trip: Callable[[Sequence[Any]], Awaitable[list[Any]]], calls: Sequence[Any], results: list[Any]
+async def resend_moved_calls(
+    send_calls_once: Callable[[Sequence[Any]], Awaitable[list[Any]]], calls: Sequence[Any], results: list[Any]
 ) -> None:
     """Send those calls again whose keys moved to another Cluster node, and put the replies into `results`."""
     for _ in range(MOVES):
         moved = [i for i, result in enumerate(results) if isinstance(result, Elsewhere)]
         if not moved:
             break
-        for i, result in zip(moved, await trip([calls[i] for i in moved]), strict=True):
+        for i, result in zip(moved, await send_calls_once([calls[i] for i in moved]), strict=True):
             results[i] = result
 
 
@@ -167,7 +167,7 @@ def _send_to_server(client: Redis, calls: Sequence[Any]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A placeholder for a reply that was not read because the connection broke, with the reason."""
+    """A placeholder for a reply that was not read because the connection broke; `reason` is the error."""
 
     reason: Exception
     may_have_run: bool = True
@@ -201,10 +201,10 @@ def _convert_replies_to_results(connection: Any, pool: Any, calls: Sequence[Any]
     if results is not None:
         return results
 
-    async def exchange(commands: Sequence[bytes]) -> list[Any]:
+    async def send_commands_and_read_replies(commands: Sequence[bytes]) -> list[Any]:
         return _send_and_receive(connection, commands)
 
-    results = run_without_event_loop(resend_and_parse_replies(exchange, pool, calls, replies))
+    results = run_without_event_loop(resend_and_parse_replies(send_commands_and_read_replies, pool, calls, replies))
     if has_replica_refusal(results):
         connection.disconnect()
     return results
@@ -321,7 +321,7 @@ def _remove_word_count(packed: bytes) -> bytes:
 
 
 def _pack_calls_with_text(calls: Sequence[Any], enforced: bool, each_in_full: bool) -> Iterator[bytes]:
-    """Yield the encoded calls with the text of each script only once, because 10 000 texts would be 60 MB."""
+    """Yield the encoded calls, with the text of each script only once: 10 000 copies of a text would be 60 MB."""
     sent_digests: set[str] = set()
     for call in calls:
         is_in_full = each_in_full or call.script.sha not in sent_digests

@@ -71,7 +71,7 @@ def convert_rows_to_argv(
 def trim_empty_columns(
     rows: list[Mapping[str, object] | Sequence[object]], columns: Sequence[Arg], where: str
 ) -> tuple[Sequence[Arg], list[Any]]:
-    """Cut the columns at the right end that are optional and empty in every row. Returns the columns and rows left.
+    """Leave out the rightmost optional columns that are empty in every row. Returns the remaining columns and rows.
 
     Rows that differ in width, or that are no rows, are returned unchanged: `convert_rows_to_argv` refuses them.
     """

@@ -1,7 +1,8 @@
 """Give names to jobs without an id: members of lists and sets that consist of their bytes alone.
 
 A name is a digest of the bytes (for a longer entry of the first 4096, the last 64 and the length), with `.2` appended
-for the second of equal entries on a page. Names are valid only in this process: `Entries` keeps the entries they name.
+for the second of equal entries on a page. Names are valid only in this process: `Entries` stores which entry each name
+means.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ _REMEMBERED = 20_000
 
 
 class Entry(NamedTuple):
-    """An entry of a Redis list or set, as a script finds it again: its first bytes, its size and its last bytes.
+    """An entry of a Redis list or set, described so that a script can find it by first bytes, size and last bytes.
 
-    `head` has all bytes if the entry is not longer than that.
+    `head` has all bytes of an entry that is not longer than that.
     """
 
     head: bytes
@@ -55,15 +56,15 @@ class Entry(NamedTuple):
 
 
 class Entries:
-    """The entries of lists and sets that were named recently in this process, by their names."""
+    """A cache of the list and set entries that were given a name in this process, by that name."""
 
     def __init__(self) -> None:
         self._known: LruCache[bytes, Entry] = LruCache(_REMEMBERED)
 
     def assign_name(self, entry: Entry, seen: Counter[bytes], called: bytes = b"") -> bytes:
-        """Return a name for a job that is only bytes: `called` or its digest. Equal names on one page get a number.
+        """Return a name for a job that is only bytes, and store which entry it means: `called`, or else a digest.
 
-        `seen` counts the names on the page.
+        `seen` counts the names on the page; the second of equal names on a page gets a number.
         """
         digest = called or entry.digest
         seen[digest] += 1
@@ -72,7 +73,7 @@ class Entries:
         return id
 
     def find(self, id: bytes) -> Entry | None:
-        """Return the list or set entry that was named so; None if it was not named recently in this process."""
+        """Return the list or set entry that was given the name `id`; None if none was in this process, or long ago."""
         return self._known.get(id)
 
 

@@ -91,7 +91,11 @@ class EventCache:
     def find_in_queue(self, queue: str, id: bytes) -> Job | None:
         """Return the job with that id if Pub/Sub events put it into this queue, else None."""
         job = self._jobs.get(id)
-        return self._add_home_queue(job) if job is not None and job.queue in self._list_queue_names(queue) else None
+        return (
+            self._assign_home_queue(job)
+            if job is not None and job.queue in self._list_names_of_listed_queues(queue)
+            else None
+        )
 
     def assign_queue(self, id: bytes, queue: str, *facts: Fact) -> None:
         """Set the queue of a cached job whose queue was unknown, with the facts that prove it. Its order stays."""
@@ -136,19 +140,19 @@ class EventCache:
 
     def count(self, queue: str, place: str) -> EventCount:
         """Return how many jobs Pub/Sub events put into a place, including those dropped from memory."""
-        return EventCount(self._add_home_count(self._counts, queue, place), self._of_all[place])
+        return EventCount(self._count_with_unknown_queues(self._counts, queue, place), self._of_all[place])
 
     def list_page(self, queue: str, place: str, offset: int, limit: int) -> tuple[int, int, tuple[Job, ...]]:
         """Return a page of cached jobs, newest first: how many can be listed, the offset of the first, and the jobs.
 
         Offset -1 means the last page.
         """
-        parts = [self._sort_by_last_event(name, place) for name in self._list_queue_names(queue)]
+        parts = [self._sort_by_last_event(name, place) for name in self._list_names_of_listed_queues(queue)]
         total = sum(map(len, parts))
         first = max(0, total - limit) if offset < 0 else offset
         newest = merge(*(reversed(part.items()) for part in parts), key=itemgetter(1), reverse=True)
         ids = [id for id, _take in islice(newest, first, first + limit)]
-        return total, first, tuple(self._add_home_queue(self._jobs[id]) for id in ids)
+        return total, first, tuple(self._assign_home_queue(self._jobs[id]) for id in ids)
 
     def _sort_by_last_event(self, queue: str, place: str) -> OrderedDict[bytes, int]:
         """Return the ids of the cached jobs in a place, in the order of their last event."""
@@ -159,11 +163,14 @@ class EventCache:
         return standing
 
     def count_reassigned(self, queue: str, place: str) -> int:
-        """Return how many jobs of a place were counted for another queue at first; negative if jobs were moved away."""
-        return self._add_home_count(self._given, queue, place)
+        """Return how many jobs of a place Pub/Sub events first reported for another queue, and later for this one.
 
-    def _add_home_count(self, counts: Counter[tuple[str, str]], queue: str, place: str) -> int:
-        """Return the number of a queue, plus that of unknown queues if the queue is their home.
+        Negative if more jobs were reassigned from this queue to others.
+        """
+        return self._count_with_unknown_queues(self._given, queue, place)
+
+    def _count_with_unknown_queues(self, counts: Counter[tuple[str, str]], queue: str, place: str) -> int:
+        """Return a queue's number in `counts`, plus that of jobs of unknown queues if this queue lists them (`home`).
 
         Runs for 1000 queues a poll.
         """
@@ -184,10 +191,12 @@ class EventCache:
                     self._given[name, place] += number
         self._home = queue
 
-    def _list_queue_names(self, queue: str) -> tuple[str, ...]:
+    def _list_names_of_listed_queues(self, queue: str) -> tuple[str, ...]:
+        """Return the names of the queues whose cached jobs `queue` lists: its own, and "" if it is the `home` queue."""
         return (queue, "") if queue and queue == self.home else (queue,)
 
-    def _add_home_queue(self, job: Job) -> Job:
+    def _assign_home_queue(self, job: Job) -> Job:
+        """Return a job with the `home` queue as its queue, and a fact that says so, if its own queue is unknown."""
         return job if job.queue or not self.home else replace(job, queue=self.home, facts=(*job.facts, UNKNOWN_QUEUE))
 
     def _drop_job(self, id: bytes) -> None:
@@ -208,7 +217,7 @@ class EventCache:
 
     def record_run(self, queue: str, kind: str, *, failed: bool, took_ms: int | None = None) -> None:
         """Count one run of a kind of job, as a Pub/Sub event reported it; `took_ms` is its duration, if reported."""
-        statistics = self._find_kind(queue, kind)
+        statistics = self._find_kind_totals(queue, kind)
         statistics.runs += 1
         statistics.failed += failed
         if took_ms is not None:
@@ -216,11 +225,11 @@ class EventCache:
 
     def record_duration(self, queue: str, kind: str, took_ms: int) -> None:
         """Add the duration of a run of a kind of job that was counted before."""
-        statistics = self._find_kind(queue, kind)
+        statistics = self._find_kind_totals(queue, kind)
         statistics.timed += 1
         statistics.took_ms += took_ms
 
-    def _find_kind(self, queue: str, kind: str) -> _Kind:
+    def _find_kind_totals(self, queue: str, kind: str) -> _Kind:
         return self._kinds.store((queue, kind), self._kinds.get((queue, kind)) or _Kind())
 
     def build_kind_statistics(self, over_ms: int = 0) -> tuple[KindStatistics, ...]:
@@ -254,11 +263,11 @@ class EventCache:
         """Remove a worker that published that it stops."""
         self._workers.pop(name, None)
 
-    def count_alive(self, now_ms: int) -> int:
+    def count_live_workers(self, now_ms: int) -> int:
         """Return how many workers sent a heartbeat within their time to live."""
         return sum([now_ms - worker.heartbeat_ms <= worker.ttl_ms for worker in self._workers.values()])
 
-    def find_newest_start_ms(self) -> int:
+    def find_newest_worker_start_ms(self) -> int:
         """Return the latest start time of a worker that sent heartbeat events; 0 if no worker reported one."""
         return max([worker.started_ms or 0 for worker in self._workers.values()], default=0)
 

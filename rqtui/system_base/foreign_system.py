@@ -1,4 +1,4 @@
-"""Provide the base of systems that rqtui did not invent: a subclass adds only places, keys and a `decode`.
+"""Provide the base class of queue systems of other projects: a subclass adds only places, keys and a `decode`.
 
 The scripts `counts`, `page`, `show` and `faults` of its folder return values by fixed names (see `lua/README.md`).
 """
@@ -33,9 +33,9 @@ _FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "ov
 class FindingText:
     """The texts for one kind of health finding of a system, with placeholders.
 
-    `{number}` is how many, `{id}` an example, `{key}` the key, `{queue}` the queue, `{seconds:age}` a duration. In the
-    remedy they are quoted for a shell, and `rqtui reap {queue}` also names system and options. `key` is the fix by a
-    key on a screen, without a keymap.
+    `{number}` is how many jobs or workers, `{id}` an example, `{key}` the Redis key, `{queue}` the queue,
+    `{seconds:age}` a duration. In the remedy they are quoted for a shell, and `rqtui reap {queue}` also names system
+    and options. `key` is the fix by a key on a screen, without a keymap.
     """
 
     severity: str
@@ -52,9 +52,9 @@ class Number(int):
 
 
 class ForeignSystem(System):
-    """A queue system that rqtui did not invent, whose `page` script returns rows that `decode` converts to jobs.
+    """A queue system of another project, whose `page` script returns rows that `decode` converts to jobs.
 
-    `finding_texts` has the texts for its `faults.lua`, by kind.
+    `finding_texts` has the texts for the health findings of its `faults.lua`, by kind of finding.
     """
 
     queues_per_tally: ClassVar[int] = 25  # queues per call of `tally`, where it has one
@@ -92,7 +92,10 @@ class ForeignSystem(System):
         return frozenset(name for _place, _make, *names, _alone in self._place_counters for name in names)
 
     def _find_counter_names(self, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the names of the reply values that are counters. All replies of one script have the same names."""
+        """Return the names of those values in a reply that are counters.
+
+        All replies of one script have the same names, so the result is cached.
+        """
         names = (*values,)
         counter_names = self._counters.get(names)
         if counter_names is None:
@@ -106,7 +109,7 @@ class ForeignSystem(System):
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """Build a job from a row of the script `page`, or from the values of `show`.
 
-        What cannot be read is explained in the job's `problem`.
+        If a part of the row cannot be decoded, the job's `problem` says which part and why.
         """
         raise NotImplementedError
 
@@ -123,10 +126,10 @@ class ForeignSystem(System):
 
     def queue_request(self, queue: str) -> Request[Queue]:
         """Build the request that counts a queue with the script `counts`: a number per place, and other facts."""
-        return Request((self.build_call("counts", queue, {}),), lambda answers: self._parse_queue(queue, answers[0]))
+        return Request((self.build_call("counts", queue, {}),), lambda replies: self._parse_queue(queue, replies[0]))
 
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue]] | None:
-        """Build the request that counts many queues with the script `tally`; None if there is no such script.
+        """Build the request that counts the jobs of many queues with the script `tally`, or None without such a script.
 
         A reply has the columns of `counts`, one row per queue; a call counts `queues_per_tally` queues.
         """
@@ -144,15 +147,15 @@ class ForeignSystem(System):
             for start, end in _split_into_ranges(len(keys_by_queue), self.queues_per_tally)
         ]
 
-        def parse_reply(answers: Replies) -> list[Queue]:
+        def parse_queues(replies: Replies) -> list[Queue]:
             queue_replies = [
-                Reply("counted", values={**answer.values, **row})
-                for answer in map(unwrap_reply, answers)
-                for row in convert_rows_to_dicts(answer)
+                Reply("counted", values={**reply.values, **row})
+                for reply in map(unwrap_reply, replies)
+                for row in convert_rows_to_dicts(reply)
             ]
-            return [self._parse_queue(queue, answer) for queue, answer in zip(queues, queue_replies, strict=True)]
+            return [self._parse_queue(queue, reply) for queue, reply in zip(queues, queue_replies, strict=True)]
 
-        return Request(tuple(calls), parse_reply)
+        return Request(tuple(calls), parse_queues)
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
         """Build the request for a page of jobs with the script `page`. Offset -1 is the last page.
@@ -162,7 +165,7 @@ class ForeignSystem(System):
         """
         place, size = self.place(place).name, self.jobs_per_page_call
         if self.is_from_events(place):
-            return Request((), lambda _answers: self._build_event_page(queue, place, offset, limit))
+            return Request((), lambda _replies: self._build_event_page(queue, place, offset, limit))
         if offset < 0 or not size or limit <= size:
             return self._page_part_request(queue, place, offset, limit, body_bytes)
         part_requests = [
@@ -170,18 +173,18 @@ class ForeignSystem(System):
             for start, end in _split_into_ranges(limit, size)
         ]
 
-        def parse_reply(answers: Replies) -> Page:
-            pages = [request.parse([answer]) for request, answer in zip(part_requests, answers, strict=True)]
+        def join_page_parts(replies: Replies) -> Page:
+            pages = [request.parse([reply]) for request, reply in zip(part_requests, replies, strict=True)]
             jobs = tuple(job for page in pages for job in page.jobs)
             following = offset + len(jobs)
             return replace(pages[0], jobs=jobs, next=following if jobs and following < pages[0].total else None)
 
-        return Request(tuple(call for request in part_requests for call in request.calls), parse_reply)
+        return Request(tuple(call for request in part_requests for call in request.calls), join_page_parts)
 
     def _page_part_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
         args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
         call = self.build_call("page", queue, args)
-        return Request((call,), lambda answers: self._parse_page(queue, place, offset, limit, answers[0]))
+        return Request((call,), lambda replies: self._parse_page(queue, place, offset, limit, replies[0]))
 
     def scan_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
         """Build the request for one step through all jobs of a place: with the script `scan` if the place is shared."""
@@ -190,39 +193,39 @@ class ForeignSystem(System):
             return self.page_request(queue, place, offset, limit, body_bytes)
         args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
         call = self.build_call("scan", queue, args)
-        return Request((call,), lambda answers: self._parse_scan_page(queue, place, offset, answers[0]))
+        return Request((call,), lambda replies: self._parse_scan_page(queue, place, offset, replies[0]))
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
         """Build the request for one job with the script `show`.
 
-        If Redis does not have the job, its last event is used.
+        If Redis no longer has the job, the job is returned as of its last Pub/Sub event.
         """
         call = self.build_call("show", queue, {"id": id, "body_bytes": body_bytes})
         return Request(
-            (call,), lambda answers: self._parse_job(queue, answers[0]) or self.event_cache.find_in_queue(queue, id)
+            (call,), lambda replies: self._parse_job(queue, replies[0]) or self.event_cache.find_in_queue(queue, id)
         )
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]] | None:
         """Build the request for the system's own health findings with the script `faults`; None if there is none."""
         if "faults" not in self.scripts:
             return None
-        return Request((self.build_call("faults", queue, {}),), lambda answers: self._parse_findings(queue, answers[0]))
+        return Request((self.build_call("faults", queue, {}),), lambda replies: self._parse_findings(queue, replies[0]))
 
-    def _parse_queue(self, queue: str, answer: Reply | Exception) -> Queue:
-        if isinstance(answer, ServerError):
-            return build_uncounted_queue(queue, self.name, answer)
-        if isinstance(answer, Exception):
-            raise answer
-        v: Mapping[str, Any] = answer.values
+    def _parse_queue(self, queue: str, reply: Reply | Exception) -> Queue:
+        if isinstance(reply, ServerError):
+            return build_uncounted_queue(queue, self.name, reply)
+        if isinstance(reply, Exception):
+            raise reply
+        v: Mapping[str, Any] = reply.values
         now = v["now_ms"]
         self.set_server_time(now)
         exact = bool(v.get("exact", True))
 
-        def read_number(name: str) -> int | None:
+        def read_number_value(name: str) -> int | None:
             value = v.get(name)
             return int(value) if value is not None and value != "" and value >= 0 else None
 
-        due, deadline = read_number("due_ms"), read_number("deadline_ms")
+        due, deadline = read_number_value("due_ms"), read_number_value("deadline_ms")
         return Queue(
             queue,
             self.name,
@@ -236,8 +239,8 @@ class ForeignSystem(System):
             ),
             counted_ms=now,
             is_paused=bool(v.get("paused")),
-            workers=read_number("workers"),
-            oldest_ready_ms=read_number("oldest_ms"),
+            workers=read_number_value("workers"),
+            oldest_ready_ms=read_number_value("oldest_ms"),
             next_due_ms=None if due is None else due - now,
             next_expiry_ms=None if deadline is None else deadline - now,
             overdue=v.get("overdue", 0),
@@ -273,14 +276,14 @@ class ForeignSystem(System):
             coverage=self.event_coverage,
         )
 
-    def _parse_page(self, queue: str, place: str, offset: int, limit: int, answer: Reply | Exception) -> Page:
-        if isinstance(answer, ServerError):
-            return Page(queue, self.name, place, (), 0, error=str(answer))
-        if isinstance(answer, Exception):
-            raise answer
-        v: Mapping[str, Any] = answer.values
+    def _parse_page(self, queue: str, place: str, offset: int, limit: int, reply: Reply | Exception) -> Page:
+        if isinstance(reply, ServerError):
+            return Page(queue, self.name, place, (), 0, error=str(reply))
+        if isinstance(reply, Exception):
+            raise reply
+        v: Mapping[str, Any] = reply.values
         self.set_server_time(v["now_ms"])
-        jobs = self.decode_rows(queue, place, convert_rows_to_dicts(answer), v["now_ms"])
+        jobs = self.decode_rows(queue, place, convert_rows_to_dicts(reply), v["now_ms"])
         first = offset if offset >= 0 else max(0, v["total"] - limit)
         following = first + len(jobs)
         return Page(
@@ -295,9 +298,9 @@ class ForeignSystem(System):
             place_total=v.get("of"),
         )
 
-    def _parse_scan_page(self, queue: str, place: str, offset: int, answer: Reply | Exception) -> Page:
-        page = self._parse_page(queue, place, offset, 0, answer)
-        return page if page.error or isinstance(answer, Exception) else replace(page, next=answer.values["next"])
+    def _parse_scan_page(self, queue: str, place: str, offset: int, reply: Reply | Exception) -> Page:
+        page = self._parse_page(queue, place, offset, 0, reply)
+        return page if page.error or isinstance(reply, Exception) else replace(page, next=reply.values["next"])
 
     def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
         """Build the jobs of a page from the rows of a reply.
@@ -312,23 +315,23 @@ class ForeignSystem(System):
             jobs.append(job if seen[job.id] == 1 else replace(job, id=b"%s.%d" % (job.id, seen[job.id])))
         return jobs
 
-    def _parse_job(self, queue: str, answer: Reply | Exception) -> Job | None:
-        answer = unwrap_reply(answer)
-        if answer.word != self.scripts["show"].done_word:
+    def _parse_job(self, queue: str, reply: Reply | Exception) -> Job | None:
+        reply = unwrap_reply(reply)
+        if reply.word != self.scripts["show"].done_word:
             return None
-        self.set_server_time(answer.values["now_ms"])
-        return self.decode(queue, answer.values["place"], answer.values, answer.values["now_ms"])
+        self.set_server_time(reply.values["now_ms"])
+        return self.decode(queue, reply.values["place"], reply.values, reply.values["now_ms"])
 
-    def _parse_findings(self, queue: str, answer: Reply | Exception) -> tuple[Finding, ...]:
-        """Build the health findings of a reply. A kind with several remedies has the fitting one after a colon."""
-        if isinstance(answer, ServerError):
+    def _parse_findings(self, queue: str, reply: Reply | Exception) -> tuple[Finding, ...]:
+        """Build the health findings of a reply. If a kind has several texts, the word after a colon selects one."""
+        if isinstance(reply, ServerError):
             return build_uncounted_queue(
-                queue, self.name, answer
+                queue, self.name, reply
             ).findings  # the key that the counts do not look at, or they too
-        if isinstance(answer, Exception):
-            raise answer
+        if isinstance(reply, Exception):
+            raise reply
         findings = []
-        for row in convert_rows_to_dicts(answer):
+        for row in convert_rows_to_dicts(reply):
             texts = self.finding_texts[row["kind"]]
             id: bytes = row["id"]
             numbers = {name: Number(value) for name, value in row.items() if isinstance(value, int)}
@@ -359,12 +362,12 @@ class ForeignSystem(System):
             )
         return tuple(findings)
 
-    def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
+    def read_taken_jobs(self, queue: str, reply: Reply) -> tuple[Job, ...]:
         """Return the jobs in the reply of the script `reserve` or `pull`, whose rows have the columns of `page`."""
         reserved = next((place.name for place in self.places if place.state == "reserved"), "")
         place = reserved or self.scripts["pull"].sources[0]
-        now_ms: Any = answer.values.get("now_ms", 0)
-        return tuple(self.decode_rows(queue, place, convert_rows_to_dicts(answer), now_ms)) if answer.rows else ()
+        now_ms: Any = reply.values.get("now_ms", 0)
+        return tuple(self.decode_rows(queue, place, convert_rows_to_dicts(reply), now_ms)) if reply.rows else ()
 
 
 class EntrySystem(ForeignSystem):
@@ -432,14 +435,14 @@ class EntrySystem(ForeignSystem):
                 )
                 for p in self.places
             ]
-        return Request(tuple(calls), lambda answers: self._find_job(queue, id, answers))
+        return Request(tuple(calls), lambda replies: self._find_job(queue, id, replies))
 
-    def _find_job(self, queue: str, id: bytes, answers: Replies) -> Job | None:
-        job = self._parse_job(queue, answers[0])
+    def _find_job(self, queue: str, id: bytes, replies: Replies) -> Job | None:
+        job = self._parse_job(queue, replies[0])
         if job is not None:
             return replace(job, id=id if self.entries.find(id) else job.id)
-        for place, answer in zip(self.places, answers[1:], strict=False):
-            jobs = self._parse_page(queue, place.name, 0, LOOK_BACK, answer).jobs
+        for place, reply in zip(self.places, replies[1:], strict=False):
+            jobs = self._parse_page(queue, place.name, 0, LOOK_BACK, reply).jobs
             if match := next((job for job in jobs if job.id == id or strip_name_number(job.id) == id), None):
                 return replace(match, id=id)
         return None
@@ -449,21 +452,21 @@ def _build_cached_count_factory(place: Place) -> Callable[..., Count]:
     """Return a function that builds the counts of a place. Equal counts are the same object, so comparing is cheap."""
 
     @lru_cache(1_000)
-    def make(number: int, exact: bool, of: int | None, heard: EventCoverage | None = None) -> Count:
+    def build_cached_count(number: int, exact: bool, of: int | None, heard: EventCoverage | None = None) -> Count:
         return Count(place.name, place.state, number, exact, of, place.has_failures, heard)
 
-    return make
+    return build_cached_count
 
 
-def build_side_key(key: str, what: str) -> str:
+def build_side_key(key: str, suffix: str) -> str:
     """Return the name of a key of rqtui beside another system's `key`, in the same hash slot of a Cluster."""
     slot = key if re.search(r"\{[^}]+\}", key) else f"{{{key}}}"
-    return f"rqtui:{slot}:{what}"
+    return f"rqtui:{slot}:{suffix}"
 
 
-def convert_rows_to_dicts(answer: Reply) -> list[dict[str, Any]]:
+def convert_rows_to_dicts(reply: Reply) -> list[dict[str, Any]]:
     """Return the table in a script's reply as one dict per row, by column name."""
-    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    return [dict(zip(reply.columns, row, strict=True)) for row in reply.rows]
 
 
 def build_facts(rows: Iterable[tuple[str, str | int | None, str]]) -> list[Fact]:

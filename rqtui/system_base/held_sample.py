@@ -1,4 +1,4 @@
-"""Hold a sample of the members of a place without an order, so that rows do not move under the cursor.
+"""Cache a sample of the members of a place without an order, so that rows do not move under the cursor.
 
 A page of such a place requests the cached members again (`plan_request`), and the reply updates the sample
 (`apply_reply`): members that left the place are dropped, and new members are added at the end. `set_system.py` uses the
@@ -20,7 +20,10 @@ Row = Mapping[str, Any]
 
 
 class SampleRequest(NamedTuple):
-    """A request for at most `limit` rows: of the cached members that still exist, then of new ones from `cursor` on."""
+    """A request for at most `limit` rows of a Redis set: the cached members that still exist, then new ones.
+
+    New members are read with SSCAN from `cursor` on.
+    """
 
     cached_ids: tuple[bytes, ...]
     limit: int
@@ -78,7 +81,10 @@ class Sample:
                 self.members[id] = row if id in long_ids else None
 
     def select_rows(self, offset: int, limit: int, fresh: Mapping[bytes, Row]) -> tuple[int, list[Row]]:
-        """Return the rows of a page: the offset of the first (-1: the end), and the rows in `fresh` or cached."""
+        """Return the rows of a page from the cached sample of a set, and the offset of its first row.
+
+        An `offset` of -1 means the end of the sample. Rows in `fresh`, which were just read, replace cached ones.
+        """
         ids = list(self.members)
         first = offset if offset >= 0 else max(0, len(ids) - limit)
         rows = (fresh.get(id) or self.members[id] for id in ids[first:])

@@ -1,4 +1,4 @@
-"""Read the types of Redis keys in one round trip. A system does so before it claims a queue as its own."""
+"""Read the types of Redis keys in one round trip. A system does so to check that a queue it found is really its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the values that an option of a system accepts (`--system NAME:key=value`), as a test and as words.
+"""Define which values an option of a system accepts (`--system NAME:key=value`), and describe them for error messages.
 
 A system declares them by option (`System.option_values`), and `System` refuses any other value when it is created.
 """

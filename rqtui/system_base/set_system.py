@@ -1,7 +1,7 @@
-"""Provide the base of systems whose places are sets, which have no order, so that a page is part of a held sample.
+"""Provide the base class of systems whose places are Redis sets, which have no order, so that a page shows a sample.
 
-Rows stay where they are under a cursor; members that left drop out, and others come in at the end
-(`system_base/held_sample.py`). The script `page` gets the held members as rows of one column, and the cursor of its
+Rows stay where they are under a cursor; members that left drop out, and others are added at the end
+(`system_base/held_sample.py`). The script `page` gets the cached members as rows of one column, and the cursor of its
 walk; it returns those that still exist, and others. Rows have the columns `head size tail`, as those of `EntrySystem`.
 """
 
@@ -44,19 +44,19 @@ class SetSystem(ForeignSystem):
         """Build the request for one member of a set, named by its bytes, or by its digest if it is long."""
         entry = self.entries.find(id) or Entry.from_bytes(id)
         args = {"head": entry.head, "size": entry.size, "tail": entry.tail, "body_bytes": body_bytes}
-        return Request((self.build_call("show", queue, args),), lambda answers: self._parse_job(queue, answers[0]))
+        return Request((self.build_call("show", queue, args),), lambda replies: self._parse_job(queue, replies[0]))
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for a page of the held sample of a set.
+        """Build the request for a page of a set, which shows a cached sample of its members.
 
-        Cached members are read again, new ones added last.
+        Cached members are read again, new members are added last.
         """
         place = self.place(place).name
         request = self._samples.setdefault((queue, place), Sample()).plan_request(offset, limit)
         args = {"place": place, "limit": request.limit, "body_bytes": body_bytes, "cursor": request.cursor}
         call = self.build_call("page", queue, args, [{"member": id} for id in request.cached_ids])
         return Request(
-            (call,), lambda answers: self._parse_sample_page(queue, place, offset, limit, request, answers[0])
+            (call,), lambda replies: self._parse_sample_page(queue, place, offset, limit, request, replies[0])
         )
 
     def draw_next_sample(self, queue: str, place: str) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, describe_and_log
+from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, describe_and_log_error
 from rqtui.ids import create_job_id
 from rqtui.model import (
     NO_EVENT_COVERAGE,
@@ -52,9 +52,9 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[T_co]):
-    """Script calls to send, and the function that parses their replies into a result.
+    """Script calls to send, and the function `parse`, which converts their replies to a result.
 
-    `parse` may change what the system asks for in its next request.
+    `parse` may also change the state of the system, so that its next request differs.
     """
 
     calls: Sequence[Call]
@@ -199,7 +199,7 @@ class System:
         return self.options_of(queue)
 
     def format_spec(self, queue: str) -> str:
-        """Return the `SYSTEM:key=value,…` that `--system` needs for this queue; empty if the defaults do."""
+        """Return the text `SYSTEM:key=value,…` to give to `--system` for this queue; empty if it needs no options."""
         options = self.options_of(queue)
         unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
         option_text = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
@@ -280,7 +280,7 @@ class System:
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
         """Build the request for the workers of a queue. By default there are none."""
-        return Request((), lambda _answers: ())
+        return Request((), lambda _replies: ())
 
     def inspect_request(self, queue: str, worker: str) -> Request[WorkerInspection] | None:
         """Build the request that asks a worker about itself; None if workers of this system reply to no questions."""
@@ -313,7 +313,7 @@ class System:
     def unregister_queue(self, client: Any, queue: str) -> None:
         """Remove a purged queue from the system's list of queue names in Redis, if the system keeps one."""
 
-    def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
+    def read_taken_jobs(self, queue: str, reply: Reply) -> tuple[Job, ...]:
         """Return the jobs in the reply of a script that just leased or pulled them. Leased jobs have a token."""
         raise NotImplementedError
 
@@ -347,7 +347,9 @@ class System:
         return ()
 
     def record_event(self, channel: bytes, message: bytes, at_ms: int) -> None:
-        """Process a Pub/Sub message of the system, received at `at_ms` (server clock). Ignore what cannot be parsed.
+        """Process a Pub/Sub message of the system, received at `at_ms` (server clock).
+
+        A message of unknown format is ignored.
 
         Called on the engine's thread before the counts of a poll are read. Very long messages are truncated at their
         end.
@@ -398,7 +400,9 @@ class System:
         return id if isinstance(id, bytes) else to_bytes(str(id))
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return the settings of `job` in terms of the native queue. A migration uses them to move or leave the job.
+        """Return the attempts, backoff and losses with which `job` would continue in the native queue.
+
+        Used by a migration.
 
         The job comes from `job_request` or a lease: it has its body, and all facts if `can_find_by_id` is set.
         """
@@ -411,7 +415,7 @@ class System:
     # -- derived --------------------------------------------------------------------------------------------------
 
     def set_server_time(self, now_ms: int) -> None:
-        """Record the time of the Redis server from a reply."""
+        """Store the Redis server's current time (ms since 1970), as a reply reported it, for `now_ms`."""
         self._clock = (now_ms, time.monotonic())
 
     def now_ms(self) -> int:
@@ -428,14 +432,17 @@ class System:
         return self.event_coverage.since_ms
 
     def place(self, name: str) -> Place:
-        """Return the place of the system with that name, else the first place with that state.
+        """Return the place of the system with that name, or else the first place of the state with that name.
 
-        Raises UsageError if none.
+        Raises UsageError if no place fits.
         """
         return self.find_places(name)[0]
 
     def find_places(self, word: str) -> tuple[Place, ...]:
-        """Return the place of the system with that name, else all places with that state. Raises UsageError if none."""
+        """Return the place of the system called `word`, or else all places of the state called `word`.
+
+        Raises UsageError if no place fits.
+        """
         places = tuple(place for place in self.places if place.name == word)
         places = places or tuple(place for place in self.places if place.state == word)
         if not places:
@@ -445,9 +452,9 @@ class System:
         return places
 
     def is_shared(self, place: str) -> bool:
-        """Return whether a place holds the jobs of all queues of the system.
+        """Return whether a place holds the jobs of all queues of the system in one Redis key.
 
-        With an empty name: whether any place does.
+        With an empty name, return whether the system has any such place.
         """
         checked_places = [self.place(place)] if place else self.places
         return any(checked_place.is_shared and not checked_place.is_from_events for checked_place in checked_places)
@@ -501,7 +508,7 @@ class System:
         return job.max_attempts is not None and job.attempts >= job.max_attempts
 
     def unchanged_guard(self, name: str, job: Job) -> dict[str, object]:
-        """Return form fields that let a verb act only on a job that did not change since it was read.
+        """Return the arguments that let a verb change a job only if it is still as it was read.
 
         Empty if the script of the verb cannot check that.
         """
@@ -562,22 +569,23 @@ class System:
         able, new, refused = self._split_refused_jobs(name, jobs, form)
         by_place = any(arg.name == "place" for arg in self.script(name).args)
         chunks = _split_jobs_into_chunks(able, self.jobs_per_call, by_place=by_place)
-        asks = [self._chunk_request(name, queue, chunk, form, new) for chunk in chunks]
+        asks = [self._chunk_verb_request(name, queue, chunk, form, new) for chunk in chunks]
         return [*([_build_refused_request(refused)] if refused else []), *asks]
 
     def _queue_verb_request(self, name: str, queue: str, form: Mapping[str, object]) -> Request[list[Outcome]]:
-        """Build the request that runs a verb on the queue, or on the place named in the form."""
+        """Build the request that runs a verb on a whole queue, or on the place that `form` names."""
         script = self.script(name)
         rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
         call = self.build_call(name, queue, form, rows)
-        return Request((call,), lambda answers: _convert_reply_to_queue_outcomes(script, form, answers[0]))
+        return Request((call,), lambda replies: _convert_reply_to_queue_outcomes(script, form, replies[0]))
 
     def _split_refused_jobs(
         self, name: str, jobs: Sequence[Job], form: Mapping[str, object]
     ) -> tuple[list[Job], dict[int, bytes], list[tuple[Job, Outcome]]]:
-        """Return the jobs that a verb can act on, their new bytes if its script takes any, and the refused jobs.
+        """Split jobs into those a verb can change, their new bytes, and those it must refuse, each with an outcome.
 
-        The new bytes are stored by `id()` of the job, because two jobs in a list may have the same id.
+        The new bytes are stored by `id()` of the job, because two jobs in a list may have the same id. They are empty
+        if the script takes none.
         """
         able: list[Job] = []
         new: dict[int, bytes] = {}
@@ -638,14 +646,14 @@ class System:
         call = self.build_call("enqueue", queue, {}, new_jobs)
         ids = [self.read_new_id(row) for row in new_jobs]
 
-        def parse_reply(answers: Replies) -> list[Outcome]:
-            answer = answers[0]
+        def parse_outcomes(replies: Replies) -> list[Outcome]:
+            answer = replies[0]
             each: Sequence[Reply | Exception] = answer.each if isinstance(answer, Reply) else [answer] * len(ids)
             return [_convert_reply_to_outcome(script, id, reply) for id, reply in zip(ids, each, strict=True)]
 
-        return Request((call,), parse_reply)
+        return Request((call,), parse_outcomes)
 
-    def _chunk_request(
+    def _chunk_verb_request(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object], new: Mapping[int, bytes]
     ) -> Request[list[Outcome]]:
         script = self.script(name)
@@ -669,7 +677,7 @@ class System:
             call = self.build_call(name, queue, args, rows)
             return Request(
                 (call,),
-                lambda answers: _convert_reply_to_job_outcomes(script, jobs, answers[0]),
+                lambda replies: _convert_reply_to_job_outcomes(script, jobs, replies[0]),
                 tuple(jobs),
                 tuple(rows),
             )
@@ -678,8 +686,8 @@ class System:
         )
         return Request(
             calls,
-            lambda answers: [
-                _convert_reply_to_outcome(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)
+            lambda replies: [
+                _convert_reply_to_outcome(script, job.id, reply) for job, reply in zip(jobs, replies, strict=True)
             ],
             tuple(jobs),
         )
@@ -689,7 +697,10 @@ USER_FIELDS = ("id", "body", "name", "delay", "due", "priority", "ttr", "max_att
 
 
 def _list_user_fields(columns: Sequence[str]) -> list[str]:
-    """Return the fields that a person gives for a new job, if its script has these columns; if none, the columns."""
+    """Return the fields that a person fills in for a new job: those of `columns` that are no internal ones.
+
+    If all columns are internal, return all of them.
+    """
     field_names = {column.removesuffix("_ms") for column in columns}
     return [name for name in USER_FIELDS if name in field_names] or list(columns)
 
@@ -701,9 +712,9 @@ def find_late_place(places: Sequence[Place]) -> Place | None:
 
 
 def is_state_counted_at(place: Place, places: Sequence[Place]) -> bool:
-    """Return whether the counts of a whole state (due, expired, paused) are shown at this one of its places.
+    """Return whether the numbers of a whole state (due, expired, paused jobs) are shown at this one of its places.
 
-    That is the place whose scores are the times that are counted, else the first place of its state.
+    That is the place whose scores are the counted times, or else the first place of its state.
     """
     same_state = [other_place for other_place in places if other_place.state is place.state]
     timed_places = [
@@ -716,7 +727,7 @@ _TIMED_BY = {State.SCHEDULED: "due", State.RESERVED: "deadline"}
 
 
 def isolate_request(build: Callable[[], Request[T]], build_error_result: Callable[[Exception], T]) -> Request[T]:
-    """Build a request that never raises: an error of building or parsing becomes a result.
+    """Build a request that never raises: if `build` or its parsing fails, the result is that of `build_error_result`.
 
     This way one unreadable queue does not stop the others. A lost connection affects all requests, so it is raised
     separately, by `raise_if_connection_lost`.
@@ -725,15 +736,15 @@ def isolate_request(build: Callable[[], Request[T]], build_error_result: Callabl
         ask = build()
     except Exception as error:
         failed = error
-        return Request((), lambda _answers: build_error_result(failed))
+        return Request((), lambda _replies: build_error_result(failed))
 
-    def parse_reply(answers: Replies) -> T:
+    def parse_or_convert_error(replies: Replies) -> T:
         try:
-            return ask.parse(answers)
+            return ask.parse(replies)
         except Exception as error:
             return build_error_result(error)
 
-    return replace(ask, parse=parse_reply)
+    return replace(ask, parse=parse_or_convert_error)
 
 
 def queue_request(system: System, queue: str) -> Request[Queue]:
@@ -747,16 +758,19 @@ def page_request(system: System, queue: str, place: str, offset: int, limit: int
     """Build a request for one page of jobs that returns a `Page` with an error message instead of raising."""
     return isolate_request(
         lambda: system.page_request(queue, place, offset, limit, body_bytes),
-        lambda error: Page(queue, system.name, place, (), 0, error=describe_and_log(error, log)),
+        lambda error: Page(queue, system.name, place, (), 0, error=describe_and_log_error(error, log)),
     )
 
 
 def build_uncounted_queue(queue: str, system: str, error: Exception) -> Queue:
-    """Build the `Queue` of a queue whose counts failed, with the error, and a finding if a key has a wrong type."""
+    """Build the `Queue` of a queue whose jobs could not be counted.
+
+    The `Queue` has the error, and a health finding if a key has the wrong type.
+    """
     findings: tuple[Finding, ...] = ()
     if isinstance(error, WrongType) and error.key:
         findings = (describe_foreign_key(queue, error.key, str(error)),)
-    return Queue(queue, system, workers=None, error=describe_and_log(error, log), findings=findings)
+    return Queue(queue, system, workers=None, error=describe_and_log_error(error, log), findings=findings)
 
 
 def describe_foreign_key(queue: str, key: str, text: str) -> Finding:
@@ -774,26 +788,26 @@ def quote_for_shell(word: str | bytes) -> str:
     return "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in raw) + "'"
 
 
-def unwrap_reply(answer: Reply | Exception) -> Reply:
+def unwrap_reply(reply: Reply | Exception) -> Reply:
     """Return the reply of a script call, or raise the error that was returned in its place."""
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
 
 
-def raise_if_connection_lost(answers: Replies, checked: Replies | None = None) -> Replies:
+def raise_if_connection_lost(replies: Replies, checked: Replies | None = None) -> Replies:
     """Return the replies of script calls; raise the ServerError if the connection was lost or every reply is an error.
 
     If `checked` is given, only these replies decide whether every reply is an error.
     """
-    for answer in answers:
-        if isinstance(answer, Unreachable | Unknown):
-            raise answer
-    answers = answers if checked is None else checked
-    errors = [answer for answer in answers if isinstance(answer, ServerError) and not isinstance(answer, WrongType)]
-    if errors and len(errors) == len(answers):
+    for reply in replies:
+        if isinstance(reply, Unreachable | Unknown):
+            raise reply
+    replies = replies if checked is None else checked
+    errors = [reply for reply in replies if isinstance(reply, ServerError) and not isinstance(reply, WrongType)]
+    if errors and len(errors) == len(replies):
         raise errors[0]
-    return answers
+    return replies
 
 
 def _split_jobs_into_chunks(jobs: Sequence[Job], size: int, by_place: bool) -> Iterator[list[Job]]:
@@ -807,38 +821,38 @@ def _split_jobs_into_chunks(jobs: Sequence[Job], size: int, by_place: bool) -> I
 
 def _build_refused_request(refused: Sequence[tuple[Job, Outcome]]) -> Request[list[Outcome]]:
     """Build a request without calls that returns the given outcomes of refused jobs."""
-    return Request((), lambda _answers: [outcome for _job, outcome in refused], tuple(job for job, _outcome in refused))
+    return Request((), lambda _replies: [outcome for _job, outcome in refused], tuple(job for job, _outcome in refused))
 
 
 def _convert_reply_to_queue_outcomes(
-    script: Script, form: Mapping[str, object], answer: Reply | Exception
+    script: Script, form: Mapping[str, object], reply: Reply | Exception
 ) -> list[Outcome]:
-    if isinstance(answer, Reply) and answer.each:
+    if isinstance(reply, Reply) and reply.each:
         id = form.get("id", form.get("worker", b""))
-        return [_convert_reply_to_outcome(script, id if isinstance(id, bytes) else to_bytes(str(id)), answer.each[0])]
-    return [_convert_reply_to_outcome(script, b"", answer)]
+        return [_convert_reply_to_outcome(script, id if isinstance(id, bytes) else to_bytes(str(id)), reply.each[0])]
+    return [_convert_reply_to_outcome(script, b"", reply)]
 
 
-def _convert_reply_to_job_outcomes(script: Script, jobs: Sequence[Job], answer: Reply | Exception) -> list[Outcome]:
-    if isinstance(answer, Exception):
-        return [_convert_reply_to_outcome(script, job.id, answer) for job in jobs]
+def _convert_reply_to_job_outcomes(script: Script, jobs: Sequence[Job], reply: Reply | Exception) -> list[Outcome]:
+    if isinstance(reply, Exception):
+        return [_convert_reply_to_outcome(script, job.id, reply) for job in jobs]
     return [
-        _convert_reply_to_outcome(script, job.id, job_reply) for job, job_reply in zip(jobs, answer.each, strict=True)
+        _convert_reply_to_outcome(script, job.id, job_reply) for job, job_reply in zip(jobs, reply.each, strict=True)
     ]
 
 
-def _convert_reply_to_outcome(script: Script, id: bytes, answer: Reply | Exception) -> Outcome:
-    if isinstance(answer, Unknown):
-        return Outcome(script.name, id, "unknown", f"the reply was lost, it may have happened: {answer}")
-    if isinstance(answer, Unreachable):
-        return Outcome(script.name, id, "not sent", str(answer))
-    if isinstance(answer, RqtuiError):
-        return Outcome(script.name, id, "error", str(answer))
-    if isinstance(answer, Exception):
-        raise answer
-    id = id or answer.values.get("id") or b""  # the system may have chosen the id of a new job
-    if answer.word != script.done_word:
-        return Outcome(script.name, id, answer.word, answer.text, 0, dict(answer.values))
-    counted = answer.values.get("moved")
-    moved = counted if isinstance(counted, int) else len(answer.rows) or 1
-    return Outcome(script.name, id, answer.word, answer.text, moved, dict(answer.values))
+def _convert_reply_to_outcome(script: Script, id: bytes, reply: Reply | Exception) -> Outcome:
+    if isinstance(reply, Unknown):
+        return Outcome(script.name, id, "unknown", f"the reply was lost, it may have happened: {reply}")
+    if isinstance(reply, Unreachable):
+        return Outcome(script.name, id, "not sent", str(reply))
+    if isinstance(reply, RqtuiError):
+        return Outcome(script.name, id, "error", str(reply))
+    if isinstance(reply, Exception):
+        raise reply
+    id = id or reply.values.get("id") or b""  # the system may have chosen the id of a new job
+    if reply.word != script.done_word:
+        return Outcome(script.name, id, reply.word, reply.text, 0, dict(reply.values))
+    counted = reply.values.get("moved")
+    moved = counted if isinstance(counted, int) else len(reply.rows) or 1
+    return Outcome(script.name, id, reply.word, reply.text, moved, dict(reply.values))

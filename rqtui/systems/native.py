@@ -76,7 +76,7 @@ class Native(System):
 
     def queue_request(self, queue: str) -> Request[Queue]:
         """Build the request for the counts, ages and cumulative counters of one queue."""
-        return Request((self._build_script_call("counts", queue),), lambda answers: _parse_queue(queue, answers[0]))
+        return Request((self._build_script_call("counts", queue),), lambda replies: _parse_queue(queue, replies[0]))
 
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue] | Request[list[Queue]]]:
         """Build the request for the counts of many native queues, which one script returns."""
@@ -87,16 +87,16 @@ class Native(System):
         """Build the request for one page of jobs in place order. Offset -1 means the last page."""
         self.place(place)
         call = self._build_script_call("page", queue, place=place, offset=offset, limit=limit, body_bytes=body_bytes)
-        return Request((call,), lambda answers: _parse_page(queue, place, offset, limit, answers[0]))
+        return Request((call,), lambda replies: _parse_page(queue, place, offset, limit, replies[0]))
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
         """Build the request for one job with the history of its failed attempts."""
         call = self._build_script_call("show", queue, id=id, body_bytes=body_bytes)
-        return Request((call,), lambda answers: _parse_job(queue, id, answers))
+        return Request((call,), lambda replies: _parse_job(queue, id, replies))
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
         """Build the request for all workers in the `workers` hash of a queue, including those with late heartbeats."""
-        return Request((self._build_script_call("roster", queue),), lambda answers: _parse_workers(queue, answers))
+        return Request((self._build_script_call("roster", queue),), lambda replies: _parse_workers(queue, replies))
 
     def needs_probe(self, queue: Queue) -> bool:
         """Return whether a queue has reserved jobs, or jobs whose leases expired and that may be ready or dead now."""
@@ -109,8 +109,8 @@ class Native(System):
         leases = self._build_script_call("leases", queue, limit=_MAX_LEASES, grace_ms=_GRACE_MS)
         interrupted = self._build_script_call("interrupted", queue, within_ms=_INTERRUPTED_MS, limit=_MAX_INTERRUPTED)
 
-        def parse_reply(answers: Replies) -> tuple[Finding, ...]:
-            silent, lost = map(_read_probe_rows, answers)
+        def parse_reply(replies: Replies) -> tuple[Finding, ...]:
+            silent, lost = map(_read_probe_rows, replies)
             return _build_silent_leases_finding(queue, silent) + _build_interrupted_jobs_finding(queue, lost)
 
         return Request((leases, interrupted), parse_reply)
@@ -123,9 +123,9 @@ class Native(System):
         """Remove a queue name from the set `rqtui:queues`."""
         client.srem(QUEUES, to_bytes(queue))
 
-    def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
+    def read_taken_jobs(self, queue: str, reply: Reply) -> tuple[Job, ...]:
         """Return the jobs in the reply of `reserve` or `pull`."""
-        return tuple(_parse_taken_job(queue, row) for row in answer.rows)
+        return tuple(_parse_taken_job(queue, row) for row in reply.rows)
 
     def _build_script_call(self, script: str, queue: str, **args: object) -> Call:
         return self.build_call(self.scripts[script].name, queue, args)
@@ -438,13 +438,13 @@ def _parse_taken_job(queue: str, row: tuple[Any, ...]) -> Job:
     )
 
 
-def _parse_workers(queue: str, answers: Replies) -> tuple[Worker, ...]:
+def _parse_workers(queue: str, replies: Replies) -> tuple[Worker, ...]:
     """Build the workers of a queue from the reply of the script `roster`."""
-    answer = answers[0]
-    if isinstance(answer, Exception):
-        raise answer
+    reply = replies[0]
+    if isinstance(reply, Exception):
+        raise reply
     workers = []
-    for name, line in answer.rows:
+    for name, line in reply.rows:
         fields = line.split(b" ", 6)
         if len(fields) < 6 or not (_is_number(fields[0]) and _is_number(fields[1])):
             continue
@@ -455,9 +455,9 @@ def _parse_workers(queue: str, answers: Replies) -> tuple[Worker, ...]:
     return tuple(workers)
 
 
-def _read_probe_rows(answer: Reply | Exception) -> Sequence[tuple[Any, ...]]:
+def _read_probe_rows(reply: Reply | Exception) -> Sequence[tuple[Any, ...]]:
     """Return the rows of a probe's reply; none for an error of the server, which the counts report."""
-    return () if isinstance(answer, ServerError) else unwrap_reply(answer).rows
+    return () if isinstance(reply, ServerError) else unwrap_reply(reply).rows
 
 
 def _build_silent_leases_finding(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:

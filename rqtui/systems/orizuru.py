@@ -112,7 +112,7 @@ class Orizuru(EntrySystem):
         """Build the request for all consumers that ever sent a heartbeat, including silent ones."""
         silent_ms = int(self.options_of(queue)["silent_ms"])
         call = self.build_call("roster", queue, {})
-        return Request((call,), lambda answers: _parse_workers(queue, silent_ms, answers))
+        return Request((call,), lambda replies: _parse_workers(queue, silent_ms, replies))
 
     def encode_body(self, body: bytes) -> bytes:
         """Convert a JSON list or object to MessagePack, which a consumer decodes to its struct."""
@@ -154,13 +154,11 @@ def _is_present(client: Any) -> bool:
     return registry == "set" or heartbeats == "hash"
 
 
-def _parse_workers(queue: str, silent_ms: int, answers: Replies) -> tuple[Worker, ...]:
-    answer = answers[0]
-    if isinstance(answer, ServerError):
+def _parse_workers(queue: str, silent_ms: int, replies: Replies) -> tuple[Worker, ...]:
+    reply = replies[0]
+    if isinstance(reply, ServerError):
         return ()  # the counts already report wrong keys
-    if isinstance(answer, Exception):
-        raise answer
-    workers = (
-        Worker(to_text(row["worker"]), queue, row["beat_ms"], silent_ms) for row in convert_rows_to_dicts(answer)
-    )
-    return WorkerList(workers, describe_unread_rest(len(answer.rows), answer.values["total"], "consumers of orizuru"))
+    if isinstance(reply, Exception):
+        raise reply
+    workers = (Worker(to_text(row["worker"]), queue, row["beat_ms"], silent_ms) for row in convert_rows_to_dicts(reply))
+    return WorkerList(workers, describe_unread_rest(len(reply.rows), reply.values["total"], "consumers of orizuru"))

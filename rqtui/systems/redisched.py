@@ -82,8 +82,8 @@ class Redisched(ForeignSystem):
             pipe.type(to_bytes(keys[name]))
         return any(type == right for type, (_prefix, right) in zip(pipe.execute(), _PREFIXES.values(), strict=True))
 
-    def _parse_findings(self, queue: str, answer: Reply | Exception) -> tuple[Finding, ...]:
-        found = super()._parse_findings(queue, answer)
+    def _parse_findings(self, queue: str, reply: Reply | Exception) -> tuple[Finding, ...]:
+        found = super()._parse_findings(queue, reply)
         words = self.queue_argument(queue)
         if words.startswith("--system "):  # a topic keeps its other options, because only one system can serve it
             in_ms = type(self)({**self.options_of(queue), "unit": "ms"}).queue_argument(queue)

@@ -242,7 +242,7 @@ class Rq(ForeignSystem):
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
         """Build the request for one job with the history of its runs."""
         call = self.build_call("show", queue, {"queue": queue, "id": id, "body_bytes": body_bytes})
-        return Request((call,), lambda answers: self._parse_job(queue, answers[0]))
+        return Request((call,), lambda replies: self._parse_job(queue, replies[0]))
 
     def _parse_job(self, queue: str, reply: Reply | Exception) -> Job | None:
         reply = unwrap_reply(reply)

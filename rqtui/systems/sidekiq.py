@@ -314,9 +314,9 @@ class Sidekiq(EntrySystem):
     def ends_request(self, queue: str) -> Request[Sequence[tuple[int, int, int]]]:
         """Build the request for the runs per minute, which Sidekiq records per class and not per queue."""
 
-        def parse_reply(answers: Replies) -> Sequence[tuple[int, int, int]]:
-            answer = unwrap_reply(answers[0])
-            rows = convert_rows_to_dicts(answer) if answer.values["only"] else ()
+        def parse_reply(replies: Replies) -> Sequence[tuple[int, int, int]]:
+            reply = unwrap_reply(replies[0])
+            rows = convert_rows_to_dicts(reply) if reply.values["only"] else ()
             return [(row["at_ms"], row["processed"], row["failed"]) for row in rows]
 
         return Request((self.build_call("minutes", queue, {"queue": queue}),), parse_reply)
@@ -350,7 +350,7 @@ class Sidekiq(EntrySystem):
         first = max(0, len(lost_jobs) - limit) if offset < 0 else offset
         page_jobs = lost_jobs[first : first + limit]
         if not page_jobs:
-            return Request((), lambda _answers: Page(queue, self.name, "lost", (), len(lost_jobs), offset=first))
+            return Request((), lambda _replies: Page(queue, self.name, "lost", (), len(lost_jobs), offset=first))
         rows = [{"id": _decode_job(held.job, b"").jid, "member": held.job} for held in page_jobs]
 
         def parse_page(replies: Replies) -> Page:

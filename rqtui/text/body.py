@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import NamedTuple
 
-from rqtui.text.masking import MASK, flag_secret_bytes, is_secret_name, mask_chunks, mask_text, may_have_secret
+from rqtui.text.masking import MASK, flag_secret_bytes, is_secret_name, mask_text, mask_text_chunks, may_have_secret
 from rqtui.text.sanitise import safe, safe_lines
 
 MAX_BYTES = 64 * 1024
@@ -112,8 +112,8 @@ def _detect_and_decode_body(
     if length is not None and _is_json_body(head, is_cut):
         return "json", _indent_json(head[:length], revealed, most_chars)
     if length is not None and not _is_mostly_control_characters(head):
-        chunks = _decode_utf8_chunks(_split_into_chunks(head[:length]))
-        lines = _regroup_at_line_ends(chunks if revealed else mask_chunks(chunks))
+        chunks = _decode_utf8_chunks(_split_body_into_chunks(head[:length]))
+        lines = _regroup_at_line_ends(chunks if revealed else mask_text_chunks(chunks))
         return "utf-8", ("\n".join(safe_lines(piece)) for piece in lines)
     for encoding, convert in (("msgpack", _convert_msgpack_to_json), ("pickle", _convert_pickle_to_json)):
         if not is_cut and (json_text := convert(head)):
@@ -128,7 +128,7 @@ def _detect_and_decode_body(
 # ── text in pieces ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _split_into_chunks(body: bytes) -> Iterator[bytes]:
+def _split_body_into_chunks(body: bytes) -> Iterator[bytes]:
     return (body[start : start + _CHUNK] for start in range(0, len(body), _CHUNK))
 
 
@@ -147,7 +147,7 @@ def _measure_utf8_length(head: bytes, is_cut: bool) -> int | None:
     decoder = getincrementaldecoder("utf-8")()
     length, pending = 0, 0
     try:
-        for chunk in _split_into_chunks(head):
+        for chunk in _split_body_into_chunks(head):
             decoder.decode(chunk)
             length += len(chunk)
             pending = len(decoder.getstate()[0])
@@ -365,7 +365,7 @@ def _format_long_json_string(body: bytes, start: int, end: int, revealed: bool) 
     parts = (match[0] for match in _STRING_PART.finditer(body, start + 1, end - 1))
     texts = (part if (text := _unescape_json_string(part)) is None else text for part in _decode_utf8_chunks(parts))
     yield '"'
-    yield from map(safe, _regroup_at_line_ends(texts if revealed else mask_chunks(texts)))
+    yield from map(safe, _regroup_at_line_ends(texts if revealed else mask_text_chunks(texts)))
     yield '"'
 
 

@@ -32,10 +32,10 @@ def create_name_fitter(names: Iterable[str]) -> Fit:
 
 @lru_cache(32)
 def _create_cached_name_fitter(names: frozenset[str]) -> Fit:
-    return partial(_fit_name, names)
+    return partial(_shorten_name_to_width, names)
 
 
-def _fit_name(names: frozenset[str], name: str, width: int) -> str:
+def _shorten_name_to_width(names: frozenset[str], name: str, width: int) -> str:
     if cell_len(name) <= width:
         return name
     return elide_names(names if name in names else names | {name}, width)[name]
@@ -73,14 +73,14 @@ def elide_names(names: frozenset[str], width: int) -> dict[str, str]:
     return short_forms
 
 
-def find_shared_name_prefix(names: Collection[str], *, is_of_words: bool = False) -> str:
+def find_shared_name_prefix(names: Collection[str], *, splits_at_hyphens: bool = False) -> str:
     """Return the levels that all names begin with (`acme.production.`); empty for fewer than two names.
 
-    The prefix is never a complete name. With `is_of_words` a level also ends at `-` and `_`.
+    The prefix is never a complete name. With `splits_at_hyphens` a level also ends at `-` and `_`.
     """
     if len(names) < 2:
         return ""
-    match = (_WORD if is_of_words else _LEVEL).match(
+    match = (_WORD if splits_at_hyphens else _LEVEL).match(
         os.path.commonprefix([*names]) + "x"
     )  # The added x lets a common prefix end with a separator.
     prefix = match[0] if match else ""
@@ -105,11 +105,11 @@ def _yield_short_forms(name: str, distinctive_parts: frozenset[tuple[str, str]],
     for part in parts:
         keeps.append((name[:position], part) in distinctive_parts)
         position += len(part)
-    short_form = _join_kept_parts(parts, keeps)
+    short_form = _join_parts_with_ellipsis(parts, keeps)
     if cell_len(short_form) <= width:
         for index in reversed(range(len(parts))):  # Shared parts are restored from the end, as long as there is room.
             wider_keeps = [keep or position == index for position, keep in enumerate(keeps)]
-            if not keeps[index] and cell_len(wider_form := _join_kept_parts(parts, wider_keeps)) <= width:
+            if not keeps[index] and cell_len(wider_form := _join_parts_with_ellipsis(parts, wider_keeps)) <= width:
                 keeps, short_form = wider_keeps, wider_form
         if short_form != ELLIPSIS:  # For a single name without parts, both ends say more than `…` alone.
             yield short_form
@@ -120,7 +120,7 @@ def _yield_short_forms(name: str, distinctive_parts: frozenset[tuple[str, str]],
         yield _keep_both_ends(short_form, head, room - head)
 
 
-def _join_kept_parts(parts: Collection[str], keeps: Collection[bool]) -> str:
+def _join_parts_with_ellipsis(parts: Collection[str], keeps: Collection[bool]) -> str:
     """Join the parts of a name that are kept, with one `…` for each run of parts left out."""
     written: list[str] = []
     for part, keep in zip(parts, keeps, strict=True):

@@ -1,11 +1,11 @@
-"""Describe for which time Pub/Sub events were received, as text for frames, tables and stderr."""
+"""Describe during which time rqtui received the Pub/Sub events of a system, as text for frames, tables and stderr."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rqtui.model import EventCoverage
-from rqtui.text.formats import format_age, format_count, format_quantity, format_since
+from rqtui.text.formats import format_age, format_count, format_quantity, format_start_time
 
 
 def describe_event_coverage(coverage: EventCoverage, now_ms: float) -> str:
@@ -18,7 +18,7 @@ def describe_event_coverage(coverage: EventCoverage, now_ms: float) -> str:
     missed = [f"{format_age(coverage.missed_ms)} missed"] if coverage.missed_ms else []
     missed += [f"{format_quantity(coverage.dropped, 'message')} dropped"] if coverage.dropped else []
     missed += [f"not heard now: {coverage.problem}"] if coverage.problem else []
-    return ", ".join([f"heard since {format_since(coverage.since_ms, now_ms)}", *missed])
+    return ", ".join([f"heard since {format_start_time(coverage.since_ms, now_ms)}", *missed])
 
 
 def describe_empty_event_place(coverage: EventCoverage, now_ms: float) -> str:
@@ -36,6 +36,9 @@ def explain_missing_event_coverage(system: str, places: Sequence[str]) -> str:
     )
 
 
-def describe_listed_share(listed: int, in_all: int) -> str:
-    """Return how many of the jobs seen in Pub/Sub events are kept, if there were more: `the last 1 000 of 5 000`."""
+def describe_kept_event_jobs(listed: int, in_all: int) -> str:
+    """Describe how many of the jobs seen in Pub/Sub events are still in memory: `the last 1 000 of 5 000`.
+
+    Empty if all of them are.
+    """
     return f"the last {format_count(listed, width=9)} of {format_count(in_all, width=9)}"

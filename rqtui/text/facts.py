@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rqtui.model import Fact
 from rqtui.text.body import render_body
-from rqtui.text.formats import format_duration, format_moment
+from rqtui.text.formats import format_date_and_time, format_duration
 from rqtui.text.masking import MASK, is_secret_name, mask_text
 from rqtui.text.sanitise import format_id, safe, safe_lines
 
@@ -22,7 +22,7 @@ MOST_LINES = 200  # lines of one fact
 class FactLines(NamedTuple):
     """A fact of a job or worker, formatted: its name and the lines of its value.
 
-    Several lines are a block, shown below the name.
+    A value of several lines is shown below the name, one of a single line beside it.
     """
 
     name: str
@@ -59,7 +59,7 @@ def _decode_fact_value(fact: Fact) -> str:
 
 
 def _format_instant_fact(fact: Fact, is_revealed: bool) -> list[str]:
-    return [format_moment(fact.value)] if isinstance(fact.value, int) else _format_text_fact(fact, is_revealed)
+    return [format_date_and_time(fact.value)] if isinstance(fact.value, int) else _format_text_fact(fact, is_revealed)
 
 
 def _format_duration_fact(fact: Fact, is_revealed: bool) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from rqtui.text.body import convert_binary_to_json, decompress_zlib
-from rqtui.text.masking import MASK, build_masking_key, is_secret_name, mask_name_value_pair
+from rqtui.text.masking import MASK, build_masking_cache_key, is_secret_name, mask_name_value_pair
 
 MOST_BYTES = 4096  # bytes of a body that are read
 MOST_FIELDS = 32
@@ -40,7 +40,7 @@ def read_body_fields(head: bytes) -> Mapping[str, str]:
 
     Numbers are `Number`s, null values are left out, and truncated texts end with `…`.
     """
-    return _read_cached_body_fields(head[:MOST_BYTES], build_masking_key())
+    return _read_cached_body_fields(head[:MOST_BYTES], build_masking_cache_key())
 
 
 @lru_cache(1024)
@@ -73,11 +73,11 @@ def parse_partial_body(head: bytes) -> object:
 
 
 def _collect_fields(fields: dict[str, str], path: str, value: object, depth: int) -> None:
-    """Add the values below `path` of a parsed body to `fields`, until there are `MOST_FIELDS`."""
+    """Add the values below `path` of a parsed job body to `fields`, until there are `MOST_FIELDS`."""
     if isinstance(value, str):
         _collect_text_field(fields, path, value, depth)
     elif isinstance(value, dict | list):
-        secrets, is_object = build_masking_key(), isinstance(value, dict)
+        secrets, is_object = build_masking_cache_key(), isinstance(value, dict)
         members = value.items() if isinstance(value, dict) else zip(_ITEMS, mask_name_value_pair(value), strict=False)
         for key, member in members if depth else ():
             if len(fields) >= MOST_FIELDS:

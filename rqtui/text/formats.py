@@ -16,7 +16,7 @@ from typing import TypeVar
 from rich.cells import cell_len, set_cell_size
 
 from rqtui.text.body import BodyView, list_body_viewers, render_body
-from rqtui.text.masking import MASK, build_masking_key, is_secret_name, mask_text, set_mask_patterns
+from rqtui.text.masking import MASK, build_masking_cache_key, is_secret_name, mask_text, set_mask_patterns
 from rqtui.text.sanitise import format_id, safe, safe_lines
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "cell_len",
     "format_clock",
     "format_count",
-    "format_day",
+    "format_local_day",
     "format_duration",
     "elide_middle",
     "fit_to_width",
@@ -43,16 +43,16 @@ __all__ = [
     "format_time_left",
     "build_lease_bar",
     "mask_text",
-    "format_moment",
+    "format_date_and_time",
     "format_rate",
     "safe",
     "safe_lines",
-    "build_masking_key",
+    "build_masking_cache_key",
     "build_share_bar",
     "format_short_count",
-    "format_since",
+    "format_start_time",
     "format_size",
-    "format_windows",
+    "format_time_windows",
     "build_sparkline",
     "list_body_viewers",
     "wrap_to_width",
@@ -111,7 +111,7 @@ def format_time_left(until_ms: int | None, now_ms: float) -> str:
     return f"{format_age(until_ms - now_ms)} left" if until_ms > now_ms else "too late"
 
 
-def format_windows(over_ms: Iterable[int]) -> str:
+def format_time_windows(over_ms: Iterable[int]) -> str:
     """Format the time windows of statistics: `over 1h00`, `over all time or 10m00`. 0 means all time."""
     return f"over {' or '.join(format_age(ms) if ms else 'all time' for ms in over_ms)}"
 
@@ -132,12 +132,12 @@ def format_clock(ms: float | None) -> str:
     return _format_local_time(ms, "%H:%M:%S")
 
 
-def format_day(ms: float | None) -> str:
+def format_local_day(ms: float | None) -> str:
     """Format the local day of a time (ms since 1970), with its time zone: `2026-11-21 CET`."""
     return _format_local_time(ms, "%Y-%m-%d %Z")
 
 
-def format_moment(ms: float | None) -> str:
+def format_date_and_time(ms: float | None) -> str:
     """Format a time (ms since 1970) as local date, time and zone: `2026-11-21 04:02:11 CET`."""
     return _format_local_time(ms, "%Y-%m-%d %H:%M:%S %Z")
 
@@ -150,9 +150,9 @@ def format_instant(ms: float, now_ms: float) -> str:
     return _format_local_time(ms, "%H:%M:%S" if abs(now_ms - ms) < _DAY_S * 1000 else "%Y-%m-%d %H:%M:%S")
 
 
-def format_since(ms: float, now_ms: float) -> str:
-    """Format a time (ms since 1970) as local `HH:MM`, or as `format_moment` if it is more than a day from now."""
-    return _format_local_time(ms, "%H:%M") if abs(now_ms - ms) < _DAY_S * 1000 else format_moment(ms)
+def format_start_time(ms: float, now_ms: float) -> str:
+    """Format when something began (ms since 1970): as local `HH:MM`, or with its date if more than a day from now."""
+    return _format_local_time(ms, "%H:%M") if abs(now_ms - ms) < _DAY_S * 1000 else format_date_and_time(ms)
 
 
 def _format_local_time(ms: float | None, pattern: str) -> str:

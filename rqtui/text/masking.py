@@ -101,7 +101,7 @@ def reveal_secrets(is_revealed: bool = True) -> Iterator[None]:
         _is_revealed.reset(before)
 
 
-def build_masking_key() -> object:
+def build_masking_cache_key() -> object:
     """Return a cache key of the current masking rules, which changes with `set_mask_patterns` and `reveal_secrets`."""
     return None if _is_revealed.get() else _in_force[0].name
 
@@ -112,7 +112,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def may_have_secret(text: str) -> bool:
-    """Return False if no part of a text can be a secret: a fast check before the patterns run."""
+    """Return whether a text may contain a secret: a fast check that saves running all patterns on most texts."""
     if _in_force[0].has_own_words:
         return True
     # `map` takes half the time of a generator, which counts for the many short texts of a job.
@@ -129,7 +129,7 @@ def mask_text(text: str) -> str:
     return _LOGIN_IN_TEXT.sub(r"\1:***@", text)
 
 
-def mask_chunks(chunks: Iterable[str]) -> Iterator[str]:
+def mask_text_chunks(chunks: Iterable[str]) -> Iterator[str]:
     """Mask the secrets in a long text that arrives in chunks, as `mask_text` does for a complete text.
 
     Little more than a chunk is kept in memory, unless a secret itself is longer.

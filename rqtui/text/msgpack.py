@@ -22,9 +22,9 @@ def is_msgpack(body: bytes) -> bool:
 
 
 def convert_json_to_msgpack(body: bytes) -> bytes:
-    """Convert a JSON list or object to MessagePack; a body that is MessagePack stays unchanged.
+    """Convert a JSON list or object to MessagePack; return a body that is MessagePack already unchanged.
 
-    Raises UsageError for anything else.
+    Raises UsageError for a body in any other encoding.
     """
     try:
         value = json.loads(body)

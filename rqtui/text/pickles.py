@@ -278,7 +278,7 @@ _OPERATIONS: Mapping[str, Callable[[_Machine, Any], None]] = {
 
 
 class _Full(Exception):
-    """The text of a formatted pickle has reached its maximal length."""
+    """Raised inside this module when the text of a formatted pickle has reached its maximal length."""
 
 
 def format_as_python(value: object, max_chars: int = MOST_SHOWN) -> str:
@@ -289,7 +289,7 @@ def format_as_python(value: object, max_chars: int = MOST_SHOWN) -> str:
     written: list[str] = []
     characters_left = max_chars
 
-    def write(text: str) -> None:
+    def append_text(text: str) -> None:
         nonlocal characters_left
         written.append(text if len(text) <= characters_left else text[: max(0, characters_left)])
         characters_left -= len(text)
@@ -297,7 +297,7 @@ def format_as_python(value: object, max_chars: int = MOST_SHOWN) -> str:
             raise _Full
 
     try:
-        _write_value(value, write, 0, characters_left)
+        _write_value(value, append_text, 0, characters_left)
     except _Full:
         written.append("…")
     return "".join(written)
@@ -315,38 +315,38 @@ def _write_value(value: object, write: Callable[[str], None], depth: int, max_ch
         write("…")
         return
 
-    def write_inner(item: object) -> None:
+    def write_nested_value(item: object) -> None:
         _write_value(item, write, depth + 1, max_chars)
 
-    def join_items(items: Sequence[object]) -> None:
+    def write_comma_separated_values(items: Sequence[object]) -> None:
         for number, item in enumerate(items):
             write(", " if number else "")
-            write_inner(item)
+            write_nested_value(item)
 
     match value:
         case list():
             write("[")
-            join_items(value)
+            write_comma_separated_values(value)
             write("]")
         case tuple():
             write("(")
-            join_items(value)
+            write_comma_separated_values(value)
             write(",)" if len(value) == 1 else ")")
         case Group():
             write("{" if value.items else f"{value.kind}(")
-            join_items(value.items)
+            write_comma_separated_values(value.items)
             write("}" if value.items else ")")
         case Pairs() | dict():
             pairs = value.pairs if isinstance(value, Pairs) else list(value.items())
             write("{")
             for number, (key, item) in enumerate(pairs):
                 write(", " if number else "")
-                write_inner(key)
+                write_nested_value(key)
                 write(": ")
-                write_inner(item)
+                write_nested_value(item)
             write("}")
         case Call():
-            _write_call(value, write, write_inner)
+            _write_call(value, write, write_nested_value)
         case _:
             write(_format_scalar(value, max_chars))
 
@@ -383,20 +383,20 @@ def convert_to_json_types(value: object, max_chars: int = MOST_SHOWN) -> object:
     """
     characters_left = [max_chars]
 
-    def convert(inner_value: object, depth: int) -> object:
+    def convert_nested_value(inner_value: object, depth: int) -> object:
         characters_left[0] -= 1
         if characters_left[0] < 0 or depth > _DEPTH:
             return "…"
         if isinstance(inner_value, Pairs | dict):
             pairs = inner_value.pairs if isinstance(inner_value, Pairs) else list(inner_value.items())
             return {
-                key if isinstance(key, str) else format_as_python(key, 200): convert(item, depth + 1)
+                key if isinstance(key, str) else format_as_python(key, 200): convert_nested_value(item, depth + 1)
                 for key, item in pairs[: characters_left[0]]
             }
         if isinstance(inner_value, Group):
-            return [convert(item, depth + 1) for item in inner_value.items[: characters_left[0]]]
+            return [convert_nested_value(item, depth + 1) for item in inner_value.items[: characters_left[0]]]
         if isinstance(inner_value, list | tuple):
-            return [convert(item, depth + 1) for item in inner_value[: characters_left[0]]]
+            return [convert_nested_value(item, depth + 1) for item in inner_value[: characters_left[0]]]
         if inner_value is None or isinstance(inner_value, bool | float):
             return inner_value
         if isinstance(inner_value, int):
@@ -407,7 +407,7 @@ def convert_to_json_types(value: object, max_chars: int = MOST_SHOWN) -> object:
         characters_left[0] -= len(text)
         return text
 
-    return convert(value, 0)
+    return convert_nested_value(value, 0)
 
 
 def _convert_to_limited_text(value: object, max_chars: int) -> str:

@@ -21,7 +21,7 @@ from rqtui.text.body import render_body
 from rqtui.text.elision import ELLIPSIS
 from rqtui.text.fields import Number, read_body_fields
 from rqtui.text.formats import cell_len, is_generated_id
-from rqtui.text.masking import MASK, build_masking_key, mask_text
+from rqtui.text.masking import MASK, build_masking_cache_key, mask_text
 from rqtui.text.sanitise import format_id, safe
 
 HEAD_BYTES = 512  # of a body: enough for the fields of most, and 60 rows of them are 30 kB
@@ -106,7 +106,7 @@ def read_preview_fields(head: bytes) -> Mapping[str, str]:
 
 def render_body_line(head: bytes) -> str:
     """Return the beginning of a job body as one line of text, with secrets masked."""
-    return _render_cached_body_line(head[:TEXT_BYTES], build_masking_key())
+    return _render_cached_body_line(head[:TEXT_BYTES], build_masking_cache_key())
 
 
 @lru_cache(4096)
@@ -116,7 +116,7 @@ def _render_cached_body_line(head: bytes, _secrets: object) -> str:
 
 def format_field_value(value: str) -> str:
     """Return the value of a body field on one line, masked and safe to print."""
-    return _format_cached_value(value, build_masking_key())
+    return _format_cached_value(value, build_masking_cache_key())
 
 
 @lru_cache(4096)
@@ -127,7 +127,7 @@ def _format_cached_value(value: str, _secrets: object) -> str:
 def format_field_pairs(body: Mapping[str, str], chosen: Sequence[Field]) -> str:
     """Format the chosen fields of one job body, in the order of the body: `to=ada@… template=welcome-2`.
 
-    A plain text has no name.
+    If the body is plain text without fields, the text is shown without a name.
     """
     by_path = {field.path: field for field in chosen}
     return " ".join(
@@ -197,7 +197,7 @@ def choose_preview_fields(rows: Sequence[RowFields]) -> Preview:
         if is_equal or MASK in present_values or values in seen_values or _is_value_shown_already(path, sample):
             continue
         seen_values.add(values)
-        field, weight = _weigh_field(path, present_values, len(sample))
+        field, weight = _compute_field_weight(path, present_values, len(sample))
         weighed.append((weight - index / 200, len(present_values) >= _COMMON * len(sample), field))
     best = _rank_fields(weighed)
     columns = [field for _weight, is_common, field in best if is_common][:MOST_FIELDS]
@@ -253,7 +253,7 @@ def _is_value_shown_already(path: str, sample: Sequence[RowFields]) -> bool:
     return sum(row.fields[path] in row.beside for row in rows_with_field) * 2 > len(rows_with_field)
 
 
-def _weigh_field(path: str, present_values: Sequence[str], rows: int) -> tuple[Field, float]:
+def _compute_field_weight(path: str, present_values: Sequence[str], rows: int) -> tuple[Field, float]:
     """Return a body field and its weight for a column: high if its values differ, are short and were not generated."""
     counts = Counter(present_values)
     max_entropy = log2(len(present_values)) if len(present_values) > 1 else 0.0

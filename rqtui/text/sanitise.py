@@ -47,7 +47,7 @@ def safe(text: str | bytes, ascii_only: bool = False) -> str:
             continue
         if char in _SELECTORS or char in _SKIN_TONES:
             # A selector only changes how a symbol is drawn, and terminals disagree on the width of the pair.
-            pieces.append("" if _is_symbol(base_char) else _format_code_point(char, ascii_only))
+            pieces.append("" if _is_printable_symbol(base_char) else _format_code_point(char, ascii_only))
             continue
         if category(char) in ("Mn", "Me") and char not in _INVISIBLE:
             marks += 1
@@ -76,7 +76,7 @@ _ASCII_OR_CHAR = re.compile("([ -~]+)|(.)", re.DOTALL)
 _SHOWN = re.compile(r"\\x([89a-fA-F][0-9a-fA-F])|[‹<]([0-9A-F]{4,6})[›>]|[\u2400-\u2421⏎⇥]|\^([@-_?])|\\([nt])")
 
 
-def convert_symbols_back(text: str) -> str:
+def restore_unprintable_characters(text: str) -> str:
     """Convert the visible symbols of a name, as `safe` shows it, back to the bytes and characters that they represent.
 
     The result is shown as the same text, but may differ from the original: several characters are shown as a space.
@@ -84,7 +84,7 @@ def convert_symbols_back(text: str) -> str:
     return _SHOWN.sub(_parse_visible_symbol, text)
 
 
-def has_symbols(text: str) -> bool:
+def has_replacement_symbols(text: str) -> bool:
     """Return whether a text has symbols with which `safe` replaces unprintable characters."""
     return _SHOWN.search(text) is not None or not {" ", "◌", "�"}.isdisjoint(text)
 
@@ -137,5 +137,5 @@ def _format_combining_mark(char: str, before: str, marks: int) -> str:
     return char if before and before != " " else f"◌{char}"
 
 
-def _is_symbol(char: str) -> bool:
+def _is_printable_symbol(char: str) -> bool:
     return bool(char) and (category(char) in ("So", "Sm", "Sk", "Po") or char in "0123456789#*")

@@ -1,4 +1,4 @@
-"""Define how much the errors of one group have in common: class, frame, cause or message."""
+"""Define the four ways to group errors: by exception class, by code line, by cause, or by message."""
 
 from __future__ import annotations
 

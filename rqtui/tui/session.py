@@ -225,7 +225,7 @@ class Session:
     @property
     def url(self) -> str:
         """The Redis URL of the session without its password."""
-        return connect.mask(self.settings.url)
+        return connect.hide_url_passwords(self.settings.url)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from screens import Seeded
 from shell import shell
 
 from rqtui.config.state_folder import find_state_folder
-from rqtui.connection.connect import mask
+from rqtui.connection.connect import hide_url_passwords
 from rqtui.operations.journal import Journal
 from rqtui.testing import keyspace
 
@@ -193,10 +193,10 @@ def test_operations_of_all_servers_name_each(two_servers: str, url: str) -> None
     ran = shell(url, "operations", "--all")
     title, *lines = ran.out.splitlines()
     assert title.split()[1] == "server"
-    assert [line.split()[3] for line in lines] == [mask(url), two_servers]
+    assert [line.split()[3] for line in lines] == [hide_url_passwords(url), two_servers]
     assert "secret" not in ran.out and "left out" not in ran.err
     told = shell(url, "operations", "--all", "--json").json["operations"]
-    assert [one["url"] for one in told] == [mask(url), two_servers]
+    assert [one["url"] for one in told] == [hide_url_passwords(url), two_servers]
     page = shell(url, "operations", "--all", "--markdown").out
     when, row = [line for line in page.splitlines() if line.startswith("| ") and "purge" in line]
     assert "elsewhere:6379" in when and "elsewhere:6379" in row

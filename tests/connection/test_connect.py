@@ -15,7 +15,7 @@ from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from rqtui.connection.connect import connect, describe_connection_error, mask, read_server_info
+from rqtui.connection.connect import connect, describe_connection_error, hide_url_passwords, read_server_info
 from rqtui.connection.embedded import EmbeddedServer, start_server
 from rqtui.errors import Denied, Refused, RqtuiError, Unknown, Unreachable, UsageError
 from rqtui.scripts import script as scripts
@@ -200,7 +200,7 @@ def test_these_urls_are_understood(url: str) -> None:
     ],
 )
 def test_a_shown_url_has_no_password(url: str, shown: str) -> None:
-    assert mask(url) == shown
+    assert hide_url_passwords(url) == shown
 
 
 # Words for what goes wrong --------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from rqtui.engine.rates import NO_RATE, WINDOW_MS, Rates
 from rqtui.errors import UsageError
 from rqtui.model import Cause, Count, Finding, Queue, Rate, RecentActivity, Ref, State, Verdict
 from rqtui.systems import registry
-from rqtui.text.formats import format_moment, format_since
+from rqtui.text.formats import format_date_and_time, format_start_time
 
 NOW_MS = 1_800_000_000_000
 QUEUE = Queue(
@@ -143,7 +143,7 @@ def test_the_worst_finding_is_the_verdict() -> None:
         (
             QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=-61_000),
             Rate(),
-            f"3 due since {format_moment(NOW_MS - 61_000)}, nobody dispatches: , starts the dispatcher",
+            f"3 due since {format_date_and_time(NOW_MS - 61_000)}, nobody dispatches: , starts the dispatcher",
         ),
         (
             QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=1 - NOW_MS),
@@ -206,10 +206,10 @@ def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause
     assert judged.verdict == Verdict("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
     assert (finding.key, finding.jobs, finding.causes) == ("e", 50, causes)
     assert finding.since_ms == NOW_MS - 8 * 60_000
-    began = format_since(NOW_MS - 8 * 60_000, NOW_MS)
+    began = format_start_time(NOW_MS - 8 * 60_000, NOW_MS)
     assert len(began) == len("04:12")
     assert rules.format_finding(finding, NOW_MS) == f"50 % of attempts fail since {began}, mostly HTTPStatusError 410"
-    assert format_moment(finding.since_ms) in rules.format_finding(finding, NOW_MS + 86_400_000)
+    assert format_date_and_time(finding.since_ms) in rules.format_finding(finding, NOW_MS + 86_400_000)
 
 
 def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern() -> None:
@@ -567,7 +567,7 @@ def test_a_job_whose_score_is_of_1970_is_late_since_it_was_seen() -> None:
 def test_a_job_that_is_plausibly_late_is_late_since_it_was_due() -> None:
     hour_ms = NOW_MS - 3_600_000
     assert list_finding_texts((0, 1, hour_ms, 0), (2, 1, hour_ms, 0)) == [
-        f"1 due since {format_moment(hour_ms)}, nobody dispatches",
+        f"1 due since {format_date_and_time(hour_ms)}, nobody dispatches",
         "1 due, nobody dispatches for 1 h",
     ]
 

@@ -36,7 +36,7 @@ from rqtui.cli.main import COMMANDS
 from rqtui.errors import UsageError
 from rqtui.testing.keyspace import dump
 from rqtui.text import names
-from rqtui.text.sanitise import convert_symbols_back, safe
+from rqtui.text.sanitise import restore_unprintable_characters, safe
 
 NO_QUEUE = {"systems", "script", "demo", "bench", "config", "redis"}  # commands that are about no queue
 LOOKS = ("snapshot", "jobs", "workers", "errors", "kinds", "health", "loops", "schedules", "stats")
@@ -229,8 +229,8 @@ def test_what_is_shown_of_a_name_reads_back_as_what_shows_the_same(cases: int) -
         name = names.to_text(fuzzing.build_hostile_bytes(source)[:80])
         for is_ascii in (False, True):
             shown = safe(name, is_ascii)
-            assert safe(convert_symbols_back(shown), is_ascii) == shown, (name, shown)
-    assert convert_symbols_back("\\x9b␛[31m‹202E›⏎") == "\udc9b\x1b[31m\u202e\n"
+            assert safe(restore_unprintable_characters(shown), is_ascii) == shown, (name, shown)
+    assert restore_unprintable_characters("\\x9b␛[31m‹202E›⏎") == "\udc9b\x1b[31m\u202e\n"
 
 
 def test_a_profile_denies_verbs_on_such_queues(client: Redis, url: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from rqtui.config import toml_lines
-from rqtui.connection.connect import connect, mask
+from rqtui.connection.connect import connect, hide_url_passwords
 from rqtui.engine import filters
 from rqtui.engine import history as stats
 from rqtui.engine.engine import build_engine
@@ -109,7 +109,7 @@ def test_an_expression_that_python_warns_of_says_nothing_on_the_terminal() -> No
     "url", ["redis://:?hunter2=@h", "redis://:?hunter2@h", "redis://:&#hunter2=@h", "redis://u:?hunter2#@h"]
 )
 def test_a_password_that_looks_like_an_option_is_not_shown(url: str) -> None:
-    assert "hunter2" not in mask(url)
+    assert "hunter2" not in hide_url_passwords(url)
     with pytest.raises(UsageError) as refused:
         connect(url)
     assert "hunter2" not in str(refused.value)

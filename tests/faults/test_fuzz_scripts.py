@@ -54,7 +54,7 @@ class Case:
         """Return the script call as the client built it, to parse its reply."""
         script = self.seed.script
         columns = len(script.each)
-        if script.cuts_rows and (cut := self.argv[1:2]) and cut[0].isdigit():
+        if script.has_column_count_argument and (cut := self.argv[1:2]) and cut[0].isdigit():
             columns = int(cut[0]) or columns
         rows = (len(self.argv) - len(script.args)) // columns if columns else 0
         return Call(script, list(self.keys), list(self.argv), rows)

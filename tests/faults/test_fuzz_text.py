@@ -169,11 +169,11 @@ def read_url(text: str) -> None:
         connect.connect(text)
     for error in (ConnectionError("no"), OSError(2, "no"), ValueError("no")):
         connect.describe_connection_error(error, text)
-    connect.mask(text)
+    connect.hide_url_passwords(text)
 
 
 def keep_a_password(text: str) -> None:
-    assert SECRET not in connect.mask(text), connect.mask(text)
+    assert SECRET not in connect.hide_url_passwords(text), connect.hide_url_passwords(text)
     try:
         connect.connect(text)
     except RqtuiError as error:

@@ -24,7 +24,7 @@ from rqtui.client.queue import Queue
 from rqtui.config.file import parse_config_text
 from rqtui.config.resolve import CommandLine, resolve_settings
 from rqtui.config.settings import Settings
-from rqtui.connection.connect import connect, mask
+from rqtui.connection.connect import connect, hide_url_passwords
 from rqtui.connection.passwords import add_url_password
 from rqtui.errors import RqtuiError
 from rqtui.model import Job, State
@@ -93,14 +93,16 @@ def test_no_object_that_holds_a_url_shows_the_password() -> None:
 def test_a_url_that_is_right_or_wrong_is_told_without_its_password(url: str) -> None:
     for written in (WRITTEN, "p@ss:w/rd" if "@" in url else "p.ss", "hunter-two"):
         shown = url.format(written)
-        assert "hunter" not in mask(shown) and traces(mask(shown)) == [], mask(shown)
+        assert "hunter" not in hide_url_passwords(shown) and traces(hide_url_passwords(shown)) == [], (
+            hide_url_passwords(shown)
+        )
         ran = shell("", "snapshot", "--url", shown)
         assert ran.code in (2, 3) and "hunter" not in ran.err and traces(ran.err) == [], ran.err
 
 
 def test_what_is_no_secret_of_a_url_stays_readable() -> None:
     for url in ("redis://user@host:6379/0", "redis://host:1/2?db=3&client_name=me", "unix:///run/redis.sock?db=2"):
-        assert mask(url) == url
+        assert hide_url_passwords(url) == url
 
 
 # Everything that is printed and written -------------------------------------------------------------------------------

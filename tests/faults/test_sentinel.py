@@ -18,7 +18,7 @@ from waiting import wait_until
 from workers import Worker
 
 from rqtui.client.queue import Queue
-from rqtui.connection.connect import connect, mask
+from rqtui.connection.connect import connect, hide_url_passwords
 from rqtui.connection.urls import parse_multi_host_url
 from rqtui.engine.loops import Loop, build_round
 from rqtui.errors import Denied, ReplicaOnly, ServerError, Unreachable, UsageError
@@ -271,7 +271,7 @@ def test_sentinels_with_a_password_of_their_own_are_asked_with_it(kind: Any, fle
         wait_until(lambda: _works(lambda: queue.put(1, id="a")), ENOUGH)
     with connect(primary.url.replace("://", "://:of-redis@") + "/2") as second:
         assert second.exists("rqtui:{mail}:meta")
-    assert "of-" not in mask(url)
+    assert "of-" not in hide_url_passwords(url)
     for wrong in (url.replace("of-sentinel", "wrong"), url.replace("?sentinel_password=of-sentinel", "")):
         with kind("mail", wrong) as queue, pytest.raises(Unreachable, match="sentinel_password=PASSWORD") as caught:
             queue.put(1)

@@ -10,7 +10,7 @@ from redis import Redis
 from screens import Seeded
 from shell import shell
 
-from rqtui.connection.connect import mask
+from rqtui.connection.connect import hide_url_passwords
 from rqtui.model import Ref, State
 from rqtui.operations import journal
 from rqtui.operations.journal import Circumstances, Journal, Sighting
@@ -124,7 +124,7 @@ def test_findings_stand_in_the_file_for_the_server_they_were_found_on(tmp_path: 
 
 def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, url: str, state_folder: Path) -> None:
     Seeded(client).bury("a", "b", "c")
-    Journal(state_folder, mask(url)).record_finding(
+    Journal(state_folder, hide_url_passwords(url)).record_finding(
         Sighting(int(time.time() * 1000), "mail", "native", "paused", "warning", "it is paused")
     )
     words = ("act", "requeue", "mail", "--place", "dead", "--filter", "id:/[ab]/", "--rate", "100/s")
@@ -141,7 +141,7 @@ def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, 
 
 
 def test_a_page_tells_of_findings_from_an_hour_before_the_first_change_on(url: str, state_folder: Path) -> None:
-    book, now_ms = Journal(state_folder, mask(url)), int(time.time() * 1000)
+    book, now_ms = Journal(state_folder, hide_url_passwords(url)), int(time.time() * 1000)
     for minutes, words in ((61, "paused long ago"), (50, "paused again")):
         book.record_finding(Sighting(now_ms - minutes * MINUTE, "mail", "native", "paused", "warning", words))
     made = book.record_change("pause", "mail", "native", [b"a"])

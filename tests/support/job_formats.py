@@ -26,8 +26,8 @@ def check_job_formats(job: Job, now_ms: int) -> None:
     errors.normalise_job_error(job)
     for name in ("enqueued_at_ms", "due_at_ms", "reserved_at_ms", "deadline_at_ms"):
         assert document[name] is None or isinstance(document[name], int), name
-        formats.format_moment(document[name])
+        formats.format_date_and_time(document[name])
         formats.format_age(document[name])
     for attempt in job.history:
         formats.format_duration(attempt.end_ms - attempt.start_ms)
-        formats.format_moment(attempt.start_ms)
+        formats.format_date_and_time(attempt.start_ms)

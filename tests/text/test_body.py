@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rqtui.text.body import decompress_zlib, render_body, render_body_pieces
-from rqtui.text.masking import MASK, mask_chunks, mask_text
+from rqtui.text.masking import MASK, mask_text, mask_text_chunks
 
 BYTES = bytes(range(0x41, 0x41 + 15)) + b"\x00\xffz~\x7f"
 
@@ -141,14 +141,14 @@ def test_a_secret_is_masked_wherever_the_text_is_cut_into_chunks(monkeypatch: py
             text = "x" * before + " " + secret + " end of it" + " y" * 500
             assert mask_text(secret) != secret
             parts = (text[start : start + 100] for start in range(0, len(text), 100))
-            assert "".join(mask_chunks(parts)) == mask_text(text)
+            assert "".join(mask_text_chunks(parts)) == mask_text(text)
 
 
 def test_a_secret_of_several_chunks_is_masked_to_its_end() -> None:
     value = "hunter2 " * 60_000
     for text in (f'a password="{value}" b', f"x token: [{value}"):
         parts = [text[start : start + 65_536] for start in range(0, len(text), 65_536)]
-        assert "".join(mask_chunks(parts)) == mask_text(text)
+        assert "".join(mask_text_chunks(parts)) == mask_text(text)
         assert "hunter2" not in mask_text(text)
 
 

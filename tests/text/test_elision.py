@@ -85,7 +85,10 @@ def test_levels_that_all_names_share(names: tuple[str, ...], shared: str) -> Non
 
 def test_words_are_levels_where_that_is_asked_for() -> None:
     names = ("billing-worker-01", "billing-worker-02")
-    assert (find_shared_name_prefix(names), find_shared_name_prefix(names, is_of_words=True)) == ("", "billing-worker-")
+    assert (find_shared_name_prefix(names), find_shared_name_prefix(names, splits_at_hyphens=True)) == (
+        "",
+        "billing-worker-",
+    )
 
 
 def test_of_names_at_hosts_the_end_comes_back_as_far_as_there_is_room() -> None:

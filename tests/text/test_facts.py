@@ -31,7 +31,9 @@ from rqtui.text.masking import MASK
     ],
 )
 def test_a_fact_in_words(fact: Fact, lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rqtui.text.facts.format_moment", lambda ms: "?" if ms > 1 else "1970-01-01 00:00:00 UTC")
+    monkeypatch.setattr(
+        "rqtui.text.facts.format_date_and_time", lambda ms: "?" if ms > 1 else "1970-01-01 00:00:00 UTC"
+    )
     assert format_fact(fact).lines == lines
 
 

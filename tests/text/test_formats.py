@@ -17,7 +17,7 @@ from rqtui.text import formats
 from rqtui.text.body import render_body
 from rqtui.text.formats import cell_len
 from rqtui.text.masking import MASK
-from rqtui.text.sanitise import convert_symbols_back, has_symbols, safe
+from rqtui.text.sanitise import has_replacement_symbols, restore_unprintable_characters, safe
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u3164"
@@ -97,8 +97,8 @@ def test_what_is_invisible_is_shown_as_a_symbol(data: str | bytes, shown: str) -
     ],
 )
 def test_a_typed_symbol_means_what_it_stands_for(typed: str, meant: str) -> None:
-    assert convert_symbols_back(typed) == meant
-    assert has_symbols(typed) == (typed not in ("\\x7f", "‹20E›", "plain"))
+    assert restore_unprintable_characters(typed) == meant
+    assert has_replacement_symbols(typed) == (typed not in ("\\x7f", "‹20E›", "plain"))
 
 
 def test_the_symbols_of_ascii_are_ascii() -> None:
@@ -142,7 +142,7 @@ def test_no_age_is_wider_than_six_cells(ms: int) -> None:
 @given(st.one_of(st.integers(-(10**20), 10**20), st.floats()))
 def test_an_impossible_instant_does_not_break_the_page(ms: float) -> None:
     assert formats.format_clock(ms)
-    assert formats.format_moment(ms)
+    assert formats.format_date_and_time(ms)
 
 
 def test_counts_are_exact_where_they_fit() -> None:

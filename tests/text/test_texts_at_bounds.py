@@ -58,11 +58,13 @@ def number_formats() -> Iterator[str]:
         until_ms = None if left_ms is None else NOW_MS + left_ms
         yield f"time left {left_ms}: {formats.format_time_left(until_ms, NOW_MS)!r}"
     for by_ms in (1 - DAY_MS, -DAY_MS, 0, DAY_MS - 1, DAY_MS):
-        times = [len(function(NOW_MS + by_ms, NOW_MS)) for function in (formats.format_instant, formats.format_since)]
+        times = [
+            len(function(NOW_MS + by_ms, NOW_MS)) for function in (formats.format_instant, formats.format_start_time)
+        ]
         yield f"cells of a time {by_ms} ms from now: {times}"
-    for missing in (formats.format_clock, formats.format_day, formats.format_moment):
+    for missing in (formats.format_clock, formats.format_local_day, formats.format_date_and_time):
         yield f"a missing or impossible time: {missing(None)} {missing(10**18)}"
-    yield formats.format_windows((0, 60_000))
+    yield formats.format_time_windows((0, 60_000))
 
 
 def bars() -> Iterator[str]:

@@ -26,7 +26,7 @@ def describe_connection_error(error: BaseException, url: str = "") -> str:
     if isinstance(error, RqtuiError):
         return str(error)
     where = _describe_url_address(url)
-    for cause in _list_error_causes(error):
+    for cause in _yield_error_causes(error):
         if type(cause).__name__ == "NotFound":  # Its text already names the addresses that were tried.
             return str(cause)
         for matches, sentence in _SENTENCES:
@@ -66,10 +66,10 @@ def _describe_url_address(url: str) -> str:
         return mask(url)
 
 
-def _list_error_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and its causes, the deepest first, because the deepest one has the errno.
+def _yield_error_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and its causes, the original cause first, because only that one has the errno.
 
-    The context of an OSError is skipped: it is another error, which was being handled when this one was raised.
+    The context of an OSError is skipped: it is an unrelated error that was being handled when the OSError was raised.
     """
     chain: list[BaseException] = []
     link: BaseException | None = error

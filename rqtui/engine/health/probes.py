@@ -21,7 +21,7 @@ from rqtui.engine.dead_sample import build_dead_sample_request, is_outdated
 from rqtui.engine.health.urgency import compute_queue_weight
 from rqtui.engine.history import History
 from rqtui.engine.rates import MINUTE_MS, WINDOW_MS, Checkpoint, RecordedEnds, Totals
-from rqtui.errors import RqtuiError, describe_and_log
+from rqtui.errors import RqtuiError, describe_and_log_error
 from rqtui.model import Cause, Finding, Job, KindStatistics, Page, Place, Queue, Ref, Schedule, State
 from rqtui.system_base.system import Replies, Request, System, isolate_request
 from rqtui.text.causes import find_short_error_cause
@@ -358,7 +358,7 @@ def _build_system_findings_request(system: System, queue: Queue) -> Request[tupl
     request = system.probe_request(queue.name)
 
     def build_undecodable_finding(error: Exception) -> tuple[Finding, ...]:
-        text = f"its faults cannot be told: {describe_and_log(error, log)}"
+        text = f"its faults cannot be told: {describe_and_log_error(error, log)}"
         return (Finding("undecodable", "warning", queue.name, text),)
 
     return None if request is None else isolate_request(lambda: request, build_undecodable_finding)
@@ -372,15 +372,15 @@ def _find_stopped_schedules(
     system: System, queue: str, schedules: Sequence[Schedule], now_ms: int
 ) -> tuple[Finding, ...]:
     """Build the finding about schedules with a problem whose next run is overdue or unknown."""
-    from rqtui.text.formats import format_moment, format_quantity  # Imported late because findings are rare.
+    from rqtui.text.formats import format_date_and_time, format_quantity  # Imported late because findings are rare.
     from rqtui.text.sanitise import safe
 
     late = [each for each in schedules if each.next_ms is None or now_ms - each.next_ms >= LATE_SCHEDULE_MS]
     if not late:
         return ()
     first = min(late, key=lambda each: each.next_ms or 0)
-    last_run = f"last run {format_moment(first.last_ms)}" if first.last_ms else "no run is known"
-    due = f", next was due {format_moment(first.next_ms)}" if first.next_ms else ""
+    last_run = f"last run {format_date_and_time(first.last_ms)}" if first.last_ms else "no run is known"
+    due = f", next was due {format_date_and_time(first.next_ms)}" if first.next_ms else ""
     text = f"schedule {safe(first.name)} ({safe(first.pattern)}) stopped: {safe(first.problem)}; {last_run}{due}"
     others = f"{format_quantity(len(late) - 1, 'other schedule')} too" if len(late) > 1 else ""
     remedy = system.finding_remedies.get("schedule-stopped", "start the program that enqueues it (rqtui schedules)")
@@ -645,11 +645,11 @@ def _build_long_run_request(system: System, queue: Queue) -> Request[LongRun | N
     if kinds is not None:
         requests.append(kinds)
 
-    def find_long_run(answers: list[Any]) -> LongRun | None:
-        pages: list[Page] = answers[: len(places)]
+    def find_long_run(replies: list[Any]) -> LongRun | None:
+        pages: list[Page] = replies[: len(places)]
         jobs = [job for page in pages for job in page.jobs]
         usual = _compute_usual_runs(jobs)
-        for kind in answers[len(places)] if kinds is not None else ():
+        for kind in replies[len(places)] if kinds is not None else ():
             if kind.mean_ms is not None and kind.processed - kind.failed >= MIN_ENDED_RUNS:
                 usual[kind.kind] = _UsualRun(kind.mean_ms, kind.mean_ms, kind.processed - kind.failed)
         found = []
@@ -777,10 +777,10 @@ def _build_storm_request(system: System, queue: Queue) -> Request[RetryStorm | N
     # Where runs are known from events, they are counted per kind, and the messages store no time.
     kinds = system.kinds_request(queue.name) if system.heartbeat_event_interval_ms is not None else None
 
-    def find_storm(answers: list[Any]) -> RetryStorm | None:
-        pages: list[Page] = answers[: len(counts)]
+    def find_storm(replies: list[Any]) -> RetryStorm | None:
+        pages: list[Page] = replies[: len(counts)]
         if kinds is not None:
-            return _find_reported_storm(pages, answers[-1])
+            return _find_reported_storm(pages, replies[-1])
         rates: dict[str, float] = {}
         sampled: Counter[str] = Counter()
         ends = [_find_end_ms(job) for page in pages for job in page.jobs if job.state is State.DONE]

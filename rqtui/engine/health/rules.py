@@ -205,10 +205,13 @@ def find_worst_severity(findings: Sequence[Finding]) -> str:
 
 def format_finding(finding: Finding, now_ms: int) -> str:
     """Return a finding as one sentence: `51 % of attempts fail since 04:12, mostly CardDeclined`, or `…, 41s left`."""
-    from rqtui.text.formats import format_since, format_time_left  # Imported late because most queues have no findings.
+    from rqtui.text.formats import (
+        format_start_time,
+        format_time_left,
+    )  # Imported late because most queues have no findings.
 
     is_dated = finding.since_ms is not None and finding.kind in KINDS_WITH_START
-    start = f" since {format_since(finding.since_ms or 0, now_ms)}" if is_dated else ""
+    start = f" since {format_start_time(finding.since_ms or 0, now_ms)}" if is_dated else ""
     time_left = f", {format_time_left(finding.until_ms, now_ms)}" if finding.until_ms is not None else ""
     return f"{finding.text}{start}{time_left}{f', {finding.detail}' if finding.detail else ''}"
 
@@ -419,9 +422,9 @@ def _find_undispatched_jobs(queue: Queue, rate: Rate, thresholds: Thresholds, _r
     if rate.due_since_ms is not None:
         text = f"{due_count} due, nobody dispatches for {_format_age(late_ms)}"
     elif is_plausible_due_time(queue.counted_ms - late_ms, queue.counted_ms):
-        from rqtui.text.formats import format_moment  # Imported late because it is rarely needed.
+        from rqtui.text.formats import format_date_and_time  # Imported late because it is rarely needed.
 
-        text = f"{due_count} due since {format_moment(due_ms)}, nobody dispatches"
+        text = f"{due_count} due since {format_date_and_time(due_ms)}, nobody dispatches"
     else:
         text, due_ms = f"{due_count} due, nobody dispatches", None
     return Finding(

@@ -237,10 +237,10 @@ def leave_replies(client: Any, mailbox: str, hosts: Iterable[str], at_s: float) 
         _send_reply(client, f"{mailbox}.reply.{PIDBOX}", mailbox, host, {"ok": "pong", "at": at_s}, mailbox)
 
 
-def _send_reply(client: Any, queue: str, routing_key: str, host: str, answer: object, ticket: str) -> None:
+def _send_reply(client: Any, queue: str, routing_key: str, host: str, reply: object, ticket: str) -> None:
     """Send the reply of a worker to a command, as a message in the mailbox of its sender."""
     headers = {"ticket": ticket, "clock": 1}
-    client.lpush(queue, encode_json(_build_message({host: answer}, headers, f"reply.{PIDBOX}", routing_key)))
+    client.lpush(queue, encode_json(_build_message({host: reply}, headers, f"reply.{PIDBOX}", routing_key)))
 
 
 # -- a worker -------------------------------------------------------------------------------------------------------
@@ -593,14 +593,14 @@ class Worker:
         obey = self._orders.get(str(order.get("method")))
         if obey is None:
             return
-        answer = obey(order.get("arguments") or {}, client)
+        reply = obey(order.get("arguments") or {}, client)
         to = order.get("reply_to")
         if not to:
             return
         for member in client.smembers(f"_kombu.binding.{to['exchange']}"):
             routing_key, _pattern, queue = member.decode().split(SEP)
             if routing_key == to["routing_key"]:
-                _send_reply(client, queue, routing_key, self.host, answer, str(order.get("ticket")))
+                _send_reply(client, queue, routing_key, self.host, reply, str(order.get("ticket")))
 
     def _revoke_tasks(self, arguments: Mapping[str, Any], client: Any) -> object:
         """Remember revoked task ids, and terminate the running task if the command says so."""

@@ -795,7 +795,7 @@ class Celery(EntrySystem):
         ]
         running = {job.worker: job.id for job in [*self._held_jobs.values(), *running_jobs]}
 
-        def build_worker_list(_answers: Replies) -> tuple[Worker, ...]:
+        def build_worker_list(_replies: Replies) -> tuple[Worker, ...]:
             now_ms = self.now_ms()
             workers = self.event_cache.list_workers()
             count = format_quantity(len(workers), "worker")
@@ -817,7 +817,7 @@ class Celery(EntrySystem):
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
         """Build the request for the runs per task, counted from Pub/Sub events; it has no calls."""
 
-        def build_statistics(_answers: Replies) -> tuple[KindStatistics, ...]:
+        def build_statistics(_replies: Replies) -> tuple[KindStatistics, ...]:
             window_ms = self.now_ms() - (self.events_since_ms or self.now_ms())
             return tuple(
                 statistics
@@ -833,9 +833,9 @@ class Celery(EntrySystem):
             return counted
         since_ms, now_ms = self.events_since_ms, counted.counted_ms
         is_long = since_ms is not None and now_ms - since_ms > SILENT_MS
-        alive = self.event_cache.count_alive(now_ms)
+        alive = self.event_cache.count_live_workers(now_ms)
         paused_ms = self._paused_since_ms.get(queue)
-        if paused_ms is not None and self.event_cache.find_newest_start_ms() > paused_ms:
+        if paused_ms is not None and self.event_cache.find_newest_worker_start_ms() > paused_ms:
             paused_ms = None  # a worker started after the pause takes jobs
         findings = (
             self._find_event_findings(counted)
@@ -935,7 +935,7 @@ class Celery(EntrySystem):
         """
         ready, now_ms = queue.count_in_place("queue"), queue.counted_ms
         idle_ms = self._worker_idleness.compute_idle_since_ms(queue.name, ready, now_ms)
-        live_workers = self.event_cache.count_alive(now_ms)
+        live_workers = self.event_cache.count_live_workers(now_ms)
         has_held_jobs = any(queue.count_in_place(place) for place in ("unacked", "late", "eta", "running"))
         next_ms = self._next_messages.get(queue.name, NextMessage(b"", now_ms)).since_ms
         if not live_workers or idle_ms is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rqtui.model import Job, State
 from rqtui.text import elision, fields, formats, preview
-from rqtui.text.masking import MASK, build_masking_key, is_secret_name, mask_text
+from rqtui.text.masking import MASK, build_masking_cache_key, is_secret_name, mask_text
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.text.tracebacks import summarize_error
@@ -457,7 +457,7 @@ def _format_error_cell(job: Job, _now_ms: int) -> Cell:
 
 def format_error_line(error: str) -> str:
     """Return the error of a job as one line with its secrets masked."""
-    return _format_masked_error(error, build_masking_key())
+    return _format_masked_error(error, build_masking_cache_key())
 
 
 @lru_cache(4096)
@@ -498,7 +498,7 @@ def _read_path_cell(job: Job, name: str) -> Cell:
 
     The cell shows `·` if the value is missing, and `…` if the body is not loaded that far.
     """
-    value = _find_path_value(job.body or b"", job.body_bytes, name.removeprefix(_PATH), build_masking_key())
+    value = _find_path_value(job.body or b"", job.body_bytes, name.removeprefix(_PATH), build_masking_cache_key())
     return _build_missing_cell(job) if value is None else value
 
 

@@ -68,7 +68,7 @@ def _group_by_separator(refs: Sequence[Ref], within: str, *, by_words: bool = Fa
     groups = []
     for name, group_refs in members.items():
         names = {ref.queue for ref in group_refs}
-        shared = elision.find_shared_name_prefix(names, is_of_words=by_words)
+        shared = elision.find_shared_name_prefix(names, splits_at_hyphens=by_words)
         groups.append(QueueGroup(max(name, shared, key=len) if len(group_refs) > 1 else "", tuple(group_refs)))
     return groups
 

@@ -19,7 +19,7 @@ from rqtui.system_base.system import find_late_place, is_state_counted_at
 from rqtui.text import formats
 from rqtui.text.body import is_shown_as_json, render_body
 from rqtui.text.facts import LABEL, format_fact
-from rqtui.text.masking import build_masking_key, mask_text
+from rqtui.text.masking import build_masking_cache_key, mask_text
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.columns import compute_job_time_ms
@@ -213,7 +213,7 @@ def format_job_body(job: Job, width: int, is_revealed: bool = False) -> tuple[st
             f"{formats.format_size(job.body_bytes)}: {key} shows it",
             "$muted",
         )
-    return _format_body_bytes(job.body, is_revealed, width, build_masking_key())
+    return _format_body_bytes(job.body, is_revealed, width, build_masking_cache_key())
 
 
 @lru_cache(16)

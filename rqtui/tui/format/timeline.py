@@ -76,11 +76,11 @@ def format_life_line(job: Job, width: int, now_ms: int, is_revealed: bool = Fals
     events = list_job_events(job, is_revealed)
     if not events:
         return Content()
-    day = formats.format_day(events[0].at_ms)
+    day = formats.format_local_day(events[0].at_ms)
     lines = [Content.assemble(("life-line", "b $strong"), (f"  {day}", "$muted"))]
     previous_ms: int | None = None
     for event in events:
-        if day != (day := formats.format_day(event.at_ms)):
+        if day != (day := formats.format_local_day(event.at_ms)):
             lines.append(Content.styled(day, "$muted"))
         gap = (
             formats.format_duration(event.at_ms - previous_ms)

@@ -1,6 +1,6 @@
 """Show the events of queues, newest first.
 
-Opening the view turns recording on, and recording expires after it is closed.
+CallPrefix the view turns recording on, and recording expires after it is closed.
 
 Each refresh reads the events after the last one already read. For a system that records no events, the view shows what
 this screen and its loops did.

@@ -21,7 +21,7 @@ from rqtui.engine.ticker import CallFinished
 from rqtui.model import Fact, Focus, Job, Queue, Rate, Ref, Snapshot
 from rqtui.text import formats
 from rqtui.text.body import BodyView, is_shown_as_json, list_body_viewers, render_body
-from rqtui.text.masking import build_masking_key as body_secrets
+from rqtui.text.masking import build_masking_cache_key as body_secrets
 from rqtui.text.names import to_bytes
 from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import format_id, safe

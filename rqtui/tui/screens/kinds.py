@@ -142,7 +142,7 @@ class Kinds(ReportView):
             Piece(self._format_report_count(sum(kind.count for kind in all_kinds))),
             Piece("   failed ", "muted"),
             Piece(self._format_report_count(failed), "state-dead" if failed else ""),
-            Piece(f"   ran, failing, mean {formats.format_windows(spans_ms)}" if spans_ms else "", "muted"),
+            Piece(f"   ran, failing, mean {formats.format_time_windows(spans_ms)}" if spans_ms else "", "muted"),
             Piece(f"   {', '.join(silent_systems)}: no kinds" if silent_systems else "", "muted"),
         )
 

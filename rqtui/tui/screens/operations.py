@@ -204,7 +204,7 @@ def format_operation(operation: Operation) -> Content:
     from rqtui.reports.postmortem import list_circumstances
 
     lines = [
-        ("when", formats.format_moment(operation.at_ms)),
+        ("when", formats.format_date_and_time(operation.at_ms)),
         ("who", operation.who),
         ("Redis", operation.url + (f" (profile {operation.profile})" if operation.profile else "")),
         ("what", operation.verb),

@@ -123,7 +123,7 @@ def format_diagnosis(url: str, error: str, next_s: float, is_low: bool = False) 
     parts = [
         [Content.styled("No answer from Redis yet", "b $state-dead")],
         [
-            Content.styled(safe(connect.mask(url)), "$strong"),
+            Content.styled(safe(connect.hide_url_passwords(url)), "$strong"),
             *([Content("  ").join(facts)] if is_low else facts),
         ],
         [Content(safe(error))],
@@ -140,7 +140,7 @@ def _label_url_parts(url: str) -> list[tuple[str, str]]:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return [("socket", unquote(parts.path))]
-    hosts = urls.parse_multi_host_url(url, connect.mask(url))
+    hosts = urls.parse_multi_host_url(url, connect.hide_url_passwords(url))
     user = unquote(parts.username or "") or ("default" if parts.password else "")
     common = [
         ("TLS", "yes" if parts.scheme.startswith("rediss") else "no"),
@@ -183,7 +183,7 @@ class EditUrl(ModalScreen[str], Leavable):
         with Vertical(id="url") as frame:
             frame.border_title = Content(" which Redis? ")
             frame.border_subtitle = Content(" Enter connects   Esc nothing ")
-            yield Input(connect.mask(self._url), compact=True, select_on_focus=False)
+            yield Input(connect.hide_url_passwords(self._url), compact=True, select_on_focus=False)
             yield Static(
                 Content.styled("redis://host:6379/0   rediss:// with TLS   unix:///path   redis+sentinel://", "$muted")
             )

@@ -21,7 +21,7 @@ from rqtui.model import Job, Ref
 from rqtui.text import formats
 from rqtui.text.names import parse_base64_name, to_bytes
 from rqtui.text.preview import format_field_value
-from rqtui.text.sanitise import convert_symbols_back, safe
+from rqtui.text.sanitise import restore_unprintable_characters, safe
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
@@ -381,7 +381,7 @@ class Palette:
 
 def parse_typed_job_ids(text: str) -> tuple[bytes, ...]:
     """Return the job ids that a typed text may mean: as typed, with screen symbols decoded, or `base64:` decoded."""
-    candidates = [text, convert_symbols_back(text)]
+    candidates = [text, restore_unprintable_characters(text)]
     ids: list[bytes] = []
     for candidate in candidates:
         with suppress(UsageError):

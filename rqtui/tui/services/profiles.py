@@ -64,7 +64,7 @@ class Profiles:
         file, current_name = self._load_config(), self._settings.profile
         for name, profile in sorted(file.profiles.items() if file else ()):
             if name != current_name:
-                url = connect.mask(str(profile.get("url", "")))
+                url = connect.hide_url_passwords(str(profile.get("url", "")))
                 yield Command(f"profile {name}", f"go over to {url or 'it'}", partial(self.switch_to_profile, name))
 
     def _load_config(self) -> Config | None:
@@ -96,7 +96,7 @@ class Profiles:
 
     def switch_to_url(self, url: str) -> None:
         """Switch to another Redis without a profile. Restrictions of the current settings still apply."""
-        self.switch_to_settings(replace(self._settings, url=url, profile="", badge=""), connect.mask(url))
+        self.switch_to_settings(replace(self._settings, url=url, profile="", badge=""), connect.hide_url_passwords(url))
 
     def switch_to_settings(self, settings: Settings, name: str = "", demo: Run | None = None) -> None:
         """Switch to other settings, after a question if a change of many jobs runs. `name` names them in a toast."""

@@ -36,7 +36,7 @@ def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client
     scene = Scene.build(NATIVE, client, name, source)
     script = scene.script
     good = scene.world.call(script, scene.request).argv
-    if script.cuts_rows:  # as wide as a row can be
+    if script.has_column_count_argument:  # as wide as a row can be
         at = [arg.name for arg in script.args].index("columns")
         missing = len(script.args) + len(script.each) - len(good)
         good = [*good[:at], len(script.each), *good[at + 1 :], *[""] * missing]

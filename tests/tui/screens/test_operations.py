@@ -343,7 +343,7 @@ def test_a_change_of_several_queues_is_undone_from_the_shell_as_one(
 ) -> None:
     queues = [Seeded(client, name) for name in ("mail", "images")]
     records = []
-    keeper = UndoRecorder(state_folder, connect.mask(url))
+    keeper = UndoRecorder(state_folder, connect.hide_url_passwords(url))
     for here in queues:
         here.put("one")
         here.engine.change_recorder = keeper
