@@ -27,10 +27,10 @@ def create_engine(settings: Settings, *, reads_server_state: bool = False) -> En
     from rqtui.systems import registry
 
     systems, left_out = (
-        (registry.create_systems(settings.systems), ()) if settings.systems else registry.create_usable()
+        (registry.create_systems(settings.systems), ()) if settings.systems else registry.create_usable_systems()
     )
     client = connect(settings.url, meter=Meter(), reads_server_state=reads_server_state)
-    unused_systems = set(registry.list_names()) - {type(system).name for system in systems}
+    unused_systems = set(registry.list_system_names()) - {type(system).name for system in systems}
     return Engine(
         client,
         systems,

@@ -37,7 +37,9 @@ def test_a_name_that_means_a_system_left_out_is_refused_in_the_shell(url: str, c
 
 def test_an_engine_knows_every_system_that_it_was_not_given() -> None:
     engine = create_engine(Settings(systems=("native",)))
-    assert {*engine.systems, *engine.others} == set(registry.list_names()) and not engine.systems.keys() & engine.others
+    assert {*engine.systems, *engine.others} == set(
+        registry.list_system_names()
+    ) and not engine.systems.keys() & engine.others
 
 
 def test_an_engine_obeys_its_settings() -> None:

@@ -42,7 +42,7 @@ LABELS = {
 }
 IRREGULAR = {"forget": "forgotten"}
 NO_ANSWER = frozenset({"beat"})  # its answers are orders to the worker
-SYSTEMS = [registry.create_system(name) for name in registry.list_names()]
+SYSTEMS = [registry.create_system(name) for name in registry.list_system_names()]
 
 
 @functools.cache

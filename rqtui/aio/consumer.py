@@ -92,7 +92,11 @@ class Consumer(ConsumerLoop[Job]):
             self._leave_task = None
             self._waiter = WakeWaiter(self._queue.pool, self._queue.keys["wake"])
             self._heartbeat = Heartbeat(
-                self._send_calls, self._queue.call, self._outcomes, on_end=self._leave, **heartbeat_options
+                self._send_calls,
+                self._queue.call,
+                self._outcomes,
+                on_end=self._close_once_in_own_task,
+                **heartbeat_options,
             )
             self._heartbeat.start()
             if self._stop_event is not None:
@@ -109,7 +113,7 @@ class Consumer(ConsumerLoop[Job]):
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         if self._enter_count == 0:
-            await self._leave()
+            await self._close_once_in_own_task()
 
     def __aiter__(self) -> AsyncGenerator[Job, None]:
         """Yield leased jobs one by one. However the loop ends, jobs that were not started are released."""
@@ -154,7 +158,7 @@ class Consumer(ConsumerLoop[Job]):
         await asyncio.wait({task}, timeout=timeout_s)
         return not task.cancel() and not task.cancelled()
 
-    async def _leave(self) -> None:
+    async def _close_once_in_own_task(self) -> None:
         """Close the consumer once, in a task of its own that continues if the caller is cancelled."""
         if self._leave_task is None:
             self._leave_task = asyncio.create_task(self._close(), name="rqtui-leave")

@@ -188,7 +188,7 @@ def _copy_as_asyncio_pool(pool: Any) -> Pool:
 def _build_asyncio_greeting(client_name: str) -> Callable[[Any], Awaitable[None]]:
     """Build the asyncio form of `connect.Greeting`, which redis-py calls after it has connected."""
 
-    async def greet(connection: Any) -> None:
+    async def send_first_commands(connection: Any) -> None:
         with translate_protected_mode_error():
             await connection.on_connect()
         if client_name:
@@ -196,13 +196,13 @@ def _build_asyncio_greeting(client_name: str) -> Callable[[Any], Awaitable[None]
                 await connection.send_command("CLIENT", "SETNAME", client_name, check_health=False)
                 check_client_name_reply(await connection.read_response())
 
-    return greet
+    return send_first_commands
 
 
-class _FollowingMixin:
-    """Mixin of an asyncio connection that follows the primary or the node of a slot.
+class _ReaddressingMixin:
+    """Mixin of an asyncio connection that connects to the current primary, or to the node that owns a slot.
 
-    The blocking form is in `rqtui.connection.cluster`.
+    Its blocking counterpart is in `rqtui.connection.cluster`.
     """
 
     host: str
@@ -258,12 +258,12 @@ class _FollowingMixin:
                 raise NotFound(f"{self.host}:{self.port}, which the sentinels name, is no primary yet.")
 
 
-class _FollowingConnection(_FollowingMixin, theirs.Connection):
-    """A plain asyncio connection that follows the primary or the node of a slot."""
+class _FollowingConnection(_ReaddressingMixin, theirs.Connection):
+    """A plain asyncio connection that always leads to the current primary, or to the node that owns a slot."""
 
 
-class _FollowingTlsConnection(_FollowingMixin, theirs.SSLConnection):
-    """A TLS asyncio connection that follows the primary or the node of a slot."""
+class _FollowingTlsConnection(_ReaddressingMixin, theirs.SSLConnection):
+    """A TLS asyncio connection that always leads to the current primary, or to the node that owns a slot."""
 
 
 _ASYNC_CLASSES: Mapping[type, type] = {  # SSLConnection is a subclass of Connection and must be compared first
@@ -276,7 +276,7 @@ _ASYNC_CLASSES: Mapping[type, type] = {  # SSLConnection is a subclass of Connec
 def _select_connection_class(source_class: type, has_to_follow: bool) -> type:
     """Return the asyncio connection class that corresponds to a blocking one; an asyncio class is returned unchanged.
 
-    With `has_to_follow`, a class that follows the primary or the node of a slot.
+    With `has_to_follow`, the returned class always leads to the current primary, or to the node that owns a slot.
     """
     if has_to_follow:
         is_tls = issubclass(source_class, redis.SSLConnection | theirs.SSLConnection)

@@ -80,12 +80,12 @@ def _add_dispatcher_keys(session: Session, keys: dict[str, str], *, is_open: boo
         return session, ""  # the system's two keys are in different slots of a Cluster
     [name] = [
         system_name
-        for system_name in registry.list_own_names()
+        for system_name in registry.list_own_system_names()
         if {"delayed", "ready"} <= set(registry.create_system(system_name).defaults)
     ]
     if not keys:
         return _replace_systems(session, DEFAULT_SYSTEM, name), name
-    given_specs = [spec for spec in systems if registry.parse_name(spec) == name]
+    given_specs = [spec for spec in systems if registry.parse_system_name(spec) == name]
     if systems and not given_specs:
         raise UsageError(f"-d and -r name keys of the system {name}; say --system {name}, or leave --system away.")
     if any("," in key for key in keys.values()):

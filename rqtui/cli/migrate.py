@@ -55,8 +55,8 @@ def migrate(
     name, colon, queue = target.partition(":")
     if not colon or not queue or name != DEFAULT_SYSTEM:
         raise UsageError(f'the target is {DEFAULT_SYSTEM}:QUEUE, not "{target}".')
-    system_names = registry.list_names()
-    if ":" in source and registry.parse_name(source) not in system_names:
+    system_names = registry.list_system_names()
+    if ":" in source and registry.parse_system_name(source) not in system_names:
         raise UsageError(f'the source is SYSTEM:SOURCE, not "{source}"; the systems: {", ".join(system_names)}.')
     engine = _add_systems(session, source).create_engine(
         discover=True
@@ -84,11 +84,11 @@ def migrate(
 
 def _add_systems(session: Session, source: str) -> Session:
     """Return the session with the systems of source and target added, if `--system` names only others."""
-    from rqtui.systems.registry import parse_name
+    from rqtui.systems.registry import parse_system_name
 
     named_systems = session.settings.systems
-    needed_systems = [DEFAULT_SYSTEM, *([parse_name(source)] if ":" in source else [])] if named_systems else []
-    missing = [name for name in needed_systems if name not in map(parse_name, named_systems)]
+    needed_systems = [DEFAULT_SYSTEM, *([parse_system_name(source)] if ":" in source else [])] if named_systems else []
+    missing = [name for name in needed_systems if name not in map(parse_system_name, named_systems)]
     return replace(session, settings=replace(session.settings, systems=(*named_systems, *missing)))
 
 

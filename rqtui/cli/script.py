@@ -29,7 +29,7 @@ def script(
 
     if bool(name) == (folder is not None):
         raise UsageError("script takes SYSTEM/VERB, or --all DIR; `rqtui systems` lists the systems and their verbs.")
-    systems, left_out = registry.create_every()
+    systems, left_out = registry.create_all_systems()
     folders: dict[str, Mapping[str, Script]] = {system.name: system.scripts for system in systems}
     folders["shared"] = load_scripts("shared")
     for sentence in left_out:

@@ -101,7 +101,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     from rqtui.model import Ref
     from rqtui.reports.shared_places import describe_unassigned as unassigned
     from rqtui.reports.shared_places import list_shared_places
-    from rqtui.systems.by_sight import describe_unsupported
+    from rqtui.systems.by_sight import describe_unsupported_systems
 
     info = read_server_info(engine.client, session.settings.url)
     shared = list_shared_places(taken.queues, {queue.system for queue in taken.queues if is_all})
@@ -116,7 +116,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
         output.write_json(document, is_stream=is_stream)
         return
     if engine.unsupported_systems and not is_stream:
-        output.print_message(describe_unsupported(engine.unsupported_systems))
+        output.print_message(describe_unsupported_systems(engine.unsupported_systems))
     if not taken.queues:
         output.write_lines([f"no queues at {hide_url_passwords(session.settings.url)} ({info.title})"])
         return

@@ -18,8 +18,8 @@ def systems(session: Session) -> int:
     """
     from rqtui.systems import by_sight, registry
 
-    found_systems, left_out = registry.create_every()
-    documents_ = [_build_system_document(system, registry.find_package(system.name)) for system in found_systems]
+    found_systems, left_out = registry.create_all_systems()
+    documents_ = [_build_system_document(system, registry.find_system_package(system.name)) for system in found_systems]
     for sentence in left_out:
         output.print_message(sentence)
     if session.as_json:
@@ -34,7 +34,7 @@ def systems(session: Session) -> int:
             for name, verb in document["verbs"].items()
         ]
         output.write_table(("verb", "from", "to", "does"), moves)
-    titles = ", ".join(name.title for name in by_sight.list_unsupported())
+    titles = ", ".join(name.title for name in by_sight.list_unsupported_systems())
     output.write_lines([f"known by sight, and not spoken yet: {titles}"])
     return REFUSED if left_out else DONE
 

@@ -178,7 +178,7 @@ def _read_undo_records(folder: Path, url: str, names: Sequence[str]) -> Iterator
             continue
         if record.url != url or not (record.is_changed or record.unanswered):
             continue
-        if registry.parse_name(record.system) in registry.list_names():
+        if registry.parse_system_name(record.system) in registry.list_system_names():
             yield record
         else:
             output.print_message(f"the undo record {name} is of a system that is not known here: {record.system}.")

@@ -73,7 +73,7 @@ class _Rows:
 
 
 class Calls(Generic[Word, PutResult]):
-    """The methods of a native queue that need no connection. Raises UsageError for an invalid queue name."""
+    """The methods of a native queue that work without a connection. Raises UsageError for an invalid queue name."""
 
     def __init__(self, name: str, codec: Codec) -> None:
         self.name = name
@@ -292,16 +292,16 @@ class Calls(Generic[Word, PutResult]):
 
 
 def build_put_result(id: str | bytes, is_given: bool, reply: Reply) -> Put:
-    """Build the result of putting one job.
+    """Build the result of putting one job from the reply of the script `enqueue`.
 
-    A generated id is always `moved`: a job with that id can only exist because an earlier try of the same call had
+    A generated id is always `moved`: a job with that id can only exist because an earlier try of the same call
     succeeded.
     """
     return Put(_decode_job_id(id), reply.each[0].word if is_given else "moved")
 
 
 def read_reply_word(reply: Reply) -> str:
-    """Return the word of a script's reply, or of the reply's only row."""
+    """Return the word (`moved`, `gone`, …) of a script's reply, or of the reply's only row."""
     return reply.word or reply.each[0].word
 
 

@@ -99,9 +99,9 @@ class Waiter(Protocol):
 
 
 class ConsumerLoop(Generic[J]):
-    """The behaviour of a consumer of jobs.
+    """The behaviour of a consumer, shared by the blocking and the asyncio form: lease, hand out, settle, wait.
 
-    The blocking and the asyncio subclasses add how calls are sent and awaited.
+    The subclasses add how calls are sent and awaited.
     """
 
     _waiter: Waiter
@@ -237,7 +237,7 @@ class ConsumerLoop(Generic[J]):
     async def _run_claim_round_trip(self) -> str:
         """Send outcomes, dispatch and reap if it is time, and lease jobs. Returns the word of the lease's reply.
 
-        Leases nothing while an operator's order is `quiet`.
+        Leases nothing while an operator keeps the worker `quiet`.
         """
         has_sweep = self._is_timer_over or (
             self._is_busy and self._has_due_jobs() and time.monotonic() >= self._last_sweep_s + SWEEP_S
@@ -317,7 +317,10 @@ class ConsumerLoop(Generic[J]):
         self._is_timer_over = reason is WakeReason.TIMER and self._is_holding_timer
 
     def _release_waiting_jobs(self) -> None:
-        """Release the leased jobs that wait behind a slow job, for idle consumers. Runs on the heartbeat's thread."""
+        """Release leased jobs that wait behind a slow job, so that idle consumers can run them.
+
+        Runs on the heartbeat's thread.
+        """
         if self._buffer and self._current is not None and time.monotonic() > self._current_since_s + SLOW_S:
             self._release_unstarted_jobs(len(self._buffer))
 

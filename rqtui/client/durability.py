@@ -29,13 +29,15 @@ def run_call_durably(client: Redis, call: Call) -> Reply:
     """Run a call that puts jobs, then wait until its writes are on disk or on a replica; see `send_call_durably`."""
     with _open_single_connection(client) as connection:
 
-        async def execute(*words: Any) -> Any:
+        async def send_command(*words: Any) -> Any:
             return connection.execute_command(*words)  # type: ignore[no-untyped-call]
 
-        async def send(call: Call) -> Reply:
+        async def send_script_call(call: Call) -> Reply:
             return run_call(connection, call)
 
-        return run_without_event_loop(send_call_durably(send, execute, call, can_change_server(client)))
+        return run_without_event_loop(
+            send_call_durably(send_script_call, send_command, call, can_change_server(client))
+        )
 
 
 async def send_call_durably(

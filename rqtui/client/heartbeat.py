@@ -62,7 +62,7 @@ class HeartbeatLoop:
         self._last_failure = ""
 
     def _wake_loop(self) -> None:
-        """End the current rest of the heartbeat early."""
+        """End the current pause between two steps of the heartbeat early."""
         raise NotImplementedError
 
     def extend_leases_until_settled(self, jobs: Iterable[Leased[Any]]) -> None:
@@ -131,7 +131,10 @@ class HeartbeatLoop:
         self._last_failure = str(failure or "")
 
     def _take_waiting_batches(self) -> list[OutcomeBatch]:
-        """Take the outcomes of jobs if they have waited since the last step; the next round trip sends newer ones."""
+        """Take the outcomes of jobs that have waited since the last step.
+
+        The consumer's next round trip sends newer ones.
+        """
         previous_count, self._last_take_count = self._last_take_count, self._outcomes.take_count
         return (
             self._outcomes.take_outcome_batches()
@@ -140,7 +143,7 @@ class HeartbeatLoop:
         )
 
     def _choose_leases_to_extend(self, now_s: float) -> list[Leased[Any]]:
-        """Return the leased jobs once the first of them has used a third of its lease, else none."""
+        """Return all leased jobs if one of them has used a third of its lease; else return none."""
         leases = []
         is_time = False
         for token, reference in list(self.leases.items()):

@@ -64,7 +64,7 @@ class OutcomeBuffer:
             self._other_outcomes.append((verb, job, error))
 
     def report_settled(self, job: Leased[Any]) -> None:
-        """Handle a job that was settled by a call of its own: call `on_settled`."""
+        """Call `on_settled` for a job that was settled by a call of its own, without this buffer."""
         self._on_settled(job)
 
     def take_outcome_batches(self) -> list[OutcomeBatch]:
@@ -76,10 +76,10 @@ class OutcomeBuffer:
             return []
         self.take_count += 1
         batches = []
-        while acks := _pop_outcomes(self._acked):
+        while acks := _pop_one_batch_of_outcomes(self._acked):
             batches.append(self._build_outcome_batch("ack", acks, [b""] * len(acks)))
         groups: dict[str, list[tuple[str, Leased[Any], bytes]]] = {}
-        for item in _pop_outcomes(self._other_outcomes):
+        for item in _pop_one_batch_of_outcomes(self._other_outcomes):
             groups.setdefault(item[0], []).append(item)
         for verb, items in groups.items():
             batches.append(
@@ -146,7 +146,7 @@ class OutcomeBuffer:
         return OutcomeBatch(verb, jobs, errors, self._make_call(verb, rows))
 
 
-def _pop_outcomes(items: deque[T]) -> list[T]:
+def _pop_one_batch_of_outcomes(items: deque[T]) -> list[T]:
     popped: list[T] = []
     try:
         while len(popped) < MAX_JOBS_PER_CALL:

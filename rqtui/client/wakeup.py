@@ -100,7 +100,7 @@ class WakeWaiter:
             if left_s < EPOLL_S:
                 time.sleep(left_s)
                 left_s = 0.0
-            select_s = _round_down_to_ms(left_s if stop is None else min(left_s, STOP_CHECK_S))
+            select_s = _round_seconds_down_to_ms(left_s if stop is None else min(left_s, STOP_CHECK_S))
             # A selector of its own, because a readable socket of a pending BZPOPMIN would end each turn at once.
             with selectors.DefaultSelector() as pipe:
                 pipe.register(self._read_fd, selectors.EVENT_READ)
@@ -153,7 +153,7 @@ class WakeWaiter:
         self._requested_s = time.monotonic()
 
     def _wait_in_slices(self, until_s: float | None, stop: threading.Event | None) -> WakeReason:
-        """Wait on fakeredis inside this process, whose connections have no socket to watch."""
+        """Wait for new jobs on a fakeredis inside this process, in short slices: there is no socket to watch."""
         end_s = time.monotonic() + BLOCK_S
         while (now_s := time.monotonic()) < end_s:
             if until_s is not None and now_s >= until_s:
@@ -208,7 +208,7 @@ class WakeWaiter:
             if until_s - now_s < EPOLL_S:
                 time.sleep(until_s - now_s)
                 return WakeReason.TIMER
-            wait_s = min(wait_s, _round_down_to_ms(until_s - now_s))
+            wait_s = min(wait_s, _round_seconds_down_to_ms(until_s - now_s))
         ready = {key.fileobj for key, _ in self._selector.select(wait_s)}
         if self._read_fd in ready:
             self._drain_interrupt_pipe()
@@ -265,7 +265,7 @@ class WakeWaiter:
             raise translate_wait_error(error) from error
 
 
-def _round_down_to_ms(seconds: float) -> float:
+def _round_seconds_down_to_ms(seconds: float) -> float:
     """Round seconds down to whole milliseconds, because a selector rounds up; the caller sleeps for the rest."""
     return max(0.0, math.floor(seconds / EPOLL_S) * EPOLL_S - 1e-6)
 

@@ -162,7 +162,7 @@ class Walk:
     def find_unsupported_systems(self) -> tuple[UnsupportedSystem, ...]:
         """Return the unsupported systems found by the last complete walk, or by the partial one if there is none."""
         progress = self.progress
-        return by_sight.find_unsupported_present((progress.complete or progress.partial).counts)
+        return by_sight.find_present_unsupported_systems((progress.complete or progress.partial).counts)
 
 
 def _format_server_address(server: Any) -> str:

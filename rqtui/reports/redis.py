@@ -203,7 +203,7 @@ def _parse_slow_log(reply: Sequence[Any]) -> tuple[SlowCommand, ...]:
 def _map_script_names_by_digest() -> dict[str, str]:
     """Map the SHA-1 digests of rqtui's scripts to names such as `native/reserve`."""
     folders = {
-        **{system.name: system.scripts for system in registry.create_every()[0]},
+        **{system.name: system.scripts for system in registry.create_all_systems()[0]},
         "shared": scripts.load_scripts("shared"),
     }
     return {script.sha: f"{folder}/{name}" for folder, found in folders.items() for name, script in found.items()}

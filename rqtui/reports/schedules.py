@@ -29,7 +29,7 @@ def list_supporting_systems() -> tuple[str, ...]:
     """Return the names of all supported systems that store their schedules in Redis."""
     from rqtui.systems import registry
 
-    return tuple(system.name for system in registry.create_every()[0] if has_schedules(system))
+    return tuple(system.name for system in registry.create_all_systems()[0] if has_schedules(system))
 
 
 def build_schedule_requests(
@@ -93,7 +93,7 @@ def explain_absence(systems: Iterable[str]) -> str:
     """Explain why there are no schedules: where these systems keep them, and which systems store them in Redis."""
     from rqtui.systems import registry
 
-    systems, supporting = frozenset(map(registry.parse_name, systems)), list_supporting_systems()
+    systems, supporting = frozenset(map(registry.parse_system_name, systems)), list_supporting_systems()
     elsewhere = "".join(
         f"; {where}" for name in sorted(systems) if (where := registry.create_system(name).schedules_elsewhere)
     )

@@ -180,7 +180,10 @@ class BullMQ(ForeignSystem):
     # -- queues ---------------------------------------------------------------------------------------------------
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Count the connected workers of known queues, and yield an empty batch: only a key walk finds queues."""
+        """Count the workers connected to queues that are already known, and yield no queue.
+
+        Only a walk over all keys finds BullMQ queues.
+        """
         if self._cached_queues:
             self._refresh_worker_counts(client)
         yield []
@@ -217,7 +220,7 @@ class BullMQ(ForeignSystem):
     # -- workers and schedules ------------------------------------------------------------------------------------
 
     def _build_client_calls(self) -> tuple[Call, ...]:
-        """Build the commands that list all connections of the server, which scripts may not run."""
+        """Build the plain commands that list all connections of the server. Scripts may not run them."""
         key = self.keys(next(iter(self._cached_queues), "any"))["meta"]
         return tuple(scripts.build_command(words, key) for words in self.commands)
 
@@ -557,7 +560,7 @@ class BullMQ(ForeignSystem):
         return body
 
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Build the `enqueue` columns of a new job. Options in `opts` that have a column of their own go there.
+        """Build the `enqueue` columns of a new job. An option in `opts` that has a column of its own is moved to it.
 
         The other options stay JSON, and a backoff is added to them. Raises UsageError for an option that is wrong or
         given twice.
@@ -781,7 +784,7 @@ def _is_valid_json(raw: bytes) -> bool:
 
 
 def _parse_backoff(backoff: object) -> tuple[int, int, str]:
-    """Return base and cap in ms of the wait between attempts, and what the native queue would do differently."""
+    """Parse the `backoff` option of a job. Returns base and cap in ms, and how the native queue would differ."""
     kind, delay = (backoff.get("type"), backoff.get("delay")) if isinstance(backoff, dict) else ("fixed", backoff)
     delay_ms = min(int(delay), MAX_BACKOFF_MS) if isinstance(delay, int | float) and delay > 0 else 0
     if not backoff or kind == "fixed":
@@ -824,7 +827,7 @@ def _format_javascript(value: object) -> str:
 
 
 def _parse_stack_traces(raw: bytes) -> tuple[str, ...]:
-    """Parse the stack traces that a job stores as a JSON list, oldest first."""
+    """Parse the stack traces of a job's failed attempts, which are a JSON list, oldest first."""
     value = _parse_json(raw) if raw else None
     return tuple(trace for trace in value if isinstance(trace, str)) if isinstance(value, list) else ()
 

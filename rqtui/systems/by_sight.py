@@ -22,28 +22,28 @@ class UnsupportedSystem:
     queues: int = 0
 
 
-def list_unsupported(systems: Sequence[SystemEntry] | None = None) -> list[SystemEntry]:
+def list_unsupported_systems(systems: Sequence[SystemEntry] | None = None) -> list[SystemEntry]:
     """Return the entries of systems that rqtui recognises by their keys but does not support."""
     return [system for system in _choose_system_table(systems) if not system.module]
 
 
 def _choose_system_table(systems: Sequence[SystemEntry] | None) -> Sequence[SystemEntry]:
-    """Return the given entries, or those of all systems."""
+    """Return the given entries of the table of systems; without any, those of all systems."""
     return registry.list_systems() if systems is None else systems
 
 
 def list_counted_patterns(systems: Sequence[SystemEntry] | None = None) -> list[str]:
-    """Return every distinct key pattern whose keys the walk over all keys counts.
+    """Return every key pattern that discovery counts during its walk over all keys, each once.
 
-    Patterns of a supported system are included if an unsupported system is distinguished from it.
+    Patterns of a supported system are included if rqtui needs them to distinguish an unsupported system.
     """
     systems = _choose_system_table(systems)
-    distinguished = {system.but for system in list_unsupported(systems)}
+    distinguished = {system.but for system in list_unsupported_systems(systems)}
     counted = (system for system in systems if not system.module or system.name in distinguished)
     return list(dict.fromkeys(pattern for system in counted for pattern in system.patterns))
 
 
-def find_unsupported_present(
+def find_present_unsupported_systems(
     counts: Mapping[str, int], systems: Sequence[SystemEntry] | None = None
 ) -> tuple[UnsupportedSystem, ...]:
     """Return the unsupported systems that use this Redis, given the number of keys that match each pattern."""
@@ -56,12 +56,12 @@ def find_unsupported_present(
             sum(counts.get(pattern, 0) for pattern in system.keys),
             counts.get(system.queues, 0),
         )
-        for system in list_unsupported(systems)
+        for system in list_unsupported_systems(systems)
         if system.name in present and system.but not in present
     )
 
 
-def describe_unsupported(systems: Sequence[UnsupportedSystem]) -> str:
+def describe_unsupported_systems(systems: Sequence[UnsupportedSystem]) -> str:
     """Describe the unsupported systems that use this Redis, in a sentence; empty if there are none."""
     if not systems:
         return ""

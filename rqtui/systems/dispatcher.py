@@ -71,7 +71,7 @@ class Dispatcher(EntrySystem):
         return Job(b"", queue, self.name, where.name, where.state, entry.head, due_ms=due_ms, problem=problem)
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return one allowed run: a worker pops a task once, and no program delivers it again."""
+        """Return one attempt for a migrated job: a worker pops a task once, and no program delivers it again."""
         is_never_due = job.place == "delayed" and (job.due_ms is None or job.due_ms > _PARKED_UNTIL_MS)
         return MigrationTerms(0, 1, obstacle=job.problem or "it is due after the year 2255" if is_never_due else "")
 

@@ -109,11 +109,11 @@ class Native(System):
         leases = self._build_script_call("leases", queue, limit=_MAX_LEASES, grace_ms=_GRACE_MS)
         interrupted = self._build_script_call("interrupted", queue, within_ms=_INTERRUPTED_MS, limit=_MAX_INTERRUPTED)
 
-        def parse_reply(replies: Replies) -> tuple[Finding, ...]:
+        def parse_findings(replies: Replies) -> tuple[Finding, ...]:
             silent, lost = map(_read_probe_rows, replies)
             return _build_silent_leases_finding(queue, silent) + _build_interrupted_jobs_finding(queue, lost)
 
-        return Request((leases, interrupted), parse_reply)
+        return Request((leases, interrupted), parse_findings)
 
     def register_queue(self, client: Any, queue: str) -> None:
         """Add a queue name to the set `rqtui:queues`."""
@@ -128,6 +128,7 @@ class Native(System):
         return tuple(_parse_taken_job(queue, row) for row in reply.rows)
 
     def _build_script_call(self, script: str, queue: str, **args: object) -> Call:
+        """Build a call of a native script for a queue."""
         return self.build_call(self.scripts[script].name, queue, args)
 
 
@@ -169,7 +170,7 @@ def _parse_queue(queue: str, reply: Reply | Exception) -> Queue:
 
 @cache
 def _list_queue_columns() -> tuple[str, ...]:
-    """Return the columns of `shared/tally.lua` that describe a queue, without the stamp of the row."""
+    """Return the columns of `shared/tally.lua` that describe a queue, without those that only show changes."""
     return tuple(column.name for column in scripts.load_scripts("shared")["tally"].returns["counted"].rows)[
         :_QUEUE_COLUMNS
     ]
@@ -183,10 +184,10 @@ def _intern_count(place: str, state: State, number: int) -> Count:
 
 @dataclass(slots=True)
 class _CountedQueue:
-    """The last row of one queue from `shared/tally.lua`, and the counts and counters computed from that row.
+    """The last count of one queue (a row of `shared/tally.lua`), and the `Count`s and counters computed from it.
 
-    `matching_replies` are replies to `_pack_idle_check` that match the stamp of the row. Caching pays because most
-    queues are idle.
+    `matching_replies` are replies to `_pack_idle_check` that show an unchanged queue. Caching pays because most queues
+    are idle.
     """
 
     row: tuple[Any, ...] = ()
@@ -196,11 +197,11 @@ class _CountedQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether a queue has only ready jobs, so that plain reads can check if the queue changed."""
+        """Return whether a queue has only ready jobs. Plain reads can then check if the queue changed."""
         return bool(self.row and self.row[-1])
 
     def is_unchanged(self, replies: list[Any]) -> bool:
-        """Return whether the replies to an idle check match the stamp of the row, so that only the time changed."""
+        """Return whether replies to an idle check show that only the time has changed since the last count."""
         if replies == self.matching_replies:
             return True
         other_keys, ready, first, meta = replies
@@ -230,7 +231,7 @@ class _QueueBatch:
         self._calls = [self._full_call]
 
     def build_request(self) -> Request[list[Queue] | Request[list[Queue]]]:
-        """Build the request of the next poll. Parsing its replies replaces the calls for the poll after that."""
+        """Build the request of the next poll. Parsing its replies prepares the calls of the poll after it."""
         return Request(self._calls, self._parse_poll_replies)
 
     def _parse_poll_replies(self, replies: Replies) -> list[Queue] | Request[list[Queue]]:
@@ -261,7 +262,7 @@ class _QueueBatch:
         )
 
     def _store_tally_rows(self, numbers: Sequence[int], tally_reply: Reply | Exception) -> int:
-        """Store the rows of the given queues. Return the server time in ms at which they were counted."""
+        """Store the counts of the given queues. Return the server time in ms at which they were counted."""
         reply = unwrap_reply(tally_reply)
         for number, row in zip(numbers, reply.rows, strict=True):
             counted = self._counted_queues[number]
@@ -294,7 +295,7 @@ class _QueueBatch:
         return self._full_call.keys[number * width : (number + 1) * width]
 
     def _pack_idle_check(self, number: int) -> bytes:
-        """Pack the reads that show whether a queue has other than ready jobs, and the values in its stamp."""
+        """Pack the read commands that show whether an idle queue changed since its last count."""
         packed = self._packed.get(number)
         if packed is None:
             queue_keys = dict(zip(self._names, map(to_bytes, self._list_keys_of_queue(number)), strict=True))
@@ -313,7 +314,7 @@ _TIME = b"*1\r\n$4\r\nTIME\r\n"
 
 
 def _store_tally_row(counted: _CountedQueue, row: tuple[Any, ...]) -> _CountedQueue:
-    """Store a row of `shared/tally.lua`, and the counts and counters computed from that row."""
+    """Store the count of one queue (a row of `shared/tally.lua`), with the `Count`s and counters computed from it."""
     counted.row, counted.matching_replies = row, []
     counted.counts = _intern_counts(row[:5])
     counters = _intern_counters(row[11], row[13:_QUEUE_COLUMNS])
@@ -347,7 +348,7 @@ def _intern_counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, 
 
 
 def _build_queue(queue: str, now_ms: int, counted: _CountedQueue) -> Queue:
-    """Build a queue from the row of its last count."""
+    """Build a `Queue` from the last count of a queue."""
     paused_since_ms, ready_since_ms, due_ms, deadline_ms, overdue, expired, _registered, live_workers = counted.row[
         5:13
     ]
@@ -439,7 +440,7 @@ def _parse_taken_job(queue: str, row: tuple[Any, ...]) -> Job:
 
 
 def _parse_workers(queue: str, replies: Replies) -> tuple[Worker, ...]:
-    """Build the workers of a queue from the reply of the script `roster`."""
+    """Build the workers of a queue from the reply of the script `roster`, which lists them with their heartbeats."""
     reply = replies[0]
     if isinstance(reply, Exception):
         raise reply

@@ -73,7 +73,7 @@ class Orizuru(EntrySystem):
         if self.is_explicit and self.named_queues():
             yield self.named_queues()
         else:
-            yield [self.name] if _is_present(client) else []
+            yield [self.name] if _has_consumer_registry(client) else []
 
     def marker_keys(self) -> Sequence[str]:
         """Return the keys of registered consumers and of heartbeats."""
@@ -88,7 +88,7 @@ class Orizuru(EntrySystem):
 
     def has_queue(self, client: Any, queue: str) -> bool:
         """Return whether an option names the queue, or it is the queue `orizuru` and consumers are registered."""
-        return super().has_queue(client, queue) or (self._is_unnamed(queue) and _is_present(client))
+        return super().has_queue(client, queue) or (self._is_unnamed(queue) and _has_consumer_registry(client))
 
     def build_queue_rows(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
         """Return the consumers that the key walk found, for scripts that read the lists of all consumers."""
@@ -135,7 +135,7 @@ class Orizuru(EntrySystem):
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return one allowed run: a rejected job is not delivered again."""
+        """Return one attempt for a migrated job: a rejected job is not delivered again."""
         return MigrationTerms(0, 1)
 
     def queue_argument(self, queue: str) -> str:
@@ -143,13 +143,15 @@ class Orizuru(EntrySystem):
         return "--system orizuru:source=KEY orizuru:KEY" if self._is_unnamed(queue) else super().queue_argument(queue)
 
     def _is_unnamed(self, queue: str) -> bool:
+        """Return whether a queue stands for the lists of all consumers, because no option names its source list."""
         return queue == self.name and queue not in self.named_queues()
 
 
 SYSTEM = Orizuru
 
 
-def _is_present(client: Any) -> bool:
+def _has_consumer_registry(client: Any) -> bool:
+    """Return whether Redis has a registry of consumers."""
     registry, heartbeats = read_key_types(client, [CONSUMERS, HEARTBEATS])
     return registry == "set" or heartbeats == "hash"
 

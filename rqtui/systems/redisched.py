@@ -108,7 +108,7 @@ class Redisched(ForeignSystem):
         return Job(id, queue, self.name, place, state, id, token, body=body, body_bytes=row["bytes"], **known)
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return unlimited runs: an unfinished job is due again when its lease ends."""
+        """Return unlimited attempts for a migrated job: an unfinished job is due again when its lease ends."""
         lease_ms = int(self.options_of(job.queue)["ttr_ms"])
         return MigrationTerms(job.attempts, MAX_ATTEMPTS, lease_ms, lease_ms)
 

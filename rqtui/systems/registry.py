@@ -98,19 +98,19 @@ def list_systems() -> tuple[SystemEntry, ...]:
     return (*(system for system in SYSTEMS if system.module or system.name not in names), *external)
 
 
-def list_names() -> list[str]:
+def list_system_names() -> list[str]:
     """Return the sorted names of all supported systems."""
     return sorted(system.name for system in list_systems() if system.module)
 
 
-def list_own_names() -> list[str]:
+def list_own_system_names() -> list[str]:
     """Return the sorted names of the systems that rqtui implements itself."""
     return sorted(system.name for system in SYSTEMS if system.module)
 
 
-def create_every() -> tuple[list[System], tuple[str, ...]]:
+def create_all_systems() -> tuple[list[System], tuple[str, ...]]:
     """Create every supported system. Return the systems, and sentences about unusable ones of other packages."""
-    return _create_usable_systems(list_names(), lambda name: True)
+    return _create_usable_systems(list_system_names(), lambda name: True)
 
 
 @cache
@@ -140,11 +140,11 @@ def _format_package_version(point: EntryPoint) -> str:
 
 
 def _find_system_entry(name: str) -> SystemEntry:
-    """Return the entry of the system with that name; an entry without a module if there is none."""
+    """Return the entry of the system with that name; for an unknown name an entry without a module."""
     return next((system for system in list_systems() if system.name == name), SystemEntry(name, name))
 
 
-def find_package(name: str) -> str:
+def find_system_package(name: str) -> str:
     """Return the package and version that adds the named system; empty for rqtui's own systems."""
     return _find_system_entry(name).package
 
@@ -154,7 +154,7 @@ def create_system(*specs: str) -> System:
 
     Raises UsageError for an unknown system or a malformed option.
     """
-    return _create_system_from_options(parse_name(specs[0]), *(_parse_spec_options(spec) for spec in specs))
+    return _create_system_from_options(parse_system_name(specs[0]), *(_parse_spec_options(spec) for spec in specs))
 
 
 def create_systems(specs: Sequence[str] = ()) -> list[System]:
@@ -163,16 +163,16 @@ def create_systems(specs: Sequence[str] = ()) -> list[System]:
     Several specs with one name become one system, or one for each value of its shared option, such as the key prefix.
     """
     if not specs:
-        return create_usable()[0]
+        return create_usable_systems()[0]
     groups: dict[str, list[str]] = {}
     for spec in specs:
-        groups.setdefault(parse_name(spec), []).append(spec)
+        groups.setdefault(parse_system_name(spec), []).append(spec)
     return [system for group in groups.values() for system in _create_applications(*group)]
 
 
 def _create_applications(*specs: str) -> list[System]:
     """Create one system for each value of the shared option, and name those with another value than the default."""
-    name, options = parse_name(specs[0]), [_parse_spec_options(spec) for spec in specs]
+    name, options = parse_system_name(specs[0]), [_parse_spec_options(spec) for spec in specs]
     first = _create_system_from_options(name, options[0])
     by_value: dict[str, list[dict[str, str]]] = {}
     for each in options:
@@ -198,12 +198,12 @@ def _create_label(value: str, labels: set[str]) -> str:
     return label
 
 
-def create_usable() -> tuple[list[System], tuple[str, ...]]:
+def create_usable_systems() -> tuple[list[System], tuple[str, ...]]:
     """Create every system that can be used, the default one first. Return them with sentences about unusable ones.
 
-    A system that is not the default reports queues only if its keys are present.
+    A system that no option names reports queues only if its keys are present.
     """
-    first = (DEFAULT_SYSTEM, *(name for name in list_names() if name != DEFAULT_SYSTEM))
+    first = (DEFAULT_SYSTEM, *(name for name in list_system_names() if name != DEFAULT_SYSTEM))
     return _create_usable_systems(first, lambda name: name == DEFAULT_SYSTEM)
 
 
@@ -222,7 +222,7 @@ def _create_usable_systems(
     return created, tuple(left_out)
 
 
-def parse_name(spec: str) -> str:
+def parse_system_name(spec: str) -> str:
     """Return the system name of a spec such as `NAME:key=value`, or of an application `NAME@APPLICATION`."""
     return spec.partition(":")[0].partition("@")[0]
 
@@ -234,7 +234,7 @@ def _create_system_from_options(name: str, *options: dict[str, str], is_asked: b
     """
     entry = _find_system_entry(name)
     if not entry.module:
-        raise UsageError(f'there is no system "{name}"; there are: {", ".join(list_names())}.')
+        raise UsageError(f'there is no system "{name}"; there are: {", ".join(list_system_names())}.')
     if not entry.package:
         system: type[System] = import_module(entry.module).SYSTEM
         return system(*options, is_asked=is_asked)

@@ -594,7 +594,7 @@ _STARTED = (State.RESERVED, *_ENDED)
 
 
 def _compute_span_ms(end_ms: int | None, begin_ms: int | None) -> int | None:
-    """Return the time between two times of a job; None if one is missing, or if they are of different runs."""
+    """Return the time in ms between two times of a job; None if one is missing, or if they are of different runs."""
     return end_ms - begin_ms if end_ms is not None and begin_ms is not None and end_ms >= begin_ms else None
 
 
@@ -616,7 +616,7 @@ def _describe_wrong_times(place: str, row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe_wrong_places(places: Sequence[str], status: str) -> Iterator[str]:
-    """Yield a sentence if a job is in several places, or in none."""
+    """Yield a sentence if a job is in several places at once, or in none."""
     if len(places) > 1:
         yield f"it stands in {' and in '.join(places)}"
     elif not places and status == "rate_limited":

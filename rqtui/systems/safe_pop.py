@@ -89,7 +89,7 @@ class SafePop(ForeignSystem):
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return unlimited runs: an unfinished entry is delivered again after the timeout."""
+        """Return unlimited attempts for a migrated job: an unfinished entry is delivered again after the timeout."""
         timeout_ms = 1000 * int(self.options_of(job.queue)["timeout_s"])
         return MigrationTerms(0, MAX_ATTEMPTS, timeout_ms, timeout_ms)
 
@@ -114,6 +114,7 @@ SYSTEM = SafePop
 
 
 def _add_id(row: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields of a new job with a uuid as its id, if it has none."""
     id = row.get("id") or str(uuid4())
     if "|" in (id.decode("utf-8", "replace") if isinstance(id, bytes) else str(id)):
         raise UsageError(f'safe_pop: an id holds no "|", since that ends it in the list; not {id!r:.80}.')

@@ -314,12 +314,12 @@ class Sidekiq(EntrySystem):
     def ends_request(self, queue: str) -> Request[Sequence[tuple[int, int, int]]]:
         """Build the request for the runs per minute, which Sidekiq records per class and not per queue."""
 
-        def parse_reply(replies: Replies) -> Sequence[tuple[int, int, int]]:
+        def parse_runs_per_minute(replies: Replies) -> Sequence[tuple[int, int, int]]:
             reply = unwrap_reply(replies[0])
             rows = convert_rows_to_dicts(reply) if reply.values["only"] else ()
             return [(row["at_ms"], row["processed"], row["failed"]) for row in rows]
 
-        return Request((self.build_call("minutes", queue, {"queue": queue}),), parse_reply)
+        return Request((self.build_call("minutes", queue, {"queue": queue}),), parse_runs_per_minute)
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
         """Build the request for the statistics per class of Sidekiq 7 and later, of all queues together."""
@@ -376,11 +376,12 @@ class Sidekiq(EntrySystem):
     ) -> list[Request[list[Outcome]]]:
         """Build the requests of a verb. Lost jobs that the verb moved are removed from memory."""
         return [
-            self._remove_moved_lost_jobs(queue, request) for request in super().verb_requests(name, queue, jobs, form)
+            self._add_removal_of_moved_lost_jobs(queue, request)
+            for request in super().verb_requests(name, queue, jobs, form)
         ]
 
-    def _remove_moved_lost_jobs(self, queue: str, request: Request[list[Outcome]]) -> Request[list[Outcome]]:
-        """Return the request, which afterwards also removes the lost jobs that the verb moved from memory."""
+    def _add_removal_of_moved_lost_jobs(self, queue: str, request: Request[list[Outcome]]) -> Request[list[Outcome]]:
+        """Extend a request so that lost jobs which its verb moved back to Redis are removed from memory."""
         members = [job.member for job in request.jobs if job.place == "lost"]
         if not members:
             return request
@@ -483,7 +484,7 @@ class Sidekiq(EntrySystem):
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return the runs that `retry` allows, and the native backoff nearest to Sidekiq's.
+        """Return the attempts that `retry` allows a migrated job, and the native backoff nearest to Sidekiq's.
 
         Sidekiq waits (failures - 1)^4 + 15 seconds.
         """
@@ -497,7 +498,10 @@ class Sidekiq(EntrySystem):
     # -- verbs ----------------------------------------------------------------------------------------------------
 
     def build_row_values(self, queue: str, job: Job) -> Mapping[str, object]:
-        """Return the `jid` of a job for a script; if several jobs have one jid, their ids in rqtui differ from it."""
+        """Return the `jid` of a job for a script.
+
+        If several jobs have the same jid, their ids in rqtui differ from it.
+        """
         return {"jid": _decode_job(job.member, b"").jid}
 
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
@@ -548,7 +552,7 @@ LATE_MS = 20_000  # a heartbeat comes every 10 s (Sidekiq 6 and older: 5)
 
 
 class HeldJob(NamedTuple):
-    """A job held by a process that stopped sending heartbeats, and when it was last seen there."""
+    """A job of a process that stopped sending heartbeats, and when the job was last seen in that process."""
 
     queue: str
     worker: bytes
@@ -566,11 +570,11 @@ class HeldJob(NamedTuple):
 
 
 class LostJobs:
-    """Jobs that were lost with killed processes, kept in the memory of this program only.
+    """Jobs that were lost with killed processes, stored in the memory of this program only.
 
-    A job is lost if its process was silent while holding the job, and both have since disappeared. A process that sends
-    heartbeats again keeps its jobs. If a process left the list before its keys expired, it shut down properly or
-    another program rescued its jobs.
+    A job is lost if its process stopped sending heartbeats while it held the job, and both have since disappeared. A
+    process that sends heartbeats again keeps its jobs. If a process left the list before its keys expired, it shut down
+    properly or another program rescued its jobs.
     """
 
     MOST, MOST_BYTES, KEPT_MS = 1000, 16 * 1024 * 1024, 3_600_000
@@ -985,7 +989,7 @@ def _format_job_call(name: str, args: Sequence[object]) -> str:
 
 
 def _format_ruby(value: object, max_length: int, depth: int = 0) -> str:
-    """Format a value as Ruby source, cut to about `most` characters."""
+    """Format a value as Ruby source, cut to about `max_length` characters."""
     if depth > 40 or max_length <= 0:
         return "…"
     if value is None:
@@ -1080,7 +1084,10 @@ def _build_job_facts(fields: Mapping[str, Any], name: str) -> list[Fact]:
 
 
 def _describe_wrapper(fields: Mapping[str, Any], name: str) -> tuple[str, str, str]:
-    """Return the row of `list_facts` about the class that wraps a job, if another class is shown."""
+    """Return the fact about the class that wraps a job (ActiveJob), as a row of `list_facts`.
+
+    The row is empty if no class wraps the job.
+    """
     wrapper, args = fields.get("class"), _as_list(fields.get("args"))
     if wrapper in _WRAPPERS:
         id = _as_dict(args[0]).get("job_id") if args else None

@@ -83,7 +83,7 @@ class TimeoutSets(SetSystem):
         return {**names, "suspects": f"rqtui:{{{names['in_progress']}}}:suspects"}
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether an option names the queue, or the queue ends like the `todos` set and its sets exist."""
+        """Return whether an option names the queue, or its name ends as a `todos` set does and its sets exist."""
         if self.is_explicit and queue in self.named_queues():
             return True
         return queue.endswith(self.options["todos"]) and self.has_keys_of(client, queue)
@@ -137,7 +137,7 @@ class TimeoutSets(SetSystem):
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return unlimited runs: the cleaner returns an item with an expired lock any number of times."""
+        """Return unlimited attempts for a migrated job: the cleaner returns expired items any number of times."""
         period_ms = min(int(self.options_of(job.queue)["period_ms"]), MAX_BACKOFF_MS)
         return MigrationTerms(0, MAX_ATTEMPTS, period_ms, period_ms)
 
@@ -147,12 +147,12 @@ class TimeoutSets(SetSystem):
         if lock_ms == _LOCK_WITHOUT_EXPIRY:
             return "its lock never runs out: if its worker is gone, nobody takes it back"
         if self.options_of(queue)["items"] == "integer" and not re.fullmatch(rb"0|-?[1-9]\d*", item):
-            return _describe_misread_number(item) or "no whole number: the original's workers end at it"
+            return _describe_changed_spelling(item) or "no whole number: the original's workers end at it"
         return ""
 
 
-def _describe_misread_number(item: bytes) -> str:
-    """Describe an item that `int()` reads as a number of another spelling, such as 07."""
+def _describe_changed_spelling(item: bytes) -> str:
+    """Describe an item such as `07`, which workers read as a number and write back in another spelling (`7`)."""
     with suppress(ValueError):
         return f"the original takes it for {int(item)}, and never moves it"
     return ""

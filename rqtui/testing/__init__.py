@@ -20,16 +20,16 @@ from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
 from rqtui.testing.conformance import Case, cases, run_all
 from rqtui.testing.keyspace import diff, dump, plant
-from rqtui.testing.subject import Planted, Request, Scene, Subject, Use, World, list_words
+from rqtui.testing.subject import JobDatabase, Planted, PreparedScript, Request, Subject, Use, list_words
 
 __all__ = [
     "Case",
     "Planted",
     "Request",
-    "Scene",
+    "PreparedScript",
     "Subject",
     "Use",
-    "World",
+    "JobDatabase",
     "start_redis",
     "cases",
     "diff",

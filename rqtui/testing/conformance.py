@@ -28,152 +28,171 @@ from rqtui.errors import Denied, RqtuiError, ServerError
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
 from rqtui.testing import include_lint, keyspace, script_lint
-from rqtui.testing.subject import Request, Scene, Subject, Use, World, list_words
+from rqtui.testing.subject import JobDatabase, PreparedScript, Request, Subject, Use, list_words
 
 
-def assert_keyspace_unchanged(world: World, before: keyspace.Keyspace) -> None:
-    assert not (changes := keyspace.diff(before, world.dump())), "the script wrote:\n" + "\n".join(changes)
+def assert_database_unchanged(database: JobDatabase, before: keyspace.Keyspace) -> None:
+    """Assert that no key of the test database differs from the dump `before`."""
+    assert not (changes := keyspace.diff(before, database.dump())), "the script wrote:\n" + "\n".join(changes)
 
 
-def assert_call_refused(scene: Scene, reply: Reply) -> None:
+def assert_call_refused(prepared: PreparedScript, reply: Reply) -> None:
     """Assert that a script's reply has words, none of which is the word for success."""
-    success = next(iter(scene.script.returns))
+    success = next(iter(prepared.script.returns))
     assert list_words(reply) and success not in list_words(reply), f"the script replied {list_words(reply)}"
 
 
 # --- the assertions: each gets a function that builds a scene for one script and one source place --------------------
 
-SceneBuilder = Callable[..., Scene]
+ScriptPreparer = Callable[..., PreparedScript]
 
 
-def check_read_without_write(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    before = scene.world.dump()
-    reply = scene.run()
-    assert_keyspace_unchanged(scene.world, before)
-    if scene.use.reads:
-        scene.use.reads(scene.world, reply)
+def check_read_without_write(prepare_script: ScriptPreparer) -> None:
+    """Assert that a read-only script reads the jobs that the real system wrote, and writes nothing (assertion 1)."""
+    prepared = prepare_script()
+    before = prepared.database.dump()
+    reply = prepared.run()
+    assert_database_unchanged(prepared.database, before)
+    if prepared.use.reads:
+        prepared.use.reads(prepared.database, reply)
 
 
-def check_one_job_moves(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    job, before = scene.targets[0], scene.world.read_members()
-    scene.run()
-    places = scene.find_places(job)
+def check_one_job_moves(prepare_script: ScriptPreparer) -> None:
+    """Assert that one job leaves its source and arrives in a declared target (assertion 2)."""
+    prepared = prepare_script()
+    job, before = prepared.targets[0], prepared.database.read_members()
+    prepared.run()
+    places = prepared.find_places(job)
     assert len(places) <= 1, f"the job is in {places}"
     if places:
-        assert places[0] in scene.target_places, f"the job went to {places[0]}, the header says {scene.target_places}"
+        assert places[0] in prepared.target_places, (
+            f"the job went to {places[0]}, the header says {prepared.target_places}"
+        )
     else:
-        assert scene.can_leave, "the job is nowhere"
+        assert prepared.can_leave, "the job is nowhere"
     missing = {id for ids in before.values() for id in ids} - {
-        id for ids in scene.world.read_members().values() for id in ids
+        id for ids in prepared.database.read_members().values() for id in ids
     }
     assert missing <= {job.id}, f"other jobs are gone: {missing - {job.id}}"
 
 
-def check_denied_write_loses_no_job(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    commands = {name.lower() for name in re.findall(r"redis\.p?call\(\s*'([A-Z]+)'", scene.script.source)}
-    execute: Any = scene.world.client.execute_command
+def check_denied_write_loses_no_job(prepare_script: ScriptPreparer) -> None:
+    """Assert that a script whose writes an ACL denies loses no job (assertion 2)."""
+    prepared = prepare_script()
+    commands = {name.lower() for name in re.findall(r"redis\.p?call\(\s*'([A-Z]+)'", prepared.script.source)}
+    execute: Any = prepared.database.client.execute_command
     writes = {name.decode() for name in execute("ACL", "CAT", "write")}
     for command in sorted(commands & writes):
-        scene = build_scene()
-        before = scene.world.read_members()
+        prepared = prepare_script()
+        before = prepared.database.read_members()
         try:
-            scene.run(scene.world.create_restricted_client("~*", "+@all", f"-{command}"))
+            prepared.run(prepared.database.create_restricted_client("~*", "+@all", f"-{command}"))
         except Denied:
             finished = set()
         else:
-            finished = {scene.targets[0].id} if scene.can_leave else set()
-        if scene.can_leave and scene.world.subject.facts(scene.world.client, scene.targets[0].id):
-            finished = {scene.targets[0].id}  # the stored data are enough to find and repair the job
-        after = {id for ids in scene.world.read_members().values() for id in ids}
+            finished = {prepared.targets[0].id} if prepared.can_leave else set()
+        if prepared.can_leave and prepared.database.subject.facts(prepared.database.client, prepared.targets[0].id):
+            finished = {prepared.targets[0].id}  # the stored data are enough to find and repair the job
+        after = {id for ids in prepared.database.read_members().values() for id in ids}
         lost = {id for ids in before.values() for id in ids} - after - finished
         assert not lost, f"where {command} is denied, {lost} are lost"
 
 
-def check_only_declared_keys_change(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    script, subject = scene.script, scene.world.subject
+def check_only_declared_keys_change(prepare_script: ScriptPreparer) -> None:
+    """Assert that only keys that the script's header declares change (assertion 3)."""
+    prepared = prepare_script()
+    script, subject = prepared.script, prepared.database.subject
     names = {name for move in script.moves for name in (*move.sources, *move.targets)}
     names |= {*script.forgets, *script.writes}
-    allowed = {scene.request.keys.get(name) or subject.key(name) for name in names}
-    before = scene.world.dump()
-    scene.run()
-    after = scene.world.dump()
+    allowed = {prepared.request.keys.get(name) or subject.key(name) for name in names}
+    before = prepared.database.dump()
+    prepared.run()
+    after = prepared.database.dump()
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     stray = {key for key in changed - allowed if not (script.derived and subject.is_derived(key))}
     assert not stray, f"the script changed {stray}; its header declares {sorted(names)}"
 
 
-def check_neighbours_stay(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    client, facts, moved = scene.world.client, scene.world.subject.facts, {job.id for job in scene.targets}
-    neighbours = [job.id for job in scene.world.planted if job.id not in moved]
-    orders, facts_before = scene.world.read_members(), [facts(client, id) for id in neighbours]
-    scene.run()
-    for place, ids in scene.world.read_members().items():
+def check_neighbours_stay(prepare_script: ScriptPreparer) -> None:
+    """Assert that jobs before and after those the script acts on are unchanged, and keep their order (assertion 4)."""
+    prepared = prepare_script()
+    client, facts, moved = (
+        prepared.database.client,
+        prepared.database.subject.facts,
+        {job.id for job in prepared.targets},
+    )
+    neighbours = [job.id for job in prepared.database.planted if job.id not in moved]
+    orders, facts_before = prepared.database.read_members(), [facts(client, id) for id in neighbours]
+    prepared.run()
+    for place, ids in prepared.database.read_members().items():
         assert [id for id in ids if id not in moved] == [id for id in orders[place] if id not in moved], place
     assert [facts(client, id) for id in neighbours] == facts_before
 
 
-def check_bodies_stay(build_scene: SceneBuilder) -> None:
-    scene = build_scene(number=3)  # includes jobs with long bodies
-    before = scene.world.read_bodies()
-    scene.run()
-    for id, body in scene.world.read_bodies().items():
-        assert body == before[id] or (body is None and scene.can_leave), f"the body of {id!r} changed"
+def check_bodies_stay(prepare_script: ScriptPreparer) -> None:
+    """Assert that the body of a job that a script moves does not change (assertion 5)."""
+    prepared = prepare_script(number=3)  # includes jobs with long bodies
+    before = prepared.database.read_bodies()
+    prepared.run()
+    for id, body in prepared.database.read_bodies().items():
+        assert body == before[id] or (body is None and prepared.can_leave), f"the body of {id!r} changed"
 
 
-def check_second_run_is_refused(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    scene.run()
-    before = scene.world.dump()
-    assert_call_refused(scene, scene.run())
-    assert_keyspace_unchanged(scene.world, before)
+def check_second_run_is_refused(prepare_script: ScriptPreparer) -> None:
+    """Assert that a second run of the same call returns a declared refusal and writes nothing (assertion 6)."""
+    prepared = prepare_script()
+    prepared.run()
+    before = prepared.database.dump()
+    assert_call_refused(prepared, prepared.run())
+    assert_database_unchanged(prepared.database, before)
 
 
-def check_unknown_job_is_refused(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    before = scene.world.dump()
-    request = scene.use.request([scene.world.new()])
-    assert_call_refused(scene, scene.world.run(scene.script, request))
-    assert_keyspace_unchanged(scene.world, before)
+def check_unknown_job_is_refused(prepare_script: ScriptPreparer) -> None:
+    """Assert that a call for an unknown job returns a declared refusal and writes nothing (assertion 7)."""
+    prepared = prepare_script()
+    before = prepared.database.dump()
+    request = prepared.use.request([prepared.database.create_absent_job()])
+    assert_call_refused(prepared, prepared.database.run(prepared.script, request))
+    assert_database_unchanged(prepared.database, before)
 
 
-def check_wrong_type_changes_nothing(build_scene: SceneBuilder) -> None:
-    scene = build_scene(number=3)
-    world = scene.world
-    before = world.dump()
-    for request in _build_request_per_body_length(scene):
-        for key in scene.script.keys:
+def check_wrong_type_changes_nothing(prepare_script: ScriptPreparer) -> None:
+    """Assert that a key of a wrong type gives an error and no write (assertion 8).
+
+    If the call does not need the key, the effect is that of a missing key.
+    """
+    prepared = prepare_script(number=3)
+    database = prepared.database
+    before = database.dump()
+    for request in _build_request_per_body_length(prepared):
+        for key in prepared.script.keys:
             if key.type in ("any", "channel"):
                 continue
-            name = request.keys.get(key.name) or world.subject.key(key.name)
-            world.client.delete(name)
+            name = request.keys.get(key.name) or database.subject.key(key.name)
+            database.client.delete(name)
             wrong_entry = keyspace.Entry(
                 *(("list", [b"x"]) if key.type == "string" else ("string", b"another program's"))
             )
-            keyspace.plant(world.client, {name: wrong_entry})
+            keyspace.plant(database.client, {name: wrong_entry})
             try:
-                reply = world.run(scene.script, request)
+                reply = database.run(prepared.script, request)
             except RqtuiError:
                 pass
             else:
-                if scene.script.name in world.subject.unguarded:
-                    _assert_like_missing_key(world, scene.script, request, name, before, reply, wrong_entry)
+                if prepared.script.name in database.subject.unguarded:
+                    _assert_like_missing_key(database, prepared.script, request, name, before, reply, wrong_entry)
                     continue
-                assert scene.script.read_only, (
+                assert prepared.script.read_only, (
                     f"{key.name} holds another type, and the script replied {list_words(reply)}"
                 )
-            assert_keyspace_unchanged(world, {**before, name: wrong_entry})
-            world.client.delete(name)
+            assert_database_unchanged(database, {**before, name: wrong_entry})
+            database.client.delete(name)
             if name in before:
-                keyspace.plant(world.client, {name: before[name]})
+                keyspace.plant(database.client, {name: before[name]})
 
 
 def _assert_like_missing_key(
-    world: World,
+    database: JobDatabase,
     script: Script,
     request: Request,
     name: str,
@@ -183,21 +202,21 @@ def _assert_like_missing_key(
 ) -> None:
     """Assert that a script treats a key of a wrong type, which the call does not need, as if the key were missing.
 
-    The key must be unchanged. Afterwards the world is in the state `before` again.
+    The key must be unchanged. Afterwards the test database is in the state `before` again.
     """
-    after = world.dump()
+    after = database.dump()
     assert after.pop(name) == wrong_entry, f"{name} holds another type, and the script wrote there"
-    world.client.flushall()
-    keyspace.plant(world.client, {key: entry for key, entry in before.items() if key != name})
-    expected_reply = world.run(script, request)
-    expected = world.dump()
+    database.client.flushall()
+    keyspace.plant(database.client, {key: entry for key, entry in before.items() if key != name})
+    expected_reply = database.run(script, request)
+    expected = database.dump()
     expected.pop(name, None)
     message = f"{name} holds another type, and the script replied {list_words(reply)}"
     assert reply == expected_reply and not keyspace.diff(_number_stream_ids(expected), _number_stream_ids(after)), (
         message
     )
-    world.client.flushall()
-    keyspace.plant(world.client, before)
+    database.client.flushall()
+    keyspace.plant(database.client, before)
 
 
 def _number_stream_ids(entries: keyspace.Keyspace) -> keyspace.Keyspace:
@@ -212,96 +231,110 @@ def _number_stream_ids(entries: keyspace.Keyspace) -> keyspace.Keyspace:
     }
 
 
-def _build_request_per_body_length(scene: Scene) -> list[Request]:
+def _build_request_per_body_length(prepared: PreparedScript) -> list[Request]:
     """Return script arguments for a job with a short body, and others for a job with a long body.
 
     A system may store long bodies in other keys.
     """
-    if scene.use.chooses or not scene.use.knows_jobs:
-        return [scene.use.request(scene.targets[:1])]
-    lengths = {len(scene.world.subject.body(scene.world.client, job.id) or b"") > 4096: job for job in scene.targets}
-    return [scene.use.request([job]) for job in lengths.values()]
+    if prepared.use.chooses or not prepared.use.knows_jobs:
+        return [prepared.use.request(prepared.targets[:1])]
+    lengths = {
+        len(prepared.database.subject.body(prepared.database.client, job.id) or b"") > 4096: job
+        for job in prepared.targets
+    }
+    return [prepared.use.request([job]) for job in lengths.values()]
 
 
-def fail_without_use(build_scene: SceneBuilder) -> None:
+def fail_without_use(prepare_script: ScriptPreparer) -> None:
+    """Fail, because the subject describes no way to call a script (`Use`)."""
     raise AssertionError("the subject has no Use for this script")
 
 
-def check_word_is_reached(build_scene: SceneBuilder, word: str) -> None:
-    scene = build_scene()
-    build_request = scene.use.reach.get(word)
-    request = build_request(scene.world) if build_request else scene.request
-    assert word in list_words(scene.world.run(scene.script, request)), f"nothing brings the word {word}"
+def check_word_is_reached(prepare_script: ScriptPreparer, word: str) -> None:
+    """Assert that the call that the subject gives for a declared reply word returns that word (assertion 9)."""
+    prepared = prepare_script()
+    build_request = prepared.use.reach.get(word)
+    request = build_request(prepared.database) if build_request else prepared.request
+    assert word in list_words(prepared.database.run(prepared.script, request)), f"nothing brings the word {word}"
 
 
-def check_only_declared_names_are_used(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    found = script_lint.find_header_differences(scene.script, scene.script.source, scene.script.path)
-    found += include_lint.list_include_faults(scene.script)
+def check_only_declared_names_are_used(prepare_script: ScriptPreparer) -> None:
+    """Assert that the text of a script uses only keys, arguments and words that its header declares (assertion 10)."""
+    prepared = prepare_script()
+    found = script_lint.find_header_differences(prepared.script, prepared.script.source, prepared.script.path)
+    found += include_lint.list_include_faults(prepared.script)
     assert not found, "\n".join(found)
 
 
-def check_only_declared_keys_are_used(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    keys = scene.world.call(scene.script, scene.request).keys
+def check_only_declared_keys_are_used(prepare_script: ScriptPreparer) -> None:
+    """Assert that a script runs with the rights to its declared keys only (assertion 10)."""
+    prepared = prepare_script()
+    keys = prepared.database.call(prepared.script, prepared.request).keys
     names = [key.decode() if isinstance(key, bytes) else key for key in keys]
     patterns = ["~" + re.sub(r"([*?\[\\])", r"\\\1", name) for name in names]
-    patterns += ["~" + re.sub(r"<[a-z_]+>", "*", template) for template in scene.script.derived]
-    scene.run(scene.world.create_restricted_client("+@all", *patterns))
+    patterns += ["~" + re.sub(r"<[a-z_]+>", "*", template) for template in prepared.script.derived]
+    prepared.run(prepared.database.create_restricted_client("+@all", *patterns))
 
 
-def check_batch_takes_the_oldest(build_scene: SceneBuilder) -> None:
-    scene = build_scene(number=5)
-    scene.world.run(scene.script, scene.use.request(scene.targets[:2]))
-    taken = [job.id for job in scene.targets if scene.source not in scene.find_places(job)]
-    assert taken == [job.id for job in scene.targets[:2]], f"a limit of 2 took {taken}"
+def check_batch_takes_the_oldest(prepare_script: ScriptPreparer) -> None:
+    """Assert that a script that chooses its jobs takes the oldest ones, and not more than its limit (assertion 11)."""
+    prepared = prepare_script(number=5)
+    prepared.database.run(prepared.script, prepared.use.request(prepared.targets[:2]))
+    taken = [job.id for job in prepared.targets if prepared.source not in prepared.find_places(job)]
+    assert taken == [job.id for job in prepared.targets[:2]], f"a limit of 2 took {taken}"
 
 
-def check_jobs_before_their_time_stay(build_scene: SceneBuilder) -> None:
-    scene = build_scene(number=3)
-    expected = [id for id in scene.world.read_members()[scene.source] if id not in {job.id for job in scene.targets}]
-    scene.world.run(scene.script, scene.use.request(scene.targets * 30))
-    assert scene.world.read_members()[scene.source] == expected
+def check_jobs_before_their_time_stay(prepare_script: ScriptPreparer) -> None:
+    """Assert that a script that takes due jobs leaves jobs that are not due (assertion 11)."""
+    prepared = prepare_script(number=3)
+    expected = [
+        id for id in prepared.database.read_members()[prepared.source] if id not in {job.id for job in prepared.targets}
+    ]
+    prepared.database.run(prepared.script, prepared.use.request(prepared.targets * 30))
+    assert prepared.database.read_members()[prepared.source] == expected
 
 
-def check_eval_ro_accepts(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    call = scene.world.call(scene.script, scene.request)
-    execute: Any = scene.world.client.execute_command
+def check_eval_ro_accepts(prepare_script: ScriptPreparer) -> None:
+    """Assert that Redis accepts a read-only script with EVAL_RO (assertion 12)."""
+    prepared = prepare_script()
+    call = prepared.database.call(prepared.script, prepared.request)
+    execute: Any = prepared.database.client.execute_command
     try:
-        execute("EVAL_RO", scene.script.source, len(call.keys), *call.keys, *call.argv)
+        execute("EVAL_RO", prepared.script.source, len(call.keys), *call.keys, *call.argv)
     except ResponseError as error:
         raise AssertionError(str(error)) from error
 
 
-def check_drains_over_maxmemory(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    expected = (list_words(scene.run()), scene.world.read_members())
-    scene = build_scene()
+def check_drains_over_maxmemory(prepare_script: ScriptPreparer) -> None:
+    """Assert that a script that only removes or moves jobs works while Redis is over its memory limit."""
+    prepared = prepare_script()
+    expected = (list_words(prepared.run()), prepared.database.read_members())
+    prepared = prepare_script()
     replies: list[Reply] = []
-    run_over_maxmemory(scene, lambda: replies.append(scene.run()))
-    assert (list_words(replies[0]), scene.world.read_members()) == expected
+    run_with_full_memory(prepared, lambda: replies.append(prepared.run()))
+    assert (list_words(replies[0]), prepared.database.read_members()) == expected
 
 
-def check_fills_are_refused_over_maxmemory(build_scene: SceneBuilder) -> None:
-    scene = build_scene()
-    before = scene.world.dump()
+def check_fills_are_refused_over_maxmemory(prepare_script: ScriptPreparer) -> None:
+    """Assert that a script that adds data fails while Redis is over its memory limit, and writes nothing."""
+    prepared = prepare_script()
+    before = prepared.database.dump()
 
     def expect_refusal() -> None:
         try:
-            reply = scene.run()
+            reply = prepared.run()
         except ServerError:
             return
         raise AssertionError(f"over maxmemory the script replied {list_words(reply)}")
 
-    run_over_maxmemory(scene, expect_refusal)
-    assert_keyspace_unchanged(scene.world, before)
+    run_with_full_memory(prepared, expect_refusal)
+    assert_database_unchanged(prepared.database, before)
 
 
-def run_over_maxmemory(scene: Scene, run: Callable[[], object]) -> None:
+def run_with_full_memory(prepared: PreparedScript, run: Callable[[], object]) -> None:
     """Call `run` while Redis is over maxmemory. The script is loaded before, so that only the call is tested."""
-    client = scene.world.client
-    client.script_load(scene.script.source)
+    client = prepared.database.client
+    client.script_load(prepared.script.source)
     client.config_set("maxmemory", 1)
     try:
         run()
@@ -311,6 +344,8 @@ def run_over_maxmemory(scene: Scene, run: Callable[[], object]) -> None:
 
 @dataclass(frozen=True)
 class Assertion:
+    """One assertion of the conformance suite: its number, its check, and to which scripts it applies."""
+
     number: int
     check: Callable[..., None]
     applies: Callable[[Script, Use, str], bool]
@@ -318,6 +353,7 @@ class Assertion:
 
 
 def _takes_from_place(script: Script, use: Use, source: str) -> bool:
+    """Return whether a script moves jobs out of the place `source`."""
     return bool(script.moves) and source != ""
 
 
@@ -382,16 +418,19 @@ class Case:
         return f"{subject}-{self.number}-{self.check.__name__}"
 
     def run(self, subject: Subject, client: Redis) -> None:
-        def build_scene(number: int = 1) -> Scene:
-            return Scene.build(subject, client, self.script, self.source, number)
+        """Run the assertion of this case on an empty test database. Raises AssertionError if it fails."""
 
-        self.check(build_scene, self.word) if self.word else self.check(build_scene)
+        def prepare_script(number: int = 1) -> PreparedScript:
+            return PreparedScript.build(subject, client, self.script, self.source, number)
+
+        self.check(prepare_script, self.word) if self.word else self.check(prepare_script)
 
 
 def cases(subject: Subject, names: Iterable[str] = (), alike: bool = False) -> list[Case]:
-    """Return the test cases of all or the named scripts of a system. A script without a Use has one case, which fails.
+    """Return the test cases of all scripts of a system, or of the scripts in `names`.
 
-    Sources that are `alike` another are left out, or are the only ones.
+    A script without a `Use` has one case, which fails. Several source places of a script may be equivalent: with
+    `alike`, the cases are those of the places that are equivalent to another one, without it those of the other places.
     """
     return [case for name in names or sorted(subject.scripts) for case in _yield_script_cases(subject, name, alike)]
 

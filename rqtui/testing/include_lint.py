@@ -25,7 +25,7 @@ _ARGV = re.compile(r"\bARGV\s*\[\s*(\d+)\s*\]")
 
 @dataclass(slots=True)
 class Contract:
-    """The declarations in the comments of a Lua block (`needs`, `gives`), each with the number of its line."""
+    """The names that the comments of a shared Lua block declare (`needs`, `gives`), with their line numbers."""
 
     needs: dict[str, int] = field(default_factory=dict)
     gives: dict[str, int] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def _check_block_use(
     names_below: set[str],
     script: Script,
 ) -> Iterator[str]:
-    """Yield what is wrong with an included block, given the names defined above it and those used below it."""
+    """Yield a sentence for each mismatch between an included block and the names defined above it and used below it."""
     for name in contract.needs:
         if name not in names_above:
             yield f"needs {name}, which is not defined above it"

@@ -1,8 +1,8 @@
 """Describe a system for the conformance suite, and build test databases from the description.
 
 A `Subject` describes a system by data: its scripts, its places, how the real system writes jobs there, and a `Use` per
-script. A `World` is a database with its jobs, a `Scene` one script that is ready to run in a world. Nothing in this
-module depends on a particular system.
+script. A `JobDatabase` is a Redis database with jobs of the system, a `PreparedScript` one script that is ready to run
+in such a database. Nothing in this module depends on a particular system.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rqtui.testing import keyspace
 
 @dataclass(frozen=True)
 class Planted:
-    """A job that a test wrote into `place` (empty: into no place). `token` proves its lease."""
+    """A job that a test wrote into the place `place` (empty: the job exists in no place). `token` proves its lease."""
 
     id: bytes
     place: str = ""
@@ -56,9 +56,9 @@ class Use:
     ripe: bool = False
     repeats: bool = False
     knows_jobs: bool = True  # the call names job ids; False: the script acts on the whole queue
-    prepare: Callable[[World, Sequence[Planted]], None] | None = None
-    reach: Mapping[str, Callable[[World], Request]] = field(default_factory=dict)
-    reads: Callable[[World, Reply], None] | None = None
+    prepare: Callable[[JobDatabase, Sequence[Planted]], None] | None = None
+    reach: Mapping[str, Callable[[JobDatabase], Request]] = field(default_factory=dict)
+    reads: Callable[[JobDatabase, Reply], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,11 @@ class Subject:
     unguarded: frozenset[str] = frozenset()  # verbs that do not check the type of a key that the call does not need
 
 
-class World:
-    """A test database with jobs of one system, and the script calls on it. The constructor empties the database."""
+class JobDatabase:
+    """A Redis database for tests with jobs of one system, and the script calls on it.
+
+    The constructor empties the database.
+    """
 
     def __init__(self, subject: Subject, client: Redis) -> None:
         self.subject, self.client = subject, client
@@ -100,28 +103,33 @@ class World:
         self.planted += jobs
         return jobs
 
-    def new(self) -> Planted:
+    def create_absent_job(self) -> Planted:
         """Return a job that is not in the test database."""
         return Planted(b"new-%d" % next(self._job_numbers), token="1")  # noqa: S106
 
     def call(self, script: Script, request: Request) -> scripts.Call:
+        """Build a call of a script with the keys of the described system."""
         names = [key.name for key in script.keys]
         keys = {name: request.keys.get(name) or self.subject.key(name) for name in names}
         return script.build_call(keys, request.args, request.rows, each_keys=request.each_keys)
 
     def run(self, script: Script, request: Request, client: Redis | None = None) -> Reply:
+        """Run a script on the test database, with another Redis client if one is given, and return its reply."""
         reply = scripts.run_call(client or self.client, self.call(script, request))
         undeclared = set(list_words(reply)) - set(script.returns)
         assert not undeclared, f"undeclared answers: {undeclared}"
         return reply
 
     def dump(self) -> keyspace.Keyspace:
+        """Return every key of the test database with its value."""
         return keyspace.dump(self.client)
 
     def read_members(self) -> dict[str, list[bytes]]:
+        """Return the ids of the jobs in each place, in the order of the place."""
         return {place: self.subject.members(self.client, place) for place in self.subject.places}
 
     def read_bodies(self) -> dict[bytes, bytes | None]:
+        """Return the body of every job that was planted, by id; None for a job without a stored body."""
         return {job.id: self.subject.body(self.client, job.id) for job in self.planted}
 
     def create_restricted_client(self, *rules: str) -> Redis:
@@ -134,17 +142,18 @@ class World:
 
 
 def list_words(reply: Reply) -> list[str]:
+    """Return the words of a script's reply: one per row of the call, or the only one, or none."""
     return [row.word for row in reply.each] if reply.each else [reply.word] if reply.word else []
 
 
-MAX_SAVED_WORLDS, SAVED_WORLD_S = 50, 5.0
+MAX_SAVED_WORLDS, SAVED_DATABASE_S = 50, 5.0
 
 
 @dataclass(frozen=True)
-class SavedWorld:
+class SavedDatabase:
     """The raw values of a test database's keys. Restoring them takes one round trip, planting jobs again takes twenty.
 
-    Due times of planted jobs depend on the clock, so the values are used only for `SAVED_WORLD_S` seconds.
+    Due times of planted jobs depend on the clock, so the values are used only for `SAVED_DATABASE_S` seconds.
     """
 
     until_s: float
@@ -154,70 +163,85 @@ class SavedWorld:
     next_number: int
 
     @classmethod
-    def save(cls, world: World, targets: list[Planted]) -> SavedWorld:
-        number = next(world._job_numbers)
-        world._job_numbers = count(number)
-        until_s = time.monotonic() + SAVED_WORLD_S
-        return cls(until_s, keyspace.dump_raw_values(world.client), [*world.planted], [*targets], number)
+    def save(cls, database: JobDatabase, targets: list[Planted]) -> SavedDatabase:
+        """Save the raw values of a test database, with the jobs that a script acts on."""
+        number = next(database._job_numbers)
+        database._job_numbers = count(number)
+        until_s = time.monotonic() + SAVED_DATABASE_S
+        return cls(until_s, keyspace.dump_raw_values(database.client), [*database.planted], [*targets], number)
 
-    def restore(self, world: World) -> list[Planted]:
+    def restore(self, database: JobDatabase) -> list[Planted]:
         """Restore the saved keys in an empty test database; return the jobs that a script acts on."""
-        keyspace.restore_raw_values(world.client, self.keys)
-        world.planted, world._job_numbers = [*self.planted], count(self.next_number)
+        keyspace.restore_raw_values(database.client, self.keys)
+        database.planted, database._job_numbers = [*self.planted], count(self.next_number)
         return [*self.targets]
 
 
-_SAVED_WORLDS: dict[Any, SavedWorld] = {}
+_SAVED_DATABASES: dict[Any, SavedDatabase] = {}
 
 
 @dataclass(frozen=True)
-class Scene:
+class PreparedScript:
     """A script that is ready to run in a test database with jobs before and after those that the script acts on."""
 
-    world: World
+    database: JobDatabase
     script: Script
     use: Use
     source: str
     targets: list[Planted]
 
     @classmethod
-    def build(cls, subject: Subject, client: Redis, name: str, source: str, number: int = 1) -> Scene:
-        world, script, use = World(subject, client), subject.scripts[name], subject.uses[name]
+    def build(cls, subject: Subject, client: Redis, name: str, source: str, number: int = 1) -> PreparedScript:
+        """Plant jobs in every place of the system, and return the script `name` with the jobs that it will act on.
+
+        `source` is the place of these jobs, `number` how many they are.
+        """
+        database, script, use = JobDatabase(subject, client), subject.scripts[name], subject.uses[name]
         cache_key = (subject.plant, subject.places, client.connection_pool, source, number, use.ripe, use.chooses)
-        saved = _SAVED_WORLDS.get(cache_key)
+        saved = _SAVED_DATABASES.get(cache_key)
         if saved is not None and time.monotonic() < saved.until_s:
-            targets = saved.restore(world)
+            targets = saved.restore(database)
         else:
             for place in subject.places:
                 if not (use.chooses and place == source):
-                    world.plant(place)
-            targets = world.plant(source, number, use.ripe) if source else [world.new() for _ in range(number)]
+                    database.plant(place)
+            targets = (
+                database.plant(source, number, use.ripe)
+                if source
+                else [database.create_absent_job() for _ in range(number)]
+            )
             for place in subject.places:
-                world.plant(place, 2)
-            if len(_SAVED_WORLDS) >= MAX_SAVED_WORLDS:
-                _SAVED_WORLDS.clear()
-            _SAVED_WORLDS[cache_key] = SavedWorld.save(world, targets)
+                database.plant(place, 2)
+            if len(_SAVED_DATABASES) >= MAX_SAVED_WORLDS:
+                _SAVED_DATABASES.clear()
+            _SAVED_DATABASES[cache_key] = SavedDatabase.save(database, targets)
         if use.prepare:
-            use.prepare(world, targets)
-        return cls(world, script, use, source, targets)
+            use.prepare(database, targets)
+        return cls(database, script, use, source, targets)
 
     @property
     def request(self) -> Request:
+        """The arguments of the script call for the jobs that it acts on."""
         return self.use.request(self.targets)
 
     def run(self, client: Redis | None = None) -> Reply:
-        return self.world.run(self.script, self.request, client)
+        """Run the prepared script and return its reply."""
+        return self.database.run(self.script, self.request, client)
 
     @property
     def target_places(self) -> set[str]:
+        """The places to which the script's header lets the jobs move."""
         return {target for move in self.script.moves if self._has_source(move) for target in move.targets}
 
     @property
     def can_leave(self) -> bool:
+        """Whether the script's header lets the jobs leave the queue."""
         return any(move.leaves for move in self.script.moves if self._has_source(move))
 
     def _has_source(self, move: Any) -> bool:
+        """Return whether a declared move takes jobs from the place that this test uses."""
         return self.source in move.sources if self.source else not move.sources
 
     def find_places(self, job: Planted) -> list[str]:
-        return [place for place, ids in self.world.read_members().items() if job.id in ids]
+        """Return the places of the test database that contain a planted job."""
+        return [place for place, ids in self.database.read_members().items() if job.id in ids]

@@ -271,7 +271,7 @@ def test_a_second_put_of_an_id_is_a_no_op(client: Redis, url: str, queue: str) -
 
 
 def test_every_system_either_tells_that_an_id_exists_or_refuses_ids() -> None:
-    for name in registry.list_names():
+    for name in registry.list_system_names():
         system = registry.create_system(name)
         enqueue = system.scripts["enqueue"]
         has_ids = "id" in {column.name for column in enqueue.each}

@@ -161,7 +161,7 @@ def test_a_system_twice_is_two_queues_each_with_its_own_options(client: Redis, u
 def test_a_system_that_is_not_there_is_answered_with_those_that_are(client: Redis, url: str) -> None:
     ran = shell(url, "--system", "rediscehd:topic=x", "snapshot")
     assert ran.code == 2
-    assert f"there are: {', '.join(registry.list_names())}." in ran.err
+    assert f"there are: {', '.join(registry.list_system_names())}." in ran.err
 
 
 def test_an_option_twice_is_a_slip(client: Redis, url: str) -> None:

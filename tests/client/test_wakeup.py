@@ -445,5 +445,5 @@ def test_a_socket_of_fakeredis_is_not_taken_for_a_file_of_this_process(monkeypat
 
 def test_no_wait_is_longer_than_it_was_asked_for_because_a_selector_counts_in_milliseconds() -> None:
     for micros in range(0, 20_000, 7):
-        rounded_ms = math.ceil(bells._round_down_to_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
+        rounded_ms = math.ceil(bells._round_seconds_down_to_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
         assert micros / 1e3 - 1 <= rounded_ms <= micros / 1e3

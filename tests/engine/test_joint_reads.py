@@ -58,7 +58,7 @@ def test_an_unknown_name_takes_two_round_trips_for_all_systems(client: Redis, ur
     client.rpush("queue:mail", "{}")
     client.set("stat:processed", 3)  # Sidekiq reads these keys in a second step.
     meter = Meter()
-    engine = Engine(connect(url, meter=meter), registry.create_usable()[0])
+    engine = Engine(connect(url, meter=meter), registry.create_usable_systems()[0])
     engine.client.ping()
     before = meter.compute_total_cost().round_trips
     assert engine.resolve_or_discover("mail").queue == "mail"
@@ -66,6 +66,6 @@ def test_an_unknown_name_takes_two_round_trips_for_all_systems(client: Redis, ur
 
 
 def test_a_lost_connection_is_raised() -> None:
-    engine = Engine(connect("redis://127.0.0.1:1"), registry.create_usable()[0])
+    engine = Engine(connect("redis://127.0.0.1:1"), registry.create_usable_systems()[0])
     with pytest.raises(Unreachable):
         engine.resolve_or_discover("mail")

@@ -214,7 +214,7 @@ async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio)
 # What cannot be there ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in registry.list_names() if name != "native"])
+@pytest.mark.parametrize("name", [name for name in registry.list_system_names() if name != "native"])
 def test_a_system_whose_keys_differ_in_slot_is_refused_in_a_sentence(trio: Trio, name: str) -> None:
     ran = shell(trio.url, "--system", name, "snapshot")
     assert ran.code == 2 and f"{name} cannot run on a Cluster" in ran.err

@@ -129,7 +129,7 @@ def test_an_operator_can_do_every_verb(become: Callable[..., str], mail: Queue, 
         client.execute_command("FLUSHALL")
 
 
-@run_in_one_test("name", registry.list_names())
+@run_in_one_test("name", registry.list_system_names())
 def test_the_server_knows_every_command_that_a_role_is_given(name: str, client: Redis) -> None:
     system = registry.create_system(name)
     queue = system.named_queues()[0] if system.named_queues() else "q"
@@ -139,7 +139,7 @@ def test_the_server_knows_every_command_that_a_role_is_given(name: str, client: 
     client.execute_command("ACL", "DELUSER", "probe")
 
 
-@run_in_one_test("folder", [*registry.list_names(), "shared"])
+@run_in_one_test("folder", [*registry.list_system_names(), "shared"])
 def test_every_command_of_a_script_is_seen(folder: str) -> None:
     for script in scripts.load_scripts(folder).values():
         called = script.source.count("redis.call(") + script.source.count("redis.pcall(")

@@ -17,7 +17,7 @@ from redis import Redis
 
 from rqtui.cli.main import main
 from rqtui.testing.keyspace import dump
-from rqtui.testing.subject import Scene, list_words
+from rqtui.testing.subject import PreparedScript, list_words
 
 pytestmark = pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
 
@@ -45,11 +45,11 @@ def eval_file(client: Redis, file: Path, keys: Sequence[object], argv: Sequence[
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_redis_cli_runs_a_script_from_its_header(name: str, client: Redis, folder: Path) -> None:
     source = (USES[name].sources or SCRIPTS[name].sources or ("",))[0]
-    scene = Scene.build(NATIVE, client, name, source)
-    first_word = list_words(scene.run())[0]
+    prepared = PreparedScript.build(NATIVE, client, name, source)
+    first_word = list_words(prepared.run())[0]
     expected = dump(client)
-    scene = Scene.build(NATIVE, client, name, source)
-    call = scene.world.call(scene.script, scene.request)
+    prepared = PreparedScript.build(NATIVE, client, name, source)
+    call = prepared.database.call(prepared.script, prepared.request)
     printed = eval_file(client, folder / f"{name}.lua", call.keys, call.argv)
     assert printed[0] == first_word
     assert dump(client) == expected

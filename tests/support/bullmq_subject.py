@@ -11,7 +11,7 @@ from redis import Redis
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
 from rqtui.systems.bullmq import BullMQ
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 QUEUE, PREFIX = "mail", "bull:mail:"
@@ -154,7 +154,7 @@ def request_enqueue(jobs: Jobs) -> Request:
     )  # type: ignore[arg-type]
 
 
-BuildRequest = Callable[[World], Request]
+BuildRequest = Callable[[JobDatabase], Request]
 Prepare = Callable[[Redis, str], object]
 
 
@@ -166,26 +166,26 @@ def plant_and_request(
     `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
-    def build(world: World) -> Request:
-        job = world.plant(place, ripe=True)[0] if place else world.new()
+    def build(database: JobDatabase) -> Request:
+        job = database.plant(place, ripe=True)[0] if place else database.create_absent_job()
         for prepare in prepares:
-            prepare(world.client, job.id.decode())
+            prepare(database.client, job.id.decode())
         return request([job] * rows)
 
     return build
 
 
 def prepare_world_and_request(prepare: Prepare, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(world: World) -> Request:
-        prepare(world.client, "")
+    def build(database: JobDatabase) -> Request:
+        prepare(database.client, "")
         return request([])
 
     return build
 
 
 def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(world: World) -> Request:
-        world.client.delete(KEYS[place])
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(KEYS[place])
         return request([Planted(b"")])
 
     return build
@@ -232,11 +232,11 @@ def plant_scheduler(client: Redis, _id: str = "", scheduler: str = "tick", next_
 
 def request_next_job(name: str, **args: object) -> BuildRequest:
     """Return a function that builds a request for the next job of a BullMQ job scheduler."""
-    return lambda world: request_by_id(name, **args)([Planted(plant_scheduler(world.client).encode(), "delayed")])
+    return lambda database: request_by_id(name, **args)([Planted(plant_scheduler(database.client).encode(), "delayed")])
 
 
-def delete_places(*places: str) -> Callable[[World, Jobs], None]:
-    return lambda world, jobs: world.client.delete(*(KEYS[place] for place in places)) and None
+def delete_places(*places: str) -> Callable[[JobDatabase, Jobs], None]:
+    return lambda database, jobs: database.client.delete(*(KEYS[place] for place in places)) and None
 
 
 def pack_strings(*items: bytes) -> bytes:
@@ -283,30 +283,32 @@ def request_revert(left_place: str = "", place: str = "failed", errors: bytes = 
     return request
 
 
-def check_record(world: World, reply: Reply) -> None:
+def check_record(database: JobDatabase, reply: Reply) -> None:
     [row] = reply.each
-    client, ids = world.client, [job.id for job in world.planted if job.place == "failed"]
+    client, ids = database.client, [job.id for job in database.planted if job.place == "failed"]
     assert row.values["place"] == "failed" and float(row.values["score"]) <= NOW
     assert row.values["line"] in {read_changing_fields(client, id) for id in ids}
     assert sum(read_body(client, id) in row.values["record"] for id in ids) == 1  # type: ignore[operator]
     assert b"log of" in row.values["body"] and row.values["errors"] == b""
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert [row[0] for row in reply.rows] == list_ids(world.client, "wait")
-    assert [row[3] for row in reply.rows] == [len(read_body(world.client, row[0]) or b"") for row in reply.rows]
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(database.client, "wait")
+    assert [row[3] for row in reply.rows] == [len(read_body(database.client, row[0]) or b"") for row in reply.rows]
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
-    assert reply.values["place"] == "failed" and reply.values["data"] == read_body(world.client, reply.values["id"])
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
+    assert reply.values["place"] == "failed" and reply.values["data"] == read_body(database.client, reply.values["id"])
 
 
-def check_tally(world: World, reply: Reply) -> None:
-    assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, world.read_members().values()))]
+def check_tally(database: JobDatabase, reply: Reply) -> None:
+    assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, database.read_members().values()))]
 
 
 def plant_metrics(
@@ -328,12 +330,12 @@ def plant_events(client: Redis, *events: Mapping[str, str]) -> None:
         client.xadd(KEYS["events"], dict(fields), id=f"{number}-0")  # type: ignore[arg-type]
 
 
-def check_events(world: World, reply: Reply) -> None:
+def check_events(database: JobDatabase, reply: Reply) -> None:
     assert [row[1:] for row in reply.rows][-1:] == [("failed", b"a", b"", b"boom")]
 
 
-def prepare_events(world: World, jobs: Jobs) -> None:
-    plant_events(world.client, {"event": "failed", "jobId": "a", "failedReason": "boom", "prev": "active"})
+def prepare_events(database: JobDatabase, jobs: Jobs) -> None:
+    plant_events(database.client, {"event": "failed", "jobId": "a", "failedReason": "boom", "prev": "active"})
 
 
 TALLY = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
@@ -355,9 +357,9 @@ def request_purge(jobs: Jobs) -> Request:
     return Request({"p": PREFIX, "place": jobs[0].place, "limit": len(jobs)})
 
 
-def request_purge_of_children(world: World) -> Request:
-    world.client.delete(KEYS["failed"])
-    plant_parent(world.client, world.plant("failed")[0].id.decode())
+def request_purge_of_children(database: JobDatabase) -> Request:
+    database.client.delete(KEYS["failed"])
+    plant_parent(database.client, database.plant("failed")[0].id.decode())
     return request_purge([Planted(b"", "failed")])
 
 
@@ -459,9 +461,9 @@ USES = {
     "resume": Use(
         request_queue("resume"),
         knows_jobs=False,
-        prepare=lambda world, jobs: (
-            world.client.delete(KEYS["paused"]),
-            world.client.hset(KEYS["meta"], "paused", 1),
+        prepare=lambda database, jobs: (
+            database.client.delete(KEYS["paused"]),
+            database.client.hset(KEYS["meta"], "paused", 1),
             None,
         )[2],
         reach={
@@ -474,9 +476,9 @@ USES = {
     "unschedule": Use(
         request_queue("unschedule", scheduler="tick"),
         knows_jobs=False,
-        prepare=lambda world, jobs: (
-            world.client.delete(build_job_key(id := plant_scheduler(world.client)))
-            and world.client.zrem(KEYS["delayed"], id)
+        prepare=lambda database, jobs: (
+            database.client.delete(build_job_key(id := plant_scheduler(database.client)))
+            and database.client.zrem(KEYS["delayed"], id)
             and None
         ),  # the scheduler's next job is not one of the compared jobs
         reach={"gone": empty_place_and_request("repeat", request_queue("unschedule", scheduler="tick"))},

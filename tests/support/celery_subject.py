@@ -14,7 +14,7 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
 from rqtui.systems.celery.messages import format_time
 from rqtui.systems.celery.system import Celery
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 from rqtui.text.json_fields import read_json_fields, replace_json_fields
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
@@ -185,7 +185,7 @@ def request_rows(name: str, *columns: str, **args: object) -> Callable[[Jobs], R
     return request
 
 
-BuildRequest = Callable[[World], Request]
+BuildRequest = Callable[[JobDatabase], Request]
 
 
 def plant_and_request(
@@ -196,10 +196,10 @@ def plant_and_request(
     An empty place means a job that does not exist.
     """
 
-    def build(world: World) -> Request:
-        job = world.plant(place, 1)[0] if place else world.new()
+    def build(database: JobDatabase) -> Request:
+        job = database.plant(place, 1)[0] if place else database.create_absent_job()
         for prepare in prepares:
-            prepare(world.client, job.id)
+            prepare(database.client, job.id)
         return request([job] * rows)
 
     return build
@@ -220,8 +220,8 @@ def surround_job(client: Redis, id: bytes) -> None:
 
 
 def empty_and_request(*names: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(world: World) -> Request:
-        world.client.delete(*(KEYS[name] for name in names))
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(*(KEYS[name] for name in names))
         return request([Planted(b"new-1")])
 
     return build
@@ -235,10 +235,10 @@ def request_requeue(jobs: Jobs) -> Request:
     return Request(SCALARS_OF["requeue"], [(job.id, build_message(job.id), True) for job in jobs])
 
 
-def request_requeue_with_two_databases(world: World) -> Request:
+def request_requeue_with_two_databases(database: JobDatabase) -> Request:
     """Build the request for a task that has only a result, while two databases have keys."""
-    world.client.set("celery-task-meta-new-1", b"{}")
-    world.client.pipeline(transaction=True).select(1).set("other", 1).select(0).execute()
+    database.client.set("celery-task-meta-new-1", b"{}")
+    database.client.pipeline(transaction=True).select(1).set("other", 1).select(0).execute()
     return Request(SCALARS_OF["requeue"], [(b"new-1", build_message(b"new-1"), False)])
 
 
@@ -288,24 +288,26 @@ COMMANDS: Sequence[tuple[str, Sequence[str], Mapping[str, object]]] = (
 """Commands to which workers reply: the script, its workers, its arguments."""
 
 
-def check_record(world: World, reply: Reply) -> None:
+def check_record(database: JobDatabase, reply: Reply) -> None:
     [row] = reply.each
-    ids = {build_message(job.id): job.id for job in world.planted if job.place == "queue"}
+    ids = {build_message(job.id): job.id for job in database.planted if job.place == "queue"}
     assert row.values["place"] == "queue" and row.values["line"] in ids and not row.values["body"]
     list_number, position = divmod(int(row.values["score"]), 1 << 40)
-    assert list_number == 1 and list_waiting(world.client)[position] == row.values["line"]
+    assert list_number == 1 and list_waiting(database.client)[position] == row.values["line"]
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert [read_id(row[0]) for row in reply.rows] == list_ids(world.client, "queue")
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert [read_id(row[0]) for row in reply.rows] == list_ids(database.client, "queue")
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
-    assert reply.values["place"] == "late" and reply.values["head"] in world.client.hvals(KEYS["unacked"])
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
+    assert reply.values["place"] == "late" and reply.values["head"] in database.client.hvals(KEYS["unacked"])
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
 
 
 def request_queue(name: str, **args: object) -> Callable[[Jobs], Request]:
@@ -332,12 +334,12 @@ def SHOW(jobs: Jobs) -> Request:
 def listen_and_request(request: Callable[[Jobs], Request], place: str = "") -> BuildRequest:
     """Return a function that builds the request while a client listens on the control channel."""
 
-    def build(world: World) -> Request:
-        listener = world.client.pubsub()
+    def build(database: JobDatabase) -> Request:
+        listener = database.client.pubsub()
         listener.psubscribe(KEYS["control"])
         listener.get_message(timeout=5)
         LISTENERS.append(listener)
-        return request(world.plant(place, 1) if place else [])
+        return request(database.plant(place, 1) if place else [])
 
     return build
 
@@ -345,7 +347,7 @@ def listen_and_request(request: Callable[[Jobs], Request], place: str = "") -> B
 LISTENERS: list[PubSub] = []  # keeps the listeners alive: a collected listener closes its connection
 
 
-def close_listeners(world: World) -> None:
+def close_listeners(database: JobDatabase) -> None:
     while LISTENERS:
         close_listener(LISTENERS.pop())
 
@@ -364,24 +366,24 @@ def close_listener(listener: PubSub) -> None:
 def request_without_listener(request: Callable[[Jobs], Request], place: str = "") -> BuildRequest:
     """Return a function that builds the request while no client listens."""
 
-    def build(world: World) -> Request:
-        close_listeners(world)
-        return request(world.plant(place, 1) if place else [])
+    def build(database: JobDatabase) -> Request:
+        close_listeners(database)
+        return request(database.plant(place, 1) if place else [])
 
     return build
 
 
-def request_release_of_raw_message(world: World) -> Request:
+def request_release_of_raw_message(database: JobDatabase) -> Request:
     """Build the request for a message that cannot be delivered again."""
-    [job] = world.plant("late")
-    remove_delivery_info(world.client, job.id)
-    rows = [(world.client.hget(KEYS["unacked"], build_tag(job.id)), build_tag(job.id))]
+    [job] = database.plant("late")
+    remove_delivery_info(database.client, job.id)
+    rows = [(database.client.hget(KEYS["unacked"], build_tag(job.id)), build_tag(job.id))]
     return Request({**SCALARS_OF["release"], "force": True}, rows)
 
 
-def request_result(world: World) -> Request:
+def request_result(database: JobDatabase) -> Request:
     """Build the request for a task of which only the result is left."""
-    world.client.set("celery-task-meta-over", b'{"status": "SUCCESS", "result": 3}')
+    database.client.set("celery-task-meta-over", b'{"status": "SUCCESS", "result": 3}')
     return SHOW([Planted(b"over")])
 
 
@@ -445,7 +447,7 @@ USES = {
         chooses=True,
         reach={
             "empty": empty_and_request("queue", request=PURGE),
-            "kept": lambda world: request_limit("purge", place="eta")([Planted(b"eta-1", "eta")]),
+            "kept": lambda database: request_limit("purge", place="eta")([Planted(b"eta-1", "eta")]),
         },
     ),
     "cancel": Use(
@@ -489,7 +491,7 @@ USES = {
     "collect": Use(
         lambda jobs: Request({"expected": len(jobs)}),
         knows_jobs=False,
-        prepare=lambda world, jobs: world.client.lpush(KEYS["replies_of_workers"], "", *(b"{}" for _job in jobs)),
+        prepare=lambda database, jobs: database.client.lpush(KEYS["replies_of_workers"], "", *(b"{}" for _job in jobs)),
     ),
     "stop": Use(
         request_workers("stop", "w1@host"),
@@ -521,7 +523,7 @@ USES = {
         SHOW,
         ("late",),
         reads=check_shown_job,
-        reach={"gone": lambda world: SHOW([Planted(b"x")]), "ended": request_result},
+        reach={"gone": lambda database: SHOW([Planted(b"x")]), "ended": request_result},
     ),
 }
 

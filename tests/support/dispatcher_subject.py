@@ -12,7 +12,7 @@ from redis import Redis
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -95,61 +95,61 @@ def request_enqueue(delay_ms: int) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW}, [{"body": build_task(job.id), "delay_ms": delay_ms} for job in jobs])
 
 
-def request_enqueue_again(world: World) -> Request:
-    return request_enqueue(HOUR)(world.plant("delayed"))
+def request_enqueue_again(database: JobDatabase) -> Request:
+    return request_enqueue(HOUR)(database.plant("delayed"))
 
 
-def park_jobs(world: World, jobs: Jobs) -> None:
+def park_jobs(database: JobDatabase, jobs: Jobs) -> None:
     for job in jobs:
-        world.client.rpush(KEYS["leaving"], b"0 " + build_task(job.id))
+        database.client.rpush(KEYS["leaving"], b"0 " + build_task(job.id))
 
 
 def request_forget(jobs: Jobs) -> Request:
     return Request({}, [(b"0 " + build_task(job.id),) for job in jobs])
 
 
-def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    return lambda world: request([world.new()])
+def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    return lambda database: request([database.create_absent_job()])
 
 
-def empty_places_and_request(request: Request) -> Callable[[World], Request]:
+def empty_places_and_request(request: Request) -> Callable[[JobDatabase], Request]:
     """Return a function that deletes the jobs of every place and returns the request."""
 
-    def build(world: World) -> Request:
-        world.client.delete(*KEYS.values())
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(*KEYS.values())
         return request
 
     return build
 
 
-def check_counts(world: World, reply: Reply) -> None:
+def check_counts(database: JobDatabase, reply: Reply) -> None:
     assert {place: reply.values[place] for place in ("delayed", "ready")} == {
-        place: len(ids) for place, ids in world.read_members().items()
+        place: len(ids) for place, ids in database.read_members().items()
     }
-    first_score = world.client.zrange(KEYS["delayed"], 0, 0, withscores=True)[0][1]
+    first_score = database.client.zrange(KEYS["delayed"], 0, 0, withscores=True)[0][1]
     assert (reply.values["due_ms"], reply.values["overdue"]) == (int(first_score * 1000), 0)
 
 
-def check_page_of(place: str) -> Callable[[World, Reply], None]:
-    def check(world: World, reply: Reply) -> None:
-        tasks = list_tasks(world.client, place)
+def check_page_of(place: str) -> Callable[[JobDatabase, Reply], None]:
+    def check(database: JobDatabase, reply: Reply) -> None:
+        tasks = list_tasks(database.client, place)
         assert reply.values["total"] == len(tasks) == len(reply.rows)
         for (head, size, tail, score), task in zip(reply.rows, tasks, strict=True):
             assert (head, size, tail) == (task if len(task) <= 4096 else task[:4096], len(task), task[-64:])
-            expected_score = world.client.zscore(KEYS["delayed"], task) if place == "delayed" else None
+            expected_score = database.client.zscore(KEYS["delayed"], task) if place == "delayed" else None
             assert (float(score) if score else None) == expected_score
 
     return check
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
     place = reply.values["place"]
-    assert reply.values["head"] in list_tasks(world.client, place)
+    assert reply.values["head"] in list_tasks(database.client, place)
     assert bool(reply.values["score"]) == (place == "delayed")
 
 
-def check_no_problems(world: World, reply: Reply) -> None:
-    assert (reply.values["looked"], reply.rows) == (len(list_tasks(world.client, "delayed")), [])
+def check_no_problems(database: JobDatabase, reply: Reply) -> None:
+    assert (reply.values["looked"], reply.rows) == (len(list_tasks(database.client, "delayed")), [])
 
 
 def request_show(jobs: Jobs) -> Request:
@@ -161,8 +161,8 @@ def request_page(jobs: Jobs) -> Request:
     return Request({"now_ms": NOW, "place": jobs[0].place, "offset": 0, "limit": 100, "body_bytes": 20})
 
 
-def check_page(world: World, reply: Reply) -> None:
-    check_page_of("delayed" if reply.rows[0][3] else "ready")(world, reply)
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    check_page_of("delayed" if reply.rows[0][3] else "ready")(database, reply)
 
 
 BOTH = ("delayed", "ready")

@@ -20,7 +20,7 @@ from rqtui.errors import RqtuiError
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
 from rqtui.testing.keyspace import Entry, Keyspace, plant
-from rqtui.testing.subject import Request, Scene, Subject, World
+from rqtui.testing.subject import JobDatabase, PreparedScript, Request, Subject
 from rqtui.text.names import to_bytes
 
 CLOCK_S = 1_810_000_000  # after all times at which the subjects plant jobs
@@ -45,21 +45,26 @@ def describe_effects(subject: Subject, name: str, client: Redis) -> str:
     lines: list[str] = []
     for source in sources:
         for number in (1, 3):
-            scene = Scene.build(subject, client, name, source, number)
-            lines += _describe_one_run(f"{source or 'new'}, jobs: {number}", scene.world, script, scene.request)
-        scene = Scene.build(subject, client, name, source)
-        if deleted_names := _delete_written_keys(scene):
+            prepared = PreparedScript.build(subject, client, name, source, number)
             lines += _describe_one_run(
-                f"{source or 'new'}, without {' '.join(deleted_names)}", scene.world, script, scene.request
+                f"{source or 'new'}, jobs: {number}", prepared.database, script, prepared.request
+            )
+        prepared = PreparedScript.build(subject, client, name, source)
+        if deleted_names := _delete_written_keys(prepared):
+            lines += _describe_one_run(
+                f"{source or 'new'}, without {' '.join(deleted_names)}", prepared.database, script, prepared.request
             )
     for reply_word, build_request in use.reach.items():
         for source in sources:
-            scene = Scene.build(subject, client, name, source)
+            prepared = PreparedScript.build(subject, client, name, source)
             lines += _describe_one_run(
-                f"{source or 'new'}, for the word {reply_word}", scene.world, script, build_request(scene.world)
+                f"{source or 'new'}, for the word {reply_word}",
+                prepared.database,
+                script,
+                build_request(prepared.database),
             )
-    scene = Scene.build(subject, client, name, sources[0])
-    lines += _describe_single_key_databases(scene)
+    prepared = PreparedScript.build(subject, client, name, sources[0])
+    lines += _describe_single_key_databases(prepared)
     return "\n".join(lines) + "\n"
 
 
@@ -70,48 +75,48 @@ def _fix_script_clock(subject: Subject, name: str) -> Subject:
     return replace(subject, scripts={**subject.scripts, name: scripts.parse_script(text, script.path)})
 
 
-def _describe_single_key_databases(scene: Scene) -> Iterator[str]:
+def _describe_single_key_databases(prepared: PreparedScript) -> Iterator[str]:
     """Yield the effects on an empty database, and on databases with only one key of the script, of a wrong type.
 
     Nearly all type guards are tested only here: where jobs and other keys exist, the first write fails anyway.
     """
-    world, script, request = scene.world, scene.script, scene.request
-    world.client.flushall()
-    yield from _describe_one_run("an empty database", world, script, request)
+    database, script, request = prepared.database, prepared.script, prepared.request
+    database.client.flushall()
+    yield from _describe_one_run("an empty database", database, script, request)
     for key in script.keys:
         if key.type not in ("any", "channel"):
-            world.client.flushall()
-            name = request.keys.get(key.name) or world.subject.key(key.name)
-            plant(world.client, {name: ["x"] if key.type == "string" else "of another program"})
-            yield from _describe_one_run(f"only {key.name}, of a wrong type", world, script, request)
+            database.client.flushall()
+            name = request.keys.get(key.name) or database.subject.key(key.name)
+            plant(database.client, {name: ["x"] if key.type == "string" else "of another program"})
+            yield from _describe_one_run(f"only {key.name}, of a wrong type", database, script, request)
 
 
-def _delete_written_keys(scene: Scene) -> list[str]:
+def _delete_written_keys(prepared: PreparedScript) -> list[str]:
     """Delete the keys that a script writes and that are not places, and return their names."""
-    world, places = scene.world, {*scene.world.subject.places}
-    names = [name for name in scene.script.writes if name not in places]
-    keys = {name: scene.request.keys.get(name) or world.subject.key(name) for name in names}
-    existing = [name for name, key in keys.items() if key and world.client.exists(to_bytes(key))]
+    database, places = prepared.database, {*prepared.database.subject.places}
+    names = [name for name in prepared.script.writes if name not in places]
+    keys = {name: prepared.request.keys.get(name) or database.subject.key(name) for name in names}
+    existing = [name for name, key in keys.items() if key and database.client.exists(to_bytes(key))]
     if existing:
-        world.client.delete(*(to_bytes(keys[name]) for name in existing))
+        database.client.delete(*(to_bytes(keys[name]) for name in existing))
     return existing
 
 
-def _describe_one_run(title: str, world: World, script: Script, request: Request) -> Iterator[str]:
+def _describe_one_run(title: str, database: JobDatabase, script: Script, request: Request) -> Iterator[str]:
     """Run a script in a world, and yield a title, the lines of the reply and the changed keys."""
-    now_s = world.client.time()[0]
-    keys_before = world.dump()
+    now_s = database.client.time()[0]
+    keys_before = database.dump()
     yield f"== {title}"
     try:
-        yield from _format_reply(world.run(script, request), now_s, "TTL'" in script.source)
+        yield from _format_reply(database.run(script, request), now_s, "TTL'" in script.source)
     except RqtuiError as error:
         yield f"error {type(error).__name__}"
-    keys_after = world.dump()
+    keys_after = database.dump()
     for line in _list_changed_keys(keys_before, keys_after):
         yield _format_cells(line, now_s)
     for key in keys_after:
         if keys_after[key].expires and keys_before.get(key) != keys_after[key]:
-            left_s = world.client.pttl(to_bytes(key)) / 1000
+            left_s = database.client.pttl(to_bytes(key)) / 1000
             yield f"{key}: expires in {math.ceil(left_s / TTL_STEP_S) * TTL_STEP_S} s"
 
 

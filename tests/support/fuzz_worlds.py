@@ -27,7 +27,7 @@ from timeout_sets_subject import TIMEOUT_SETS
 from rqtui.scripts.script import Script
 from rqtui.testing import keyspace
 from rqtui.testing.keyspace import Entry, Keyspace, Stream, Zset
-from rqtui.testing.subject import Scene, Subject
+from rqtui.testing.subject import PreparedScript, Subject
 
 SUBJECTS: Mapping[str, Subject] = {
     "native": NATIVE,
@@ -59,7 +59,7 @@ class Seed:
     script: Script
     keys: tuple[bytes, ...]
     argv: tuple[bytes, ...]
-    world: Keyspace
+    database: Keyspace
 
 
 @cache
@@ -72,14 +72,14 @@ def _iterate_subject_seeds(subject: Subject, client: Redis) -> Iterator[Seed]:
     for name, use in subject.uses.items():
         script = subject.scripts[name]
         for source in use.sources or script.sources or ("",):
-            scene = Scene.build(subject, client, name, source, 2)
-            call = scene.world.call(script, scene.request)
-            world = {**EXTRA_KEYS.get(subject.name, {}), **scene.world.dump()}
+            prepared = PreparedScript.build(subject, client, name, source, 2)
+            call = prepared.database.call(script, prepared.request)
+            database = {**EXTRA_KEYS.get(subject.name, {}), **prepared.database.dump()}
             yield Seed(
                 script,
                 tuple(map(_convert_word_to_bytes, call.keys)),
                 tuple(map(_convert_word_to_bytes, call.argv)),
-                world,
+                database,
             )
 
 
@@ -91,7 +91,7 @@ def collect_words(seeds: tuple[Seed, ...]) -> tuple[bytes, ...]:
     """Return the sorted arguments and values of the seeds, as input for other fuzzed calls."""
     words = {word for seed in seeds for word in seed.argv}
     for seed in seeds:
-        for entry in seed.world.values():
+        for entry in seed.database.values():
             words.update(_iterate_nested_values(entry.value))
     return tuple(sorted(words))
 
@@ -132,11 +132,11 @@ SCORES = (
 )
 
 
-def damage_world(source: random.Random, world: Keyspace, words: tuple[bytes, ...]) -> dict[str, Any]:
-    """Return a copy of the database `world` with some keys missing, of another type, or with hostile values."""
+def damage_world(source: random.Random, database: Keyspace, words: tuple[bytes, ...]) -> dict[str, Any]:
+    """Return a copy of the database `database` with some keys missing, of another type, or with hostile values."""
     copy: dict[str, Any] = {}
     missing, twisted, damaged = source.choice(RATES)
-    for key, entry in world.items():
+    for key, entry in database.items():
         if source.random() < missing:
             continue
         if source.random() < twisted:
@@ -228,9 +228,9 @@ _DAMAGERS: Mapping[str, Any] = {
 }
 
 
-def plant_world(client: Redis, world: Mapping[str, Any]) -> None:
-    """Replace the contents of the Redis database by `world` in one round trip."""
+def plant_world(client: Redis, database: Mapping[str, Any]) -> None:
+    """Replace the contents of the Redis database by `database` in one round trip."""
     pipe = client.pipeline(transaction=False)
     pipe.flushdb()
-    keyspace.plant(pipe, world)
+    keyspace.plant(pipe, database)
     pipe.execute()

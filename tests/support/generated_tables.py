@@ -86,7 +86,7 @@ def _format_command_help(help: str) -> str:
 
 def build_verbs_table() -> str:
     """Build the table of verbs per system, with the places between which each verb moves jobs."""
-    systems = [registry.create_system(name) for name in registry.list_names()]
+    systems = [registry.create_system(name) for name in registry.list_system_names()]
     rows = ["| verb | " + " | ".join(system.name for system in systems) + " |", "|---|" + "---|" * len(systems)]
     for verb in VERBS:
         cells = [
@@ -162,7 +162,7 @@ def build_kinds_table() -> str:
         *(f"| `{kind}` | {text} |" for kind, text in rules.FINDING_KINDS.items()),
     ]
     systems: dict[str, set[str]] = {}
-    for name in registry.list_names():
+    for name in registry.list_system_names():
         path = registry.create_system(name).scripts.path / "faults.toml"
         for kind in tomllib.loads(path.read_text("utf-8")) if path.is_file() else ():
             systems.setdefault(kind.partition(":")[0].replace("_", "-"), set()).add(name)

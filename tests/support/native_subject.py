@@ -23,7 +23,7 @@ from native_jobs import (
 from redis import Redis
 
 from rqtui.scripts.script import Reply, Script
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 from rqtui.verbs import VERBS_BY_NAME
 
 Jobs = Sequence[Planted]
@@ -110,10 +110,10 @@ def request_restore(jobs: Jobs) -> Request:
 LEFT_LINE = build_attempts_line(3, "-", 9)
 
 
-def set_attempts_lines(world: World, jobs: Jobs) -> None:
+def set_attempts_lines(database: JobDatabase, jobs: Jobs) -> None:
     """Set the `attempts` values of native jobs to what a verb would have left."""
     for job in jobs:
-        world.client.hset(build_key("attempts"), job.id, LEFT_LINE)
+        database.client.hset(build_key("attempts"), job.id, LEFT_LINE)
 
 
 def request_revert(jobs: Jobs) -> Request:
@@ -135,120 +135,123 @@ def request_revert(jobs: Jobs) -> Request:
 
 
 def plant_and_request(
-    request: Callable[[Jobs], Request], place: str, prepare: Callable[[World, Planted], object] | None = None
-) -> Callable[[World], Request]:
+    request: Callable[[Jobs], Request], place: str, prepare: Callable[[JobDatabase, Planted], object] | None = None
+) -> Callable[[JobDatabase], Request]:
     """Return a function that plants one more native job in `place` and builds the request for that job.
 
     An empty `place` means a job that does not exist.
     """
 
-    def build(world: World) -> Request:
-        job = world.plant(place)[0] if place else world.new()
+    def build(database: JobDatabase) -> Request:
+        job = database.plant(place)[0] if place else database.create_absent_job()
         if prepare:
-            prepare(world, job)
+            prepare(database, job)
         return request([job])
 
     return build
 
 
-def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
     """Return a function that builds a request with the token of an earlier lease of a native job."""
-    return lambda world: request([Planted(world.plant("reserved")[0].id, "reserved", "12345")])
+    return lambda database: request([Planted(database.plant("reserved")[0].id, "reserved", "12345")])
 
 
-def delete_keys_and_request(request: Callable[[Jobs], Request], *names: str) -> Callable[[World], Request]:
+def delete_keys_and_request(request: Callable[[Jobs], Request], *names: str) -> Callable[[JobDatabase], Request]:
     """Return a function that deletes these keys of the native queue and builds a request."""
 
-    def build(world: World) -> Request:
-        world.client.delete(*map(build_key, names))
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(*map(build_key, names))
         return request([Planted(b"")])
 
     return build
 
 
-def set_meta(name: str, value: object) -> Callable[[World, object], object]:
-    return lambda world, jobs: world.client.hset(build_key("meta"), name, value)
+def set_meta(name: str, value: object) -> Callable[[JobDatabase, object], object]:
+    return lambda database, jobs: database.client.hset(build_key("meta"), name, value)
 
 
-def damage_records(world: World, jobs: Jobs) -> None:
+def damage_records(database: JobDatabase, jobs: Jobs) -> None:
     """Make the records of native jobs unreadable. The record of a dead job is deleted instead.
 
     `repair` moves jobs with unreadable records to dead, so a dead job needs another damage.
     """
     for job in jobs:
         if job.place == "dead":
-            world.client.hdel(build_key("jobs"), job.id)
+            database.client.hdel(build_key("jobs"), job.id)
         else:
-            world.client.hset(build_key("jobs"), job.id, "garbage")
+            database.client.hset(build_key("jobs"), job.id, "garbage")
 
 
-def register_workers(world: World, jobs: Jobs) -> None:
+def register_workers(database: JobDatabase, jobs: Jobs) -> None:
     """Register native workers whose names are the ids of the jobs."""
     for job in jobs:
-        world.client.hset(build_key("workers"), job.id, f"{NOW - 5} 60000 run {NOW - HOUR} 42 host ")
+        database.client.hset(build_key("workers"), job.id, f"{NOW - 5} 60000 run {NOW - HOUR} 42 host ")
 
 
-def set_worker_order(order: str) -> Callable[[World, object], object]:
-    return lambda world, jobs: world.client.hset(
+def set_worker_order(order: str) -> Callable[[JobDatabase, object], object]:
+    return lambda database, jobs: database.client.hset(
         build_key("workers"), "w1", f"{NOW - 5} 60000 {order} {NOW - HOUR} 42 host "
     )
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert [row[0] for row in reply.rows] == list_ids(world.client, "ready")
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(database.client, "ready")
     assert reply.values["total"] == len(reply.rows)
     for id, _score, head, size, shown_body, _line, _error in reply.rows:
-        whole_body = read_body(world.client, id) or b""
+        whole_body = read_body(database.client, id) or b""
         assert size == len(whole_body)
         assert (
-            whole_body.startswith(shown_body) and head == world.client.hget(build_key("jobs"), id).partition(b"\n")[0]
+            whole_body.startswith(shown_body)
+            and head == database.client.hget(build_key("jobs"), id).partition(b"\n")[0]
         )
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
-    (id,) = [id for id in list_ids(world.client, "ready") if read_body(world.client, id) == reply.values["body"]]
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
+    (id,) = [id for id in list_ids(database.client, "ready") if read_body(database.client, id) == reply.values["body"]]
     assert reply.values["place"] == "ready"
-    assert reply.values["bytes"] == len(read_body(world.client, id) or b"")
+    assert reply.values["bytes"] == len(read_body(database.client, id) or b"")
 
 
-def check_records(world: World, reply: Reply) -> None:
-    ids = {score: id for id, score in world.client.zrange(build_key("ready"), 0, -1, withscores=True)}
+def check_records(database: JobDatabase, reply: Reply) -> None:
+    ids = {score: id for id, score in database.client.zrange(build_key("ready"), 0, -1, withscores=True)}
     assert reply.each
     for each in reply.each:
         score = float(str(each.values["score"]))
         names = {"record": "jobs", "body": "bodies", "line": "attempts", "errors": "errors"}
         returned = {names[name]: value for name, value in each.values.items() if name in names and value != b""}
-        assert {each.values["place"]: score, **returned} == read_facts(world.client, ids[score])
+        assert {each.values["place"]: score, **returned} == read_facts(database.client, ids[score])
 
 
-def check_no_problems(world: World, reply: Reply) -> None:
-    assert reply.rows == [] and reply.values["checked"] >= len(list_ids(world.client, "scheduled"))
+def check_no_problems(database: JobDatabase, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["checked"] >= len(list_ids(database.client, "scheduled"))
 
 
-def check_roster(world: World, reply: Reply) -> None:
-    assert dict(reply.rows) == world.client.hgetall(build_key("workers"))
+def check_roster(database: JobDatabase, reply: Reply) -> None:
+    assert dict(reply.rows) == database.client.hgetall(build_key("workers"))
 
 
-def check_leases(world: World, reply: Reply) -> None:
-    assert sum(leases for _worker, leases, _beat_ms, _since_ms in reply.rows) == world.client.zcard(
+def check_leases(database: JobDatabase, reply: Reply) -> None:
+    assert sum(leases for _worker, leases, _beat_ms, _since_ms in reply.rows) == database.client.zcard(
         build_key("reserved")
     )
     assert {beat_ms for _worker, _leases, beat_ms, _since_ms in reply.rows} <= {-1}
 
 
-def expire_leases_twice(world: World, jobs: Jobs) -> None:
+def expire_leases_twice(database: JobDatabase, jobs: Jobs) -> None:
     """Give native jobs a history of two expired leases."""
     expired = build_error_history("the lease expired", "the lease expired")
-    world.client.hset(build_key("errors"), mapping={job.id: expired for job in jobs})
-    world.client.hset(build_key("meta"), "expired", 2 * len(jobs))
+    database.client.hset(build_key("errors"), mapping={job.id: expired for job in jobs})
+    database.client.hset(build_key("meta"), "expired", 2 * len(jobs))
 
 
-def check_interrupted(world: World, reply: Reply) -> None:
-    histories = world.client.hgetall(build_key("errors"))
+def check_interrupted(database: JobDatabase, reply: Reply) -> None:
+    histories = database.client.hgetall(build_key("errors"))
     expected = {id for id, history in histories.items() if history.count(b"the lease expired") == 2}
     assert {(id, leases, workers) for id, _place, leases, workers, _since_ms, _record in reply.rows} == {
         (id, 2, 2) for id in expected
@@ -271,7 +274,7 @@ def build_lease_reach(
 ) -> dict[str, object]:
     """Map the reply words of kill and delete about leases to functions that bring them about."""
     return {
-        "reserved": lambda world: plain_request([Planted(world.plant("reserved")[0].id)]),
+        "reserved": lambda database: plain_request([Planted(database.plant("reserved")[0].id)]),
         "stale": request_with_stale_token(plain_request),
         "gone": plant_and_request(request, ""),
     }
@@ -330,7 +333,7 @@ OWN_USES = {
             "cancelled": plant_and_request(
                 request_by_token(),
                 "reserved",
-                lambda world, job: world.client.hset(
+                lambda database, job: database.client.hset(
                     build_key("attempts"), job.id, build_attempts_line(1, job.token, 1, flag="c")
                 ),
             ),
@@ -393,7 +396,7 @@ OWN_USES = {
         | WRONG
         | {
             "bodyless": plant_and_request(
-                request_by_id(), "done", lambda world, job: world.client.hdel(build_key("jobs"), job.id)
+                request_by_id(), "done", lambda database, job: database.client.hdel(build_key("jobs"), job.id)
             )
         },
     ),
@@ -406,7 +409,7 @@ OWN_USES = {
             **build_lease_reach(DELETE, request_as_read("")),
             "wrong_place": plant_and_request(request_as_read("", place="dead"), "ready"),
             "changed": plant_and_request(
-                request_as_read("-"), "ready", lambda world, job: set_attempts_lines(world, [job])
+                request_as_read("-"), "ready", lambda database, job: set_attempts_lines(database, [job])
             ),
         },
     ),
@@ -415,7 +418,7 @@ OWN_USES = {
         chooses=True,
         reach={
             "empty": delete_keys_and_request(request_limit(place="dead"), "dead"),
-            "reserved": lambda world: Request({"now_ms": NOW, "limit": 1, "place": "reserved"}),
+            "reserved": lambda database: Request({"now_ms": NOW, "limit": 1, "place": "reserved"}),
         },
     ),
     "restore": Use(request_restore, reach={"exists": plant_and_request(request_restore, "ready")}),
@@ -429,8 +432,8 @@ OWN_USES = {
         ("ready",),
         reads=check_records,
         reach={
-            "later": lambda world: Request({"whole": True, "most": 0}, [(world.plant("ready")[0].id,)]),
-            "gone": lambda world: Request({"whole": True, "most": 9}, [(b"nobody",)]),
+            "later": lambda database: Request({"whole": True, "most": 0}, [(database.plant("ready")[0].id,)]),
+            "gone": lambda database: Request({"whole": True, "most": 9}, [(b"nobody",)]),
         },
     ),
     "enqueue": Use(request_enqueue, reach={"exists": plant_and_request(request_enqueue, "dead")}),
@@ -450,7 +453,9 @@ OWN_USES = {
         prepare=set_meta("paused", NOW - 5),
         reach={
             "already": plant_and_request(
-                request_queue(now_ms=NOW), "ready", lambda world, job: world.client.hdel(build_key("meta"), "paused")
+                request_queue(now_ms=NOW),
+                "ready",
+                lambda database, job: database.client.hdel(build_key("meta"), "paused"),
             )
         },
     ),
@@ -474,7 +479,7 @@ OWN_USES = {
         lambda jobs: Request({"id": jobs[0].id, "body_bytes": -1}),
         ("ready",),
         reads=check_shown_job,
-        reach={"gone": lambda world: Request({"id": b"nobody", "body_bytes": -1})},
+        reach={"gone": lambda database: Request({"id": b"nobody", "body_bytes": -1})},
     ),
     "stats": Use(request_queue(limit=60), knows_jobs=False),
     "events": Use(request_queue(now_ms=NOW, limit=60, newest=True), knows_jobs=False),
@@ -496,7 +501,7 @@ OWN_USES = {
         request_queue(walk="scheduled", cursor="0", limit=100),
         knows_jobs=False,
         reads=check_no_problems,
-        reach={"end": lambda world: Request({"walk": "errors", "cursor": "0", "limit": 1000})},
+        reach={"end": lambda database: Request({"walk": "errors", "cursor": "0", "limit": 1000})},
     ),
 }
 

@@ -11,7 +11,7 @@ from redis import Redis
 from rqtui.scenarios.originals import orizuru as original
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW, HOUR, SILENT = 1_780_000_000_000, 3_600_000, 60_000
 SOURCE, ALIVE = "jobs", "alive"
@@ -102,31 +102,33 @@ def request_show_of_entry(entry: bytes) -> Request:
     return Request({"now_ms": NOW, "silent_ms": SILENT, "body_bytes": -1, **identity})
 
 
-def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    return lambda world: request([world.new()])
+def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    return lambda database: request([database.create_absent_job()])
 
 
-def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    def build(world: World) -> Request:
-        world.client.delete(*read_lists_of_place(world.client, place))
+def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(*read_lists_of_place(database.client, place))
         return request([Planted(b"")])
 
     return build
 
 
-def request_long_search(world: World) -> Request:
+def request_long_search(database: JobDatabase) -> Request:
     """Build a request for missing jobs in an orizuru list that is so long that the search stops early."""
-    world.client.rpush(SOURCE, *[original.encode_struct("other-1", n) for n in range(1200)])
+    database.client.rpush(SOURCE, *[original.encode_struct("other-1", n) for n in range(1200)])
     return Request({"place": "source"}, [(b"nothing", "")] * 1000)
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
     assert (reply.values["workers"], reply.values["consumers"], reply.values["exact"]) == (1, 1, True)
 
 
-def check_page(world: World, reply: Reply) -> None:
-    entries = [build_body(id) for id in world.read_members()["processing"]]
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    entries = [build_body(id) for id in database.read_members()["processing"]]
     assert [(row[0], row[1], row[2], row[3]) for row in reply.rows] == [
         (entry if len(entry) <= 4096 else entry[:4096], len(entry), entry[-64:], ALIVE.encode()) for entry in entries
     ]
@@ -134,19 +136,22 @@ def check_page(world: World, reply: Reply) -> None:
     assert all(row[4] == NOW and NOW < row[5] <= NOW + HOUR for row in reply.rows)
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
     assert reply.values["place"] == "processing" and reply.values["worker"] == ALIVE.encode()
-    assert reply.values["head"] in [build_body(id) for id in world.read_members()["processing"]]
+    assert reply.values["head"] in [build_body(id) for id in database.read_members()["processing"]]
 
 
-def check_no_problems(world: World, reply: Reply) -> None:
-    assert reply.rows == [] and reply.values["looked"] == sum(map(len, world.read_members().values()))
+def check_no_problems(database: JobDatabase, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["looked"] == sum(map(len, database.read_members().values()))
 
 
-def check_roster(world: World, reply: Reply) -> None:
+def check_roster(database: JobDatabase, reply: Reply) -> None:
     [(name, heartbeat, left_ms, processing, unacked, registered)] = reply.rows
     assert (name, heartbeat, registered) == (ALIVE.encode(), NOW, True) and 0 < left_ms <= HOUR
-    assert (processing, unacked) == (len(world.read_members()["processing"]), len(world.read_members()["unacked"]))
+    assert (processing, unacked) == (
+        len(database.read_members()["processing"]),
+        len(database.read_members()["unacked"]),
+    )
 
 
 RESERVE = request_limit(silent_ms=SILENT, worker="w1", ttr_ms=30_000)

@@ -23,7 +23,7 @@ from rqtui.scripts.script import Folder, Script
 from rqtui.system_base.system import Request, System
 from rqtui.systems import registry
 from rqtui.testing import keyspace
-from rqtui.testing.subject import Scene, Subject
+from rqtui.testing.subject import PreparedScript, Subject
 from rqtui.text.names import to_bytes
 
 BODY_BYTES = 4096
@@ -95,18 +95,18 @@ def _describe_differences(
 ) -> Iterator[str]:
     client = engine.client
     script = next(name for name in ("page", "counts", "tally") if name in subject.scripts)
-    scene = Scene.build(subject, client, script, place, 2)
+    prepared = PreparedScript.build(subject, client, script, place, 2)
     text_before, copies = (
-        scene.world.dump(),
+        prepared.database.dump(),
         {name: other_lines for name, *other_lines in keyspace.dump_raw_values(client)},
     )
-    job = scene.targets[0].id
+    job = prepared.targets[0].id
     builders_in_use = [build for build in builders(job) if build() is not None]
     base = engine.send_requests_isolated(builders_in_use)  # type: ignore[arg-type]
     yield f"== {title}"
     yield from _format_nested_value(base, "")
     keys = [to_bytes(subject.key(key.name)) for key in subject.scripts[script].keys]
-    variations_found = build_damaged_databases(scene, keys, [], text_before)
+    variations_found = build_damaged_databases(prepared, keys, [], text_before)
     for what, variations in groupby(variations_found, lambda each: each.subject):
         same, other_value, digest = [], [], sha256()
         for variation in variations:

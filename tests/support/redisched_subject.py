@@ -8,7 +8,7 @@ from redis import Redis
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -107,23 +107,23 @@ def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
 
 def plant_and_request(
     request: Callable[[Jobs], Request], place: str, prepare: Callable[[Redis, bytes], object] | None = None
-) -> Callable[[World], Request]:
+) -> Callable[[JobDatabase], Request]:
     """Return a function that plants one more redisched job in `place` and builds the request for that job.
 
     An empty place means a job that does not exist.
     """
 
-    def build(world: World) -> Request:
-        job = world.plant(place)[0] if place else world.new()
+    def build(database: JobDatabase) -> Request:
+        job = database.plant(place)[0] if place else database.create_absent_job()
         if prepare:
-            prepare(world.client, job.id)
+            prepare(database.client, job.id)
         return request([job])
 
     return build
 
 
-def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    return lambda world: request([Planted(world.plant("reserved")[0].id, "reserved", "12345")])
+def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    return lambda database: request([Planted(database.plant("reserved")[0].id, "reserved", "12345")])
 
 
 def build_lease_use(name: str, **args: object) -> Use:
@@ -132,41 +132,43 @@ def build_lease_use(name: str, **args: object) -> Use:
     return Use(request, reach={"stale": request_with_stale_token(request), "gone": plant_and_request(request, "")})
 
 
-def empty_places_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    def build(world: World) -> Request:
-        world.client.delete(build_key("queued"), build_key("reserved"))
+def empty_places_and_request(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(build_key("queued"), build_key("reserved"))
         return request([Planted(b"")])
 
     return build
 
 
-def put_again(world: World, jobs: Jobs) -> None:
+def put_again(database: JobDatabase, jobs: Jobs) -> None:
     """Put a redisched job again while a worker holds it, so that the job is in two places."""
     for job in jobs:
         other = "reserved" if job.place in ("queued", "due") else "queued"
-        world.client.zadd(build_key(other), {job.id: world.client.zscore(build_key(job.place), job.id)})
+        database.client.zadd(build_key(other), {job.id: database.client.zscore(build_key(job.place), job.id)})
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert [row[0] for row in reply.rows] == list_ids(world.client, "due")
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(database.client, "due")
     assert reply.values["total"] == len(reply.rows)
     for id, score, size, text, has_body, _expiries in reply.rows:
-        full = read_body(world.client, id) or b""
-        assert (size, has_body, float(score)) == (len(full), True, world.client.zscore(build_key("due"), id))
+        full = read_body(database.client, id) or b""
+        assert (size, has_body, float(score)) == (len(full), True, database.client.zscore(build_key("due"), id))
         assert text == full[:20]
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
     assert reply.values["place"] == "due"
-    assert reply.values["body"] == read_body(world.client, reply.values["id"])
+    assert reply.values["body"] == read_body(database.client, reply.values["id"])
 
 
-def check_no_problems(world: World, reply: Reply) -> None:
-    assert reply.rows == [] and reply.values["looked"] >= len(world.planted)
+def check_no_problems(database: JobDatabase, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["looked"] >= len(database.planted)
 
 
 SHOW: Callable[[Jobs], Request] = lambda jobs: Request(  # noqa: E731 (one of a row of requests)

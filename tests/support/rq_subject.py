@@ -14,7 +14,7 @@ from redis import Redis
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
 from rqtui.systems.rq import Rq
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, YEAR_S = NOW // 1000, 31_536_000
@@ -198,7 +198,7 @@ def request_enqueue(jobs: Jobs) -> Request:
     return Request({"prefix": "rq", "now_ms": NOW}, rows)  # type: ignore[arg-type]
 
 
-BuildRequest = Callable[[World], Request]
+BuildRequest = Callable[[JobDatabase], Request]
 
 
 def plant_and_request(
@@ -209,10 +209,10 @@ def plant_and_request(
     `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
-    def build(world: World) -> Request:
-        job = world.plant(place)[0] if place else world.new()
+    def build(database: JobDatabase) -> Request:
+        job = database.plant(place)[0] if place else database.create_absent_job()
         for prepare in prepares:
-            prepare(world.client, job.id.decode())
+            prepare(database.client, job.id.decode())
         return request([job] * rows)
 
     return build
@@ -257,8 +257,8 @@ def plant_dependent(client: Redis, id: str) -> None:
 
 
 def empty_places_and_request(*places: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(world: World) -> Request:
-        world.client.delete(*(KEYS[place] for place in places))
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(*(KEYS[place] for place in places))
         return request([Planted(b"")])
 
     return build
@@ -267,28 +267,28 @@ def empty_places_and_request(*places: str, request: Callable[[Jobs], Request]) -
 def prepare_world_and_request(
     prepare: Callable[[Redis, str], object], request: Callable[[Jobs], Request]
 ) -> BuildRequest:
-    def build(world: World) -> Request:
-        prepare(world.client, "")
+    def build(database: JobDatabase) -> Request:
+        prepare(database.client, "")
         return request([Planted(b"")])
 
     return build
 
 
-def request_purge_of_awaited(world: World) -> Request:
-    world.client.delete(KEYS["failed"])
-    plant_dependent(world.client, world.plant("failed")[0].id.decode())
+def request_purge_of_awaited(database: JobDatabase) -> Request:
+    database.client.delete(KEYS["failed"])
+    plant_dependent(database.client, database.plant("failed")[0].id.decode())
     return Request({"prefix": "rq", "place": "failed", "limit": 10})
 
 
-def listen_as_workers(*names: str) -> Callable[[World, Jobs], None]:
+def listen_as_workers(*names: str) -> Callable[[JobDatabase, Jobs], None]:
     """Return a function that subscribes to the Pub/Sub channels of RQ workers, as the workers do."""
 
-    def subscribe_to_channels(world: World, jobs: Jobs) -> None:
-        listener = world.client.pubsub(ignore_subscribe_messages=False)
+    def subscribe_to_channels(database: JobDatabase, jobs: Jobs) -> None:
+        listener = database.client.pubsub(ignore_subscribe_messages=False)
         listener.subscribe(*(KEYS["commands"] + name for name in names))
         for _name in names:
             listener.get_message(timeout=10)
-        world.listener = listener  # type: ignore[attr-defined]  # keeps the subscription as long as the world
+        database.listener = listener  # type: ignore[attr-defined]  # keeps the subscription as long as the world
 
     return subscribe_to_channels
 
@@ -349,39 +349,41 @@ def request_revert(left_place: str = "") -> Callable[[Jobs], Request]:
     return build_request
 
 
-def check_record(world: World, reply: Reply) -> None:
+def check_record(database: JobDatabase, reply: Reply) -> None:
     [row] = reply.each
-    client, ids = world.client, [job.id for job in world.planted if job.place == "failed"]
+    client, ids = database.client, [job.id for job in database.planted if job.place == "failed"]
     assert row.values["place"] == "failed" and float(row.values["score"]) > NOW_S
     assert row.values["line"] in {read_changing_fields(client, id) for id in ids}
     assert sum(read_body(client, id) in row.values["record"] for id in ids) == 1  # type: ignore[operator]
     assert abs(int(row.values["errors"]) - client.time()[0] - YEAR_S) < 600
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert [row[0] for row in reply.rows] == list_ids(world.client, "failed")
-    assert [row[3] for row in reply.rows] == [len(read_body(world.client, row[0]) or b"") for row in reply.rows]
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(database.client, "failed")
+    assert [row[3] for row in reply.rows] == [len(read_body(database.client, row[0]) or b"") for row in reply.rows]
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
-    assert reply.values["place"] == "failed" and reply.values["data"] == read_body(world.client, reply.values["id"])
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
+    assert reply.values["place"] == "failed" and reply.values["data"] == read_body(database.client, reply.values["id"])
 
 
-def check_problems(world: World, reply: Reply) -> None:
+def check_problems(database: JobDatabase, reply: Reply) -> None:
     """Check that only the missing worker and scheduler of the planted jobs are reported."""
     assert {row[0] for row in reply.rows} <= {"no_scheduler", "abandoned", "stale_intermediate", "vanishing"}
 
 
-def check_roster(world: World, reply: Reply) -> None:
+def check_roster(database: JobDatabase, reply: Reply) -> None:
     assert [row[0] for row in reply.rows] == [WORKER.encode()]
 
 
-def check_tally(world: World, reply: Reply) -> None:
-    assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, world.read_members().values()))]
+def check_tally(database: JobDatabase, reply: Reply) -> None:
+    assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, database.read_members().values()))]
 
 
 TALLY = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
@@ -490,7 +492,7 @@ USES = {
     "stop": Use(
         request_workers(WORKER),
         knows_jobs=False,
-        prepare=lambda world, jobs: (plant_worker(world.client), listen_as_workers(WORKER)(world, jobs))[1],
+        prepare=lambda database, jobs: (plant_worker(database.client), listen_as_workers(WORKER)(database, jobs))[1],
         reach={
             "unheard": prepare_world_and_request(
                 lambda client, _id: plant_worker(client, "deaf"), request_workers("deaf")
@@ -510,7 +512,7 @@ USES = {
     "resume": Use(
         lambda jobs: Request(),
         knows_jobs=False,
-        prepare=lambda world, jobs: world.client.set(KEYS["suspended"], 1) and None,
+        prepare=lambda database, jobs: database.client.set(KEYS["suspended"], 1) and None,
         reach={"already": empty_places_and_request("suspended", request=lambda jobs: Request())},
     ),
     "dispatch": Use(
@@ -550,7 +552,7 @@ USES = {
         lambda jobs: Request({"prefix": "rq"}),
         ("failed",),
         knows_jobs=False,
-        prepare=lambda world, jobs: plant_worker(world.client),
+        prepare=lambda database, jobs: plant_worker(database.client),
         reads=check_roster,
     ),
     "schedules": Use(lambda jobs: Request({"prefix": "rq"}), ("failed",), knows_jobs=False),

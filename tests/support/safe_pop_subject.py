@@ -8,7 +8,7 @@ from redis import Redis
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 SCRIPTS = scripts.load_scripts("safe_pop")
 PLACES = ("ready", "in_progress", "expired")
@@ -88,66 +88,66 @@ def request_enqueue(jobs: Jobs) -> Request:
     return Request({}, [(b"{}", job.id) for job in jobs])
 
 
-def move_to_pop_end(world: World, jobs: Jobs) -> None:
+def move_to_pop_end(database: JobDatabase, jobs: Jobs) -> None:
     """Move safe_pop jobs to the pop end of the list, in their order."""
     for job in reversed(jobs):
-        if world.client.lrem(QUEUE, -1, job.token):
-            world.client.rpush(QUEUE, job.token)
+        if database.client.lrem(QUEUE, -1, job.token):
+            database.client.rpush(QUEUE, job.token)
 
 
-def empty_list_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    def build(world: World) -> Request:
-        world.client.delete(QUEUE)
+def empty_list_and_request(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(QUEUE)
         return request([Planted(b"")])
 
     return build
 
 
-def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
     """Return a function that builds a request with the list entry of an earlier lease."""
 
-    def build(world: World) -> Request:
-        (job,) = world.plant("in_progress")
+    def build(database: JobDatabase) -> Request:
+        (job,) = database.plant("in_progress")
         return request([Planted(job.id, "in_progress", f"{job.id.decode()}|{LATE}")])
 
     return build
 
 
-def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    return lambda world: request([world.new()])
+def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    return lambda database: request([database.create_absent_job()])
 
 
-def request_popped_job(is_marked: bool) -> Callable[[World], Request]:
+def request_popped_job(is_marked: bool) -> Callable[[JobDatabase], Request]:
     """Return a function that builds a request for a leased job whose entry is missing from the list.
 
     A worker has popped the entry and not pushed it back yet.
     """
 
-    def build(world: World) -> Request:
+    def build(database: JobDatabase) -> Request:
         if is_marked:
-            world.client.sadd(build_key("done"), b"away")
+            database.client.sadd(build_key("done"), b"away")
         return request_by_token()([Planted(b"away", "", f"away|{RUNNING}")])
 
     return build
 
 
-def check_counts(world: World, reply: Reply) -> None:
+def check_counts(database: JobDatabase, reply: Reply) -> None:
     counts = {place: reply.values[place] for place in PLACES}
-    assert counts == {place: len(ids) for place, ids in world.read_members().items()}
+    assert counts == {place: len(ids) for place, ids in database.read_members().items()}
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert [row[0] for row in reply.rows] == list_ids(world.client, "ready")
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(database.client, "ready")
     for id, member, size, seconds, length, text in reply.rows:
-        full = read_body(world.client, id) or b""
+        full = read_body(database.client, id) or b""
         assert (member, size, seconds, length) == (id, len(id), -1, len(full))
         assert full.startswith(text) and len(text) == min(20, len(full))
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
     id = reply.values["id"]
-    assert reply.values["place"] == "ready" and id in list_ids(world.client, "ready")
-    assert reply.values["body"] == read_body(world.client, id)
+    assert reply.values["place"] == "ready" and id in list_ids(database.client, "ready")
+    assert reply.values["body"] == read_body(database.client, id)
 
 
 CLOCK = {"now_ms": NOW, "timeout_s": str(TIMEOUT_S)}
@@ -162,10 +162,10 @@ USES = {
         lambda jobs: Request({**CLOCK, "id": jobs[0].id, "body_bytes": -1}),
         ("ready",),
         reads=check_shown_job,
-        reach={"gone": lambda world: Request({**CLOCK, "id": b"nobody", "body_bytes": -1})},
+        reach={"gone": lambda database: Request({**CLOCK, "id": b"nobody", "body_bytes": -1})},
     ),
     "faults": Use(request_queue(), knows_jobs=False),
-    "enqueue": Use(request_enqueue, reach={"exists": lambda world: request_enqueue(world.plant("ready"))}),
+    "enqueue": Use(request_enqueue, reach={"exists": lambda database: request_enqueue(database.plant("ready"))}),
     "reserve": Use(
         request_limit(), chooses=True, prepare=move_to_pop_end, reach={"empty": empty_list_and_request(request_limit())}
     ),
@@ -192,7 +192,7 @@ USES = {
     "delete": Use(
         DELETE,
         reach={
-            "reserved": lambda world: request_by_token(**CLOCK)(world.plant("in_progress")),
+            "reserved": lambda database: request_by_token(**CLOCK)(database.plant("in_progress")),
             "stale": request_with_stale_token(DELETE),
             "gone": request_unknown_job(DELETE),
         },

@@ -11,7 +11,7 @@ from redis import Redis
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
 from rqtui.systems.sidekiq import Sidekiq
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 from rqtui.text.json_fields import replace_json_fields
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
@@ -152,7 +152,7 @@ def request_rows(name: str, *columns: str, **args: object) -> Callable[[Jobs], R
     return build_request
 
 
-BuildRequest = Callable[[World], Request]
+BuildRequest = Callable[[JobDatabase], Request]
 
 
 def plant_and_request(
@@ -163,10 +163,10 @@ def plant_and_request(
     `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
-    def build(world: World) -> Request:
-        job = world.plant(place, 1, bool(options.get("ripe")))[0] if place else world.new()
+    def build(database: JobDatabase) -> Request:
+        job = database.plant(place, 1, bool(options.get("ripe")))[0] if place else database.create_absent_job()
         for prepare in prepares:
-            prepare(world.client, job.id)
+            prepare(database.client, job.id)
         return request([job] * int(options.get("rows", 1)))
 
     return build
@@ -201,8 +201,8 @@ def surround_job(client: Redis, id: bytes) -> None:
 
 
 def empty_places_and_request(*names: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(world: World) -> Request:
-        world.client.delete(*(KEYS[name] for name in names))
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(*(KEYS[name] for name in names))
         return request([Planted(b"new-1")])
 
     return build
@@ -241,23 +241,25 @@ def request_worker(name: str, worker: str) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({}, [(worker,)])
 
 
-def check_record(world: World, reply: Reply) -> None:
+def check_record(database: JobDatabase, reply: Reply) -> None:
     [row] = reply.each
-    ids = {build_member(job.id): job.id for job in world.planted if job.place == "dead"}
+    ids = {build_member(job.id): job.id for job in database.planted if job.place == "dead"}
     assert row.values["place"] == "dead" and row.values["line"] in ids and not row.values["body"]
-    assert float(row.values["score"]) == world.client.zscore(KEYS["dead"], row.values["line"])
+    assert float(row.values["score"]) == database.client.zscore(KEYS["dead"], row.values["line"])
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert [json.loads(row[0])["jid"].encode() for row in reply.rows] == list_ids(world.client, "dead")
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert [json.loads(row[0])["jid"].encode() for row in reply.rows] == list_ids(database.client, "dead")
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
-    assert reply.values["place"] == "dead" and reply.values["head"] in list_members(world.client, "dead")
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
+    assert reply.values["place"] == "dead" and reply.values["head"] in list_members(database.client, "dead")
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
 
 
 def request_queue(name: str, **args: object) -> Callable[[Jobs], Request]:
@@ -350,19 +352,19 @@ USES = {
     "quiet": Use(
         request_worker("quiet", "host:1:x"),
         knows_jobs=False,
-        prepare=lambda world, jobs: plant_process(world.client, "host:1:x"),
+        prepare=lambda database, jobs: plant_process(database.client, "host:1:x"),
         reach={
-            "embedded": lambda world: (
-                plant_process(world.client, "host:2:x", embedded=True),
+            "embedded": lambda database: (
+                plant_process(database.client, "host:2:x", embedded=True),
                 request_worker("", "host:2:x")([]),
             )[1],
-            "gone": lambda world: request_worker("quiet", "host:3:x")([]),
+            "gone": lambda database: request_worker("quiet", "host:3:x")([]),
         },
     ),
     "cancel": Use(
         CANCEL,
         ("work",),
-        prepare=lambda world, jobs: [plant_iteration(world.client, job.id) for job in jobs] and None,
+        prepare=lambda database, jobs: [plant_iteration(database.client, job.id) for job in jobs] and None,
         reach={
             "already": plant_and_request(CANCEL, "work", plant_iteration, cancel_iteration),
             "not_iterable": plant_and_request(CANCEL, "work"),
@@ -387,7 +389,7 @@ USES = {
     ),
     "page": Use(request_queue("page", **PAGE), ("dead",), knows_jobs=False, reads=check_page),
     "scan": Use(request_queue("scan", **PAGE), ("dead",), knows_jobs=False, reads=check_page),
-    "show": Use(SHOW, ("dead",), reads=check_shown_job, reach={"gone": lambda world: SHOW([Planted(b"x")])}),
+    "show": Use(SHOW, ("dead",), reads=check_shown_job, reach={"gone": lambda database: SHOW([Planted(b"x")])}),
     "stands": Use(
         lambda jobs: Request(request_queue("stands")([]).args, [(job.id, build_member(job.id)) for job in jobs]),
         ("dead",),

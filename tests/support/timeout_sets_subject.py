@@ -14,7 +14,7 @@ from rqtui.model import Job, Ref
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
 from rqtui.systems.timeout_sets import TimeoutSets
-from rqtui.testing.subject import Planted, Request, Subject, Use, World
+from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW = 1_760_000_000_000
 HOUR = 3_600_000
@@ -57,12 +57,12 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
     return id if any(client.sismember(place, id) for place in PLACES) else None
 
 
-def remove_other_items(world: World, targets: Jobs) -> None:
+def remove_other_items(database: JobDatabase, targets: Jobs) -> None:
     """Remove all items but the targets from the set that contains the targets."""
-    for job in world.planted:
+    for job in database.planted:
         if targets[0].place == job.place and job not in targets:
-            world.client.srem(job.place, job.id)
-    world.planted = [job for job in world.planted if job in targets or job.place != targets[0].place]
+            database.client.srem(job.place, job.id)
+    database.planted = [job for job in database.planted if job in targets or job.place != targets[0].place]
 
 
 # --- the requests of each script ------------------------------------------------------------------------------------
@@ -100,63 +100,65 @@ def request_show(jobs: Jobs) -> Request:
 
 
 def plant_and_request(
-    request: BuildRequest, place: str, prepare: Callable[[World, Planted], object] | None = None
-) -> Callable[[World], Request]:
+    request: BuildRequest, place: str, prepare: Callable[[JobDatabase, Planted], object] | None = None
+) -> Callable[[JobDatabase], Request]:
     """Return a function that plants one more item in `place` and builds the request for that item.
 
     An empty place means an item that does not exist.
     """
 
-    def build(world: World) -> Request:
-        job = world.plant(place)[0] if place else world.new()
+    def build(database: JobDatabase) -> Request:
+        job = database.plant(place)[0] if place else database.create_absent_job()
         if prepare:
-            prepare(world, job)
+            prepare(database, job)
         return request([job])
 
     return build
 
 
-def lock_for_another_worker(world: World, job: Planted) -> None:
-    world.client.set(build_lock_key(job.id), "1760000000000000-1 w2", px=HOUR)
+def lock_for_another_worker(database: JobDatabase, job: Planted) -> None:
+    database.client.set(build_lock_key(job.id), "1760000000000000-1 w2", px=HOUR)
 
 
-def replace_lock_by_list(world: World, job: Planted) -> None:
-    world.client.delete(build_lock_key(job.id))
-    world.client.rpush(build_lock_key(job.id), "no lock")
+def replace_lock_by_list(database: JobDatabase, job: Planted) -> None:
+    database.client.delete(build_lock_key(job.id))
+    database.client.rpush(build_lock_key(job.id), "no lock")
 
 
-def empty_sets_and_request(request: BuildRequest, place: str) -> Callable[[World], Request]:
-    def build(world: World) -> Request:
-        world.client.delete(place)
+def empty_sets_and_request(request: BuildRequest, place: str) -> Callable[[JobDatabase], Request]:
+    def build(database: JobDatabase) -> Request:
+        database.client.delete(place)
         return request([Planted(b"")])
 
     return build
 
 
-def request_text_among_integers(world: World) -> Request:
-    world.client.delete(*PLACES)
-    world.client.sadd("todos", 1, 2)
+def request_text_among_integers(database: JobDatabase) -> Request:
+    database.client.delete(*PLACES)
+    database.client.sadd("todos", 1, 2)
     return request_enqueue([Planted(b"url1")])
 
 
-def check_counts(world: World, reply: Reply) -> None:
-    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+def check_counts(database: JobDatabase, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {
+        p: len(ids) for p, ids in database.read_members().items()
+    }
 
 
-def check_page(world: World, reply: Reply) -> None:
-    assert sorted(row[0] for row in reply.rows) == list_ids(world.client, "todos")
+def check_page(database: JobDatabase, reply: Reply) -> None:
+    assert sorted(row[0] for row in reply.rows) == list_ids(database.client, "todos")
     assert reply.values["of"] == len(reply.rows) and reply.values["cursor"] == "0"
 
 
-def check_shown_job(world: World, reply: Reply) -> None:
+def check_shown_job(database: JobDatabase, reply: Reply) -> None:
     head = reply.values["head"]
-    assert reply.values["place"] == "in_progress" and head in list_ids(world.client, "in_progress")
+    assert reply.values["place"] == "in_progress" and head in list_ids(database.client, "in_progress")
     assert (reply.values["size"], reply.values["lock"]) == (len(head), b"")
     assert HOUR - 60_000 < reply.values["lock_ms"] <= HOUR
 
 
-def check_no_problems(world: World, reply: Reply) -> None:
-    assert reply.rows == [] and reply.values["looked"] == sum(map(len, world.read_members().values()))
+def check_no_problems(database: JobDatabase, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["looked"] == sum(map(len, database.read_members().values()))
 
 
 STALE = {
@@ -207,8 +209,8 @@ USES = {
         request_delete(),
         reach={
             "reserved": plant_and_request(request_delete(force=False), "in_progress"),
-            "stale": lambda world: request_delete()(
-                [Planted(world.plant("in_progress")[0].id, "in_progress", "12345")]
+            "stale": lambda database: request_delete()(
+                [Planted(database.plant("in_progress")[0].id, "in_progress", "12345")]
             ),
             "wrong_place": plant_and_request(request_by_token(place="done"), "todos"),
             "gone": plant_and_request(request_delete(), ""),
@@ -221,7 +223,7 @@ USES = {
         prepare=remove_other_items,
         reach={
             "empty": empty_sets_and_request(request_limit(place="done"), "done"),
-            "reserved": lambda world: Request({"place": "in_progress", "limit": 1}),
+            "reserved": lambda database: Request({"place": "in_progress", "limit": 1}),
         },
     ),
     "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_sets_and_request(REAP, "in_progress")}),

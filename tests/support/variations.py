@@ -20,7 +20,7 @@ from redis import Redis
 from rqtui.scripts.script import Script
 from rqtui.testing import keyspace
 from rqtui.testing.keyspace import Entry
-from rqtui.testing.subject import Scene, Subject
+from rqtui.testing.subject import PreparedScript, Subject
 from rqtui.text.names import to_bytes, to_text
 
 Command = tuple[Any, ...]  # of Redis
@@ -82,14 +82,14 @@ def describe_variations(subject: Subject, name: str, client: Redis) -> Iterator[
     use = subject.uses[name]
     sources = [*(use.sources or sorted(subject.scripts[name].sources) or [""])]
     for source in sources[:2]:
-        scene = Scene.build(subject, client, name, source, JOBS)
-        call = scene.world.call(scene.script, scene.request)
+        prepared = PreparedScript.build(subject, client, name, source, JOBS)
+        call = prepared.database.call(prepared.script, prepared.request)
         keys, argv = [to_bytes(key) for key in call.keys], [_convert_word_to_bytes(word) for word in call.argv]
-        before, copies = scene.world.dump(), keyspace.dump_raw_values(client)
-        variations = [Variation("nothing", "", argv), *_vary_requests(scene, argv, before)]
+        before, copies = prepared.database.dump(), keyspace.dump_raw_values(client)
+        variations = [Variation("nothing", "", argv), *_vary_requests(prepared, argv, before)]
         if source == sources[0]:
-            variations += build_damaged_databases(scene, keys, argv, before)
-        results = zip(variations, _run_variations(client, scene.script, keys, variations, copies), strict=True)
+            variations += build_damaged_databases(prepared, keys, argv, before)
+        results = zip(variations, _run_variations(client, prepared.script, keys, variations, copies), strict=True)
         yield f"== {source or 'new'}, jobs: {JOBS}, with one difference"
         for what, outcomes in groupby(results, lambda each: each[0].subject):
             values: dict[str, list[str]] = {}
@@ -108,11 +108,11 @@ def _convert_word_to_bytes(word: object) -> bytes:
 # --- other requests --------------------------------------------------------------------------------------------------
 
 
-def _vary_requests(scene: Scene, argv: list[bytes], before: keyspace.Keyspace) -> Iterator[Variation]:
+def _vary_requests(prepared: PreparedScript, argv: list[bytes], before: keyspace.Keyspace) -> Iterator[Variation]:
     """Yield variations of a request: each argument and column by its type, and other numbers of rows."""
-    script, names = scene.script, [arg.name for arg in scene.script.args]
+    script, names = prepared.script, [arg.name for arg in prepared.script.args]
     for at, arg in enumerate(script.args):
-        for value in dict.fromkeys(map(_convert_word_to_bytes, _list_argument_values(scene, arg, argv[at], before))):
+        for value in dict.fromkeys(map(_convert_word_to_bytes, _list_argument_values(prepared, arg, argv[at], before))):
             if value != argv[at] and not (arg.name in LIFETIMES and value in (b"1", b"2", b"1.5")):
                 yield Variation(arg.name, _format_changed_value(value, argv[at]), [*argv[:at], value, *argv[at + 1 :]])
     if argv:
@@ -153,7 +153,9 @@ def _vary_requests(scene: Scene, argv: list[bytes], before: keyspace.Keyspace) -
                 yield Variation(f"column {column.name}", title, words)
 
 
-def _list_argument_values(scene: Scene, arg: Any, given: bytes, before: keyspace.Keyspace) -> Iterator[object]:
+def _list_argument_values(
+    prepared: PreparedScript, arg: Any, given: bytes, before: keyspace.Keyspace
+) -> Iterator[object]:
     yield from WORDS
     if arg.name == "cursor":
         return  # a set in another order replies with other cursors
@@ -161,7 +163,7 @@ def _list_argument_values(scene: Scene, arg: Any, given: bytes, before: keyspace
     if arg.name == "now_ms":
         yield from _list_boundary_times(before)
     if arg.name == "place":
-        yield from scene.world.subject.places
+        yield from prepared.database.subject.places
     if arg.type in ("int", "float"):
         yield from (*NUMBERS, *BOUNDS)
     elif arg.type == "bool":
@@ -186,13 +188,13 @@ def _list_boundary_times(entries: keyspace.Keyspace) -> list[int]:
 
 
 def build_damaged_databases(
-    scene: Scene, keys: list[bytes], argv: list[bytes], before: keyspace.Keyspace
+    prepared: PreparedScript, keys: list[bytes], argv: list[bytes], before: keyspace.Keyspace
 ) -> Iterator[Variation]:
     """Yield variations of a database: each key missing or of a wrong type, and damaged records of the first job."""
-    job = scene.targets[0].id
-    others = [other.id for other in scene.world.planted if other.id != job]
+    job = prepared.targets[0].id
+    others = [other.id for other in prepared.database.planted if other.id != job]
     declared = {to_text(key) for key in keys}
-    read = re.findall(r"'HM?GET', *\w+,([^()]*)\)", scene.script.source)
+    read = re.findall(r"'HM?GET', *\w+,([^()]*)\)", prepared.script.source)
     fields = {field for names in read for field in re.findall(r"'([\w.:]+)'", names)}
     for key, entry in before.items():
         name = to_bytes(key)

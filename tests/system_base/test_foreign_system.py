@@ -29,7 +29,7 @@ from rqtui.systems import registry
 from rqtui.testing.keyspace import Zset, dump, plant
 
 WALK = scripts.load_scripts("shared")["walk"]
-OTHERS = tuple(name for name in registry.list_names() if name != "native")
+OTHERS = tuple(name for name in registry.list_system_names() if name != "native")
 READY = Ref("dispatcher", "readytasklist")
 
 
@@ -122,7 +122,7 @@ def test_an_option_that_is_not_there_is_refused_with_those_that_are(name: str) -
         registry.create_system(f"{name}:colour=red")
 
 
-@run_in_one_test("name", registry.list_names())
+@run_in_one_test("name", registry.list_system_names())
 def test_a_place_is_found_by_its_own_name_and_by_its_state(name: str) -> None:
     system = registry.create_system(name)
     for place in system.places:
@@ -516,7 +516,7 @@ def test_a_bug_in_a_script_is_an_error_and_not_a_lost_reply(any_client: Redis) -
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in registry.list_names() if "faults" in registry.create_system(name).scripts]
+    "name", [name for name in registry.list_system_names() if "faults" in registry.create_system(name).scripts]
 )
 def test_every_kind_that_faults_answers_has_words_and_no_other(name: str) -> None:
     system = registry.create_system(name)

@@ -15,7 +15,7 @@ from rqtui.systems import registry
 
 
 def test_the_defaults_of_each_system_fit() -> None:
-    declared = [(name, registry.create_system(name)) for name in registry.list_names()]
+    declared = [(name, registry.create_system(name)) for name in registry.list_system_names()]
     assert not [(name, option) for name, made in declared for option in made.option_values.keys() - made.defaults]
     assert not [
         (name, option)
@@ -72,7 +72,7 @@ def test_each_value_of_an_option_of_all_queues_makes_a_system_of_its_own() -> No
     assert [each.name for each in registry.create_systems(["rq:prefix=app"])] == ["rq"], "one value needs no other name"
     mail = systems[2]
     assert mail.queue_argument("q") == "--system celery:prefix=mail:,visibility=60 celery:q"
-    assert registry.create_system(registry.parse_name(mail.name)).name == "celery"
+    assert registry.create_system(registry.parse_system_name(mail.name)).name == "celery"
     with pytest.raises(UsageError, match="one --system for each prefix"):
         registry.create_systems([*specs, "celery:prefix=mail:"])
 

@@ -32,7 +32,7 @@ from rqtui.testing import conformance
 from rqtui.testing.conformance import Planted
 from rqtui.testing.keyspace import Entry, diff
 from rqtui.testing.script_lint import find_header_differences
-from rqtui.testing.subject import Scene, list_words
+from rqtui.testing.subject import PreparedScript, list_words
 
 PUT, TAKE = "redis.call('ZADD', ready, unpack(arrivals))\n", "redis.call('ZREM', scheduled, unpack(moved_ids))\n"
 FREE = "redis.call('ZREM', scheduled, '') -- removes nothing, but lets the drain continue over maxmemory\n"
@@ -90,38 +90,38 @@ CHANGING = [
 
 
 def normal_and_faulty(
-    client: Redis, name: str, source: str, plant_fault: Callable[[Scene], Redis | None]
+    client: Redis, name: str, source: str, plant_fault: Callable[[PreparedScript], Redis | None]
 ) -> tuple[list[str], list[str]]:
     """Return the replies without and with a fault while events are recorded; only notes may differ afterwards."""
     ends = []
-    for fault in (lambda scene: None, plant_fault):
-        scene = Scene.build(NATIVE, client, name, source)
+    for fault in (lambda prepared: None, plant_fault):
+        prepared = PreparedScript.build(NATIVE, client, name, source)
         client.hset(build_key("meta"), mapping={"events": "on", "version": 1})
-        user = fault(scene)
-        before = meta_of(scene) if scene else {}
-        answer = scene.run(user)
-        end = {k: v for k, v in scene.world.dump().items() if not k.endswith((":events", ":minutes", ":meta"))}
+        user = fault(prepared)
+        before = meta_of(prepared) if prepared else {}
+        answer = prepared.run(user)
+        end = {k: v for k, v in prepared.database.dump().items() if not k.endswith((":events", ":minutes", ":meta"))}
         ends.append((list_words(answer), end, before))
     assert not diff(ends[0][1], ends[1][1])
     return ends[0][0], ends[1][0]
 
 
-def meta_of(scene: Scene) -> dict[bytes, bytes]:
-    return scene.world.client.hgetall(build_key("meta"))
+def meta_of(prepared: PreparedScript) -> dict[bytes, bytes]:
+    return prepared.database.client.hgetall(build_key("meta"))
 
 
 @run_in_one_test(("name", "source"), CHANGING)
 def test_a_denied_xadd_is_counted_and_nothing_else_changes(name: str, source: str, server_client: Redis) -> None:
     normal, faulty = normal_and_faulty(
-        server_client, name, source, lambda scene: scene.world.create_restricted_client("~*", "+@all", "-xadd")
+        server_client, name, source, lambda prepared: prepared.database.create_restricted_client("~*", "+@all", "-xadd")
     )
     assert faulty == normal
     assert read_meta(server_client, "unnoted") >= 1
 
 
-def end_the_streams(scene: Scene) -> None:
+def end_the_streams(prepared: PreparedScript) -> None:
     for stream in ("events", "minutes"):
-        scene.world.client.xadd(build_key(stream), {"x": 1}, id="18446744073709551615-18446744073709551615")
+        prepared.database.client.xadd(build_key(stream), {"x": 1}, id="18446744073709551615-18446744073709551615")
 
 
 @run_in_one_test(("name", "source"), CHANGING)
@@ -133,7 +133,7 @@ def test_streams_that_take_no_further_entry_are_counted(name: str, source: str, 
 
 @run_in_one_test(("name", "source"), CHANGING)
 def test_a_minute_from_the_future_is_skipped_over(name: str, source: str, client: Redis) -> None:
-    def plant_future(scene: Scene) -> None:
+    def plant_future(prepared: PreparedScript) -> None:
         client.xadd(build_key("minutes"), {"x": 1}, id=f"{NOW + 10**9}-0")
         client.hset(build_key("meta"), "minute", NOW + 10**9)
 
@@ -152,7 +152,7 @@ FIELDS = sorted(
 
 @run_in_one_test(("name", "source"), CHANGING)
 def test_a_counter_that_is_no_number_is_counted(name: str, source: str, server_client: Redis) -> None:
-    def break_counters(scene: Scene) -> None:
+    def break_counters(prepared: PreparedScript) -> None:
         server_client.hset(build_key("meta"), mapping=dict.fromkeys(COUNTERS, "many"))
 
     normal, faulty = normal_and_faulty(server_client, name, source, break_counters)
@@ -166,24 +166,24 @@ def test_a_counter_that_is_no_number_is_counted(name: str, source: str, server_c
 def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
     name: str, source: str, value: str, client: Redis
 ) -> None:
-    scene = None
+    prepared = None
     for field in FIELDS:
         if f"'{field}'" not in SCRIPTS[name].source:  # it does not know of this one
             continue
-        if scene is None:
-            scene = Scene.build(NATIVE, client, name, source)
-            before = scene.world.dump()
+        if prepared is None:
+            prepared = PreparedScript.build(NATIVE, client, name, source)
+            before = prepared.database.dump()
             settings = before[build_key("meta")].value
         usual = client.hget(build_key("meta"), field)
         client.hset(build_key("meta"), field, value)
         try:
-            scene.run()
+            prepared.run()
         except RqtuiError:
             broken = Entry("hash", {**settings, field.encode(): value.encode()})
-            conformance.assert_keyspace_unchanged(scene.world, {**before, build_key("meta"): broken})
+            conformance.assert_database_unchanged(prepared.database, {**before, build_key("meta"): broken})
             client.hdel(build_key("meta"), field) if usual is None else client.hset(build_key("meta"), field, usual)
         else:
-            scene = None
+            prepared = None
 
 
 DAMAGES: dict[str, Callable[[Redis, bytes], object]] = {
@@ -210,20 +210,20 @@ BATCHES = [
 @pytest.mark.parametrize(("name", "source"), BATCHES)
 def test_one_corrupt_record_stops_no_batch(name: str, source: str, damage: str, server_client: Redis) -> None:
     client = server_client
-    scene = Scene.build(NATIVE, client, name, source, 3)
-    first, broken, last = scene.targets
+    prepared = PreparedScript.build(NATIVE, client, name, source, 3)
+    first, broken, last = prepared.targets
     DAMAGES[damage](client, broken.id)
-    before = scene.world.dump()
-    answer = scene.run()
-    after = scene.world.dump()
+    before = prepared.database.dump()
+    answer = prepared.run()
+    after = prepared.database.dump()
     sound = [entry for at, entry in enumerate(list_words(answer)) if not SCRIPTS[name].per_row or at != 1]
-    assert set(sound) == {scene.script.done_word}
+    assert set(sound) == {prepared.script.done_word}
     moved = {job.id for job in (first, last)}
     if SCRIPTS[name].moves and not (name == "reschedule" and source == "scheduled"):
-        assert not moved & set(list_ids(client, source)) or source in scene.target_places
+        assert not moved & set(list_ids(client, source)) or source in prepared.target_places
     homes = find_places(client, broken.id)
     record = after[build_key("jobs")].value.get(broken.id)
-    assert len(homes) == 1 or (scene.can_leave and not homes and (record is None or name == "repair")), homes
+    assert len(homes) == 1 or (prepared.can_leave and not homes and (record is None or name == "repair")), homes
     assert before[build_key("jobs")].value.get(broken.id) == record or not homes
 
 

@@ -30,7 +30,7 @@ def job(id: bytes, place: str = "ready", token: bytes = b"") -> Job:
 
 
 def test_native_is_among_the_systems() -> None:
-    assert "native" in registry.list_names()
+    assert "native" in registry.list_system_names()
     assert NATIVE.name == "native"
 
 

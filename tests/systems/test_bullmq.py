@@ -73,7 +73,7 @@ def put(client: Redis, id: str | bytes, place: str, name: str = "mail", *, at_ms
         client.zadd(key, {id: score.get(place, due_ms)})
 
 
-def world(client: Redis) -> None:
+def database(client: Redis) -> None:
     """Plant a job in each place of `mail` that BullMQ 6 uses, and a child of one of them in `slow`; all is well."""
     ran = {"processedOn": now_ms() - 9_000, "finishedOn": now_ms() - 4_000, "pb": "postman", "ats": "1", "atm": "1"}
     queue(client)
@@ -127,7 +127,7 @@ def facts(seen: Job | Worker) -> dict[str, object]:
 
 
 def test_a_redis_with_bullmq_shows_its_queues_unasked_and_bull_4_is_told_apart(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.hset("bull:stray:meta", "who", "another program")
     any_client.set("bull:string:meta", "no hash")
     any_client.hset("{app}:letters:meta", "opts.maxLenEvents", 10000)
@@ -154,7 +154,7 @@ def test_a_redis_with_bullmq_shows_its_queues_unasked_and_bull_4_is_told_apart(a
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     job(any_client, "due", "delayed", at_ms=-30_000)
     job(any_client, "lost", "active", processedOn=now_ms() - 90_000)
     any_client.hset(P + "meta", mapping={"paused": 1, "concurrency": 4, "max": 3, "duration": 5000})
@@ -232,7 +232,7 @@ def test_pages_show_the_job_that_is_next_first_and_a_long_one_is_the_pages_of_it
 
 
 def test_a_row_of_each_place_tells_the_call_the_error_and_its_times(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine = open_engine(any_client, "bullmq")
     rows = {place: engine.fetch_page(MAIL, place).jobs[0] for place in PLACES if place != "paused"}
     assert {place: row.id.decode() for place, row in rows.items()} == {
@@ -289,7 +289,7 @@ def test_a_call_is_written_as_a_person_reads_it(client: Redis) -> None:
 
 
 def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     failed = fetch_job(any_client, "18")
     assert [(one.start_ms > 0, one.worker, one.error) for one in failed.history] == [
         (False, "", TRACE),
@@ -316,7 +316,7 @@ def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
 
 
 def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.zadd("bull:mail:top:unsuccessful", {"bull:mail:18": 1})
     job(any_client, "top", "waiting_children")
     any_client.hset(P + "parent", mapping={"parentKey": "bull:mail:top"})
@@ -346,7 +346,7 @@ def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: R
 
 
 def test_where_a_job_stands_is_found_by_its_id_in_every_place(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     job(any_client, "held", "paused")
     job(any_client, "twice", "failed")
     any_client.lpush(P + "wait", "twice")
@@ -365,7 +365,7 @@ def test_where_a_job_stands_is_found_by_its_id_in_every_place(any_client: Redis)
 def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without_a_name(
     client: Redis, url: str
 ) -> None:
-    world(client)
+    database(client)
     sign = "bull:" + base64.b64encode(b"mail").decode()
     job(client, "19", "active", lock="0f0f-uuid:1")
     job(client, "20", "active", lock="0f0f-uuid:2")
@@ -396,7 +396,7 @@ def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without
 
 
 def test_who_may_not_list_connections_is_told_the_right_that_is_missing(client: Redis, url: str) -> None:
-    world(client)
+    database(client)
     rules = shell(url, "acl", "viewer", "bullmq:mail").out
     assert "+client|list" in rules and "+client|info" in rules
     client.execute_command("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-client|list")
@@ -421,7 +421,7 @@ def scheduler(client: Redis, id: str, next_ms: float, name: str = "mail", **fiel
 
 
 def test_job_schedulers_are_told_and_a_next_job_that_is_missing_is_a_problem(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     cron = {"pattern": "0 3 * * *", "tz": "Europe/Berlin", "data": '{"x":1}', "opts": '{"attempts":3}'}
     at_ms = scheduler(any_client, "nightly", 9_000_000, **cron)
     job(any_client, f"repeat:nightly:{at_ms}", "delayed", at_ms=9_000_000, rjk="nightly")
@@ -621,7 +621,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
 
 
 def test_each_fault_of_bullmq_is_named_and_what_helps_can_be_pasted(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.hset(P + "meta", "concurrency", 2)
     assert not set(findings(any_client)) - {"no-live-worker"}
 
@@ -743,7 +743,7 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
 
 def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
     """One queue alone, and several in one script."""
-    world(any_client)
+    database(any_client)
     any_client.hset("bull:other:meta", "version", "bullmq:6.7.0")
     any_client.hset(P + "metrics:completed", "count", 7)
     any_client.hset(P + "metrics:failed", "count", 3)
@@ -823,7 +823,7 @@ def looks(engine: Engine) -> Sequence[Callable[[], object]]:
 
 
 def test_a_look_sends_no_command_that_writes_and_many_queues_are_counted_in_one_trip(client: Redis) -> None:
-    world(client)
+    database(client)
     for plant in (plant_stalled, poison, ghost, scheduler_stopped, stale_dedup, parent_of_none, orphan):
         plant(client)
     for number in range(120):
@@ -843,7 +843,7 @@ def test_a_look_sends_no_command_that_writes_and_many_queues_are_counted_in_one_
 
 
 def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
-    world(client)
+    database(client)
     plant_stalled(client)
     rows = {row["queue"]: row for row in shell(url, "snapshot", "--json").json["queues"]}
     assert (rows["mail"]["layout"], rows["mail"]["workers"]) == ("bullmq", 0)

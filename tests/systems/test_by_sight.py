@@ -49,7 +49,7 @@ def test_each_system_is_known_by_its_keys(client: Redis, system: str) -> None:
 
 
 def test_every_system_of_the_table_is_tried() -> None:
-    assert {system.name for system in by_sight.list_unsupported()} == set(KEYS)
+    assert {system.name for system in by_sight.list_unsupported_systems()} == set(KEYS)
 
 
 def as_if_spoken(*names: str) -> list[SystemEntry]:
@@ -60,7 +60,7 @@ def list_found_systems(systems: list[SystemEntry], *keys: str) -> list[str]:
     """Return the systems that the patterns of the table find by these keys."""
     patterns = by_sight.list_counted_patterns(systems)
     fits = {pattern: sum(bool(re.search(pattern.replace("%", "\\"), key)) for key in keys) for pattern in patterns}
-    return [one.system for one in by_sight.find_unsupported_present(fits, systems)]
+    return [one.system for one in by_sight.find_present_unsupported_systems(fits, systems)]
 
 
 @pytest.mark.parametrize("system", KEYS)
@@ -81,7 +81,7 @@ def test_a_spoken_system_is_still_told_from_the_one_that_has_its_keys() -> None:
 def test_a_row_of_the_table_is_a_name_and_a_module_that_has_it() -> None:
     rows = [row.name for row in registry.SYSTEMS]
     assert len(rows) == len(set(rows)) and DEFAULT_SYSTEM in rows
-    assert [registry.create_system(name).name for name in registry.list_names()] == registry.list_names()
+    assert [registry.create_system(name).name for name in registry.list_system_names()] == registry.list_system_names()
     assert {row.but for row in registry.SYSTEMS} - {""} <= set(rows)
 
 

@@ -95,7 +95,7 @@ def hold(client: Redis, id: str, queue: str = "celery", *, taken_s: float = 5, p
     client.hset(f"{prefix}unacked", f"tag-{id}", entry)
 
 
-def world(client: Redis) -> None:
+def database(client: Redis) -> None:
     """Plant two queues with jobs in every place that has a key."""
     bind(client, "celery", "mail")
     client.sadd("_kombu.binding.celery.pidbox", f"{SEP}{SEP}celery@host.celery.pidbox")
@@ -145,7 +145,7 @@ def count_stored_jobs(queue: Queue) -> dict[str, int]:
 
 
 def test_a_redis_with_celery_shows_its_queues_unasked_and_none_of_celerys_own(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     hold(any_client, "nobody-bound-it", "unbound")
     engine = open_engine(any_client)
     assert engine.refs == [CELERY, MAIL, Ref("celery", "unbound")]
@@ -182,7 +182,7 @@ def test_a_key_that_is_called_celery_is_nobodys_where_nothing_is_bound(any_clien
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine = open_engine(any_client)
     system = engine.systems["celery"]
     together = system.queues_request(["celery", "mail"])
@@ -204,7 +204,7 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
 
 
 def test_a_queue_is_listed_in_the_order_in_which_workers_take_from_it(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine = open_engine(any_client)
     order = [b"first", b"second", b"third", b"last", b"very-last"]
     assert list(list_jobs(engine, "queue")) == order
@@ -230,7 +230,7 @@ def test_other_steps_and_another_separator_are_options(any_client: Redis) -> Non
 
 
 def test_what_a_message_names_by_an_exchange_is_the_queue_that_is_bound_there(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.sadd("_kombu.binding.news", f"feed.*.new{SEP}x{SEP}mail", f"feed.#{SEP}x{SEP}celery", f"k{SEP}{SEP}mail")
     engine = open_engine(any_client)
     for id, key in (("star", "feed.de.new"), ("hash", "feed.de.old.long"), ("direct", "k")):
@@ -280,7 +280,7 @@ def test_of_what_workers_hold_a_sample_is_counted_and_a_walk_meets_each_job_of_t
 
 
 def test_looking_sends_nothing_that_writes(client: Redis) -> None:
-    world(client)
+    database(client)
     before = keyspace.dump(client)
     with client.monitor() as monitor:
         engine = open_engine(client)
@@ -303,7 +303,7 @@ def test_looking_sends_nothing_that_writes(client: Redis) -> None:
 
 
 def test_a_row_of_each_place_tells_the_call_its_times_and_its_facts(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     signature = {"task": "tasks.mail", "args": ["ann"], "kwargs": {}, "options": {}}
     embed = {**ALONE, "callbacks": [signature], "chain": [signature, {**signature, "args": [7]}]}
     told = message(
@@ -397,7 +397,7 @@ def test_a_long_message_is_read_by_its_end_and_shown_whole_when_it_is_asked_for(
 
 
 def test_a_job_is_found_by_its_id_wherever_it_stands_with_its_result(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     told = {
         "status": "FAILURE",
         "result": {"exc_type": "ValueError", "exc_message": ["boom"], "exc_module": "builtins"},
@@ -477,7 +477,7 @@ def list_event_jobs(system: Celery, place: str, queue: str = "celery") -> dict[b
 
 
 def test_a_run_is_followed_from_the_send_to_its_end(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     _engine, system = listening(any_client)
     hear(system, event("task-sent", "a", name="tasks.add", args="(1,)", kwargs="{'b': 2}", queue="mail", retries=0))
     hear(
@@ -592,7 +592,7 @@ def test_a_failure_a_retry_and_what_was_revoked_tell_why(any_client: Redis) -> N
 
 
 def test_an_outcome_counts_for_the_queue_that_is_told_or_seen_and_else_for_the_usual_one(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.lpush("mail", message("greeting", "mail", task="tasks.greet"))
     engine, system = listening(any_client)
     list_jobs(engine, "queue", MAIL)  # this look tells whose `letter` and `greeting` are
@@ -643,7 +643,7 @@ def test_what_was_guessed_by_its_task_is_nobodys_once_that_is_seen_elsewhere(any
 
 
 def test_the_next_messages_of_a_queue_tell_whose_outcomes_of_their_task_are(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine, system = listening(any_client)
     hear_result(
         any_client,
@@ -668,7 +668,7 @@ def list_findings(engine: Engine, ref: Ref = CELERY) -> dict[str, Finding]:
 
 
 def test_a_task_that_runs_and_stands_in_unacked_is_listed_once(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine, system = listening(any_client)
     hear(system, event("task-started", "held"), at_ms=AT)
     held = list_jobs(engine, "unacked")[b"held"]
@@ -683,7 +683,7 @@ def test_a_task_that_runs_and_stands_in_unacked_is_listed_once(any_client: Redis
 
 
 def test_workers_are_those_that_beat(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine, system = listening(any_client)
     assert count_queue(engine).workers == 0  # nobody beats, though somebody has listened for a minute
     now_ms = system.now_ms()
@@ -700,7 +700,7 @@ def test_workers_are_those_that_beat(any_client: Redis) -> None:
 
 
 def test_nobody_knows_of_workers_and_ends_where_nobody_listens(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     queue = count_queue(open_engine(any_client))
     assert queue.workers is None
     assert not any(
@@ -780,7 +780,7 @@ NOISE = [
 
 
 def test_whatever_is_published_stops_nobody(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine, system = listening(any_client)
     for channel in (
         b"/0.celeryev/task.multi",
@@ -1001,7 +1001,7 @@ def test_each_fault_of_celery_is_named_with_what_helps_and_a_sound_one_has_none(
 
 
 def test_faults_that_only_workers_tell_of_are_named(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine, system = listening(any_client)
     count_queue(engine)
     now_ms = system.now_ms()
@@ -1030,7 +1030,7 @@ def test_faults_that_only_workers_tell_of_are_named(any_client: Redis) -> None:
 
 
 def test_a_queue_from_which_no_idle_worker_takes_is_named(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine, system = listening(any_client)
     first = count_queue(engine)
     system.event_coverage = EventCoverage(first.counted_ms - 60_000)
@@ -1098,7 +1098,7 @@ def test_what_no_reader_understands_is_shown_named_and_never_written(any_client:
 
 
 def test_keys_of_other_types_under_its_names_are_named_and_stop_nothing_else(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.delete("mail")
     any_client.set("mail", "x")
     engine = open_engine(any_client)
@@ -1118,7 +1118,7 @@ def test_keys_of_other_types_under_its_names_are_named_and_stop_nothing_else(any
 def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_programs(any_client: Redis) -> None:
     for key in ("unacked", "unacked_index"):
         any_client.flushall()
-        world(any_client)
+        database(any_client)
         any_client.delete(key)
         any_client.set(key, "another's")
         engine = open_engine(any_client)
@@ -1136,7 +1136,7 @@ def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_progr
 
 
 def test_who_looks_for_schedules_is_told_where_they_are(client: Redis, url: str) -> None:
-    world(client)
+    database(client)
     result = shell(url, "schedules")
     assert result.code == 0 and "; celery beat keeps its schedule in a file and in memory; of " in result.err
 

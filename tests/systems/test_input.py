@@ -18,7 +18,7 @@ from subjects import SUBJECTS
 
 from rqtui.scripts.script import Script
 from rqtui.testing.keyspace import dump
-from rqtui.testing.subject import Scene, Subject
+from rqtui.testing.subject import PreparedScript, Subject
 
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "1.5", "0x10", "abc", " 1", "1 ", "-9" * 9, "9" * 20, "\0", "1e3", "--1")
 FOREIGN = tuple(subject for system, subject in SUBJECTS.items() if system != "native")
@@ -44,8 +44,8 @@ class Asked:
     @classmethod
     def build(cls, subject: Subject, client: Redis, name: str) -> Asked:
         script, use = subject.scripts[name], subject.uses[name]
-        scene = Scene.build(subject, client, name, [*use.sources, *sorted(script.sources), ""][0])
-        call = scene.world.call(script, scene.request)
+        prepared = PreparedScript.build(subject, client, name, [*use.sources, *sorted(script.sources), ""][0])
+        call = prepared.database.call(script, prepared.request)
         return cls(client, script, call.keys, [*call.argv])
 
     def run(self, argv: Sequence[object]) -> object:

@@ -47,7 +47,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
 def test_a_package_brings_a_system(client: Redis, url: str, bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HOTQUEUE))
     bring("rqtui-hotqueue", ("hotqueue", "rqtui_hotqueue:HotQueue"))
-    assert "hotqueue" in registry.list_names() and "hotqueue" not in registry.list_own_names()
+    assert "hotqueue" in registry.list_system_names() and "hotqueue" not in registry.list_own_system_names()
     assert "rqtui_hotqueue" not in sys.modules, "it is imported when it is asked for"
     client.rpush("hotqueue:mail", "one", "two")
     [queue] = shell(url, "snapshot", "--json").json["queues"]
@@ -96,6 +96,8 @@ def test_one_that_cannot_be_used_is_a_sentence_and_stops_no_other(client: Redis,
 
 def test_who_speaks_a_system_replaces_who_knows_it_by_sight(bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:
     bring("wrong", ("resque", "wrong:It"), module="It = dict\n")
-    assert "resque" in registry.list_names() and "Resque" not in {each.title for each in by_sight.list_unsupported()}
+    assert "resque" in registry.list_system_names() and "Resque" not in {
+        each.title for each in by_sight.list_unsupported_systems()
+    }
     engine = create_engine(Settings())
     assert "resque" not in engine.systems and "native" in engine.systems

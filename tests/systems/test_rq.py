@@ -119,7 +119,7 @@ def worker(client: Redis, name: str, queue: str = "default", **fields: str) -> N
     client.expire(f"rq:worker:{name}", 480)
 
 
-def world(client: Redis) -> None:
+def database(client: Redis) -> None:
     """Plant a job in each place of `default`, and one in `mail`; all is well."""
     worker(
         client, "w1", queues="default,mail", successful_job_count="7", failed_job_count="1", total_working_time="2.5"
@@ -166,7 +166,7 @@ def facts(seen: Job) -> dict[str, object]:
 
 
 def test_a_redis_with_rq_shows_its_queues_unasked_and_those_of_another_prefix_when_asked(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine = open_engine(any_client)
     assert [ref for ref in engine.refs if ref.system == "rq"] == [DEFAULT, MAIL] and not engine.unsupported_systems
     assert engine.resolve("mail") == MAIL and engine.systems["rq"].queue_argument("mail") == "rq:mail"
@@ -183,7 +183,7 @@ def test_a_redis_with_rq_shows_its_queues_unasked_and_those_of_another_prefix_wh
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     job(any_client, "second")
     job(any_client, "due", "scheduled", at_s=-30)
     job(any_client, "late", "started", at_s=-10)
@@ -237,7 +237,7 @@ def test_a_long_page_is_the_pages_of_its_parts(client: Redis) -> None:
 
 
 def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.hset(
         "rq:execution:is-started:e-is-started", mapping={"worker_name": "w1", "last_heartbeat": now_s() - 3}
     )
@@ -261,7 +261,7 @@ def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> 
 
 
 def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     job(any_client, "parent", "finished", "mail", at_s=500)
     job(any_client, "child", "deferred", "mail")
     any_client.sadd("rq:job:is-failed:dependents", "child", "is-deferred")
@@ -336,7 +336,7 @@ def test_a_call_is_read_in_each_way_that_rq_writes_it(given: bytes, call: str | 
 
 
 def test_where_a_job_stands_is_found_by_its_id_in_every_place_and_in_its_own_queue_alone(client: Redis) -> None:
-    world(client)
+    database(client)
     job(client, "lost", "queued")
     client.lrem("rq:queue:default", 0, "lost")
     job(client, "held", "queued", status="rate_limited", rate_limit_key="smtp")
@@ -392,7 +392,7 @@ def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
 
 
 def test_workers_tell_what_they_run_and_who_died_is_gone(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     worker(any_client, "w3", state="busy", shutdown_requested_date=written(now_s()))
     any_client.sadd("rq:worker:w3:executions", "is-started:e-is-started")
     worker(any_client, "w2", version="2.6.0", current_job="other")
@@ -511,7 +511,7 @@ def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
 
 
 def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
-    world(client)
+    database(client)
     client.sadd("rq:workers:default", "rq:worker:gone")
     [row, _letter] = shell(url, "snapshot", "--json").json["queues"]
     assert (row["queue"], row["layout"], row["workers"]) == ("default", "rq", 1)
@@ -638,7 +638,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
 
 
 def test_each_fault_of_rq_is_named_with_its_key_and_what_helps(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     assert not findings(any_client)
 
     def holds(kind: str) -> None:
@@ -767,7 +767,7 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
 
 def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
     """One queue alone, and several in one script; what workers do with `suspended` is said, too."""
-    world(any_client)
+    database(any_client)
     engine = open_engine(any_client)
     whole, before = count_queue(any_client), keyspace.dump(any_client)
     keys = engine.systems["rq"].keys("default")
@@ -808,7 +808,7 @@ _TYPES = {place: "list" if place in ("queued", "intermediate") else "zset" for p
 
 
 def test_a_right_that_is_missing_is_no_key_of_another_program(client: Redis, url: str) -> None:
-    world(client)
+    database(client)
     client.execute_command("ACL", "SETUSER", "bob", "reset", "on", ">pw", "~*", "+@all", "-zcard")
     with connect(url.replace("redis://", "redis://bob:pw@")) as limited, pytest.raises(Denied):
         build_engine(limited, [registry.create_system("rq")]).take_snapshot(Focus(queues=(DEFAULT,)))
@@ -856,7 +856,7 @@ def looks(engine: Engine) -> Sequence[Callable[[], object]]:
 
 
 def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) -> None:
-    world(client)
+    database(client)
     for plant in (plant_abandoned_run, no_scheduler, ghost, stale_intermediate, worker_gone):
         plant(client)
     writes = {name.decode() for name in client.execute_command("ACL", "CAT", "write")}
@@ -871,7 +871,7 @@ def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) ->
 
 
 def test_commands_tell_only_what_rq_keeps(client: Redis, url: str) -> None:
-    world(client)
+    database(client)
     job(client, "no-data", data=None)
     job(client, "b", data="")
     client.sadd("rq:queues", b"rq:queue:caf\xe9")

@@ -36,7 +36,7 @@ from rqtui.scripts.script import Reply
 from rqtui.systems import registry
 from rqtui.testing import keyspace
 from rqtui.testing.conformance import Planted
-from rqtui.testing.subject import World
+from rqtui.testing.subject import JobDatabase
 
 REF = Ref("safe_pop", QUEUE)
 DONE = build_key("done")
@@ -88,7 +88,7 @@ def test_a_crash_between_pop_and_push_loses_their_job_and_none_of_ours(client: R
     assert list_entries(client) == []
 
     call = SCRIPTS["reserve"].build_call({"entries": QUEUE, "done": DONE}, {**CLOCK, "limit": 1})
-    broken = World(SAFE_POP, client).create_restricted_client("~*", "+@all", "-lrem")
+    broken = JobDatabase(SAFE_POP, client).create_restricted_client("~*", "+@all", "-lrem")
     client.lpush(QUEUE, "a")
     with pytest.raises(Denied):  # the worst moment: the script itself cannot go on
         scripts.run_call(broken, call)

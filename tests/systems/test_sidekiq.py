@@ -86,7 +86,7 @@ def process(client: Redis, identity: str, *, silent_s: float = 2, held: tuple[st
         client.pexpire(key, left_ms)
 
 
-def world(client: Redis) -> None:
+def database(client: Redis) -> None:
     """Plant jobs of two queues in every place, and a process of each kind."""
     push(client, job("first"), job("second"), job("third", version=6))
     push(client, job("letter", "low"), queue="low")
@@ -130,7 +130,7 @@ def test_a_redis_with_sidekiq_shows_its_queues_unasked_and_a_set_called_queues_a
     any_client.sadd("queues", "theirs")
     assert not open_engine(any_client).refs
     any_client.delete("queues")
-    world(any_client)
+    database(any_client)
     any_client.zadd("schedule", {job("x", "unlisted"): now_s() + 9})
     engine = open_engine(any_client)
     assert engine.refs == [DEFAULT, LOW, Ref("sidekiq", "unlisted")] and not engine.unsupported_systems
@@ -149,7 +149,7 @@ def test_a_redis_with_sidekiq_shows_its_queues_unasked_and_a_set_called_queues_a
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.zadd("retry", {build_failed_job("due"): now_s() - 30})
     engine = open_engine(any_client)
     system = engine.systems["sidekiq"]
@@ -183,7 +183,7 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
 
 
 def test_a_row_of_each_place_tells_the_call_its_times_and_who_runs_it(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     engine = open_engine(any_client)
     now_ms = engine.fetch_server_time_ms()
     assert list(list_jobs(engine, "queue")) == [b"first", b"second", b"third"]  # the next one first
@@ -318,7 +318,7 @@ def test_a_thousand_queues_are_counted_in_one_round_trip_that_looks_at_the_share
 
 
 def test_processes_tell_what_they_do_and_what_they_are_asked(any_client: Redis) -> None:
-    world(any_client)
+    database(any_client)
     any_client.lpush(f"{EIGHT}-signals", "TERM")
     any_client.sadd("processes", "gone:1:x")
     engine = open_engine(any_client)
@@ -538,7 +538,7 @@ FAULTS: dict[str, tuple[Callable[[Redis], object], str, str]] = {
 
 
 def test_each_fault_of_sidekiq_is_named_with_what_helps_and_a_sound_one_has_none(client: Redis) -> None:
-    world(client)
+    database(client)
     assert not set(findings(client)) - {"no-persistence"} and not findings(client, LOW)
 
     def holds(kind: str) -> None:

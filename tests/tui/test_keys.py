@@ -83,7 +83,7 @@ def test_the_strip_of_a_demo_takes_no_letters() -> None:
 
 @run_in_one_test("story", SCENARIOS.values(), ids=lambda story: story.name)
 def test_the_strip_of_a_demo_takes_no_digit_of_a_place_of_its_system(story: Scenario) -> None:
-    places = keys.DIGITS[: len(registry.create_system(registry.parse_name(story.system)).places)]
+    places = keys.DIGITS[: len(registry.create_system(registry.parse_system_name(story.system)).places)]
     assert not [control.key for control in story.controls if control.key in places]
     moved = replace_digit_keys(story.controls)
     assert not [control.key for control in moved if control.key in keys.DIGITS]

@@ -150,7 +150,7 @@ _FIRST_PROTOCOL = ("task", "id", "eta", "expires", "retries", "timelimit")
 
 
 def _parse_message_end(tail: bytes) -> dict[str, Any]:
-    """Parse headers and properties from the last bytes of a long message, where Kombu writes them after the body."""
+    """Parse headers and properties from the last bytes of a long message: Kombu writes both after the body."""
     tail_text = tail.decode("utf-8", "replace")
     position = tail_text.find('"content-encoding":')
     position = tail_text.find('"headers":') if position < 0 else position

@@ -42,7 +42,7 @@ def parse_reply(raw: bytes) -> Iterator[WorkerReply]:
         yield WorkerReply(str(worker), str(headers.get("ticket") or ""), value)
 
 
-def judge_replies(verb: str, id: bytes, replies: Sequence[WorkerReply], expected: int, waited_s: float) -> Outcome:
+def summarise_replies(verb: str, id: bytes, replies: Sequence[WorkerReply], expected: int, waited_s: float) -> Outcome:
     """Return the outcome of a control command that `expected` workers received.
 
     The outcome is `unknown` while a worker did not reply, `refused` if every worker refused, else `asked`.

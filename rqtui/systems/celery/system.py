@@ -275,7 +275,7 @@ class Celery(EntrySystem):
         yield held_queues
 
     def marker_keys(self) -> Sequence[str]:
-        """Return keys that exist in most databases with Celery: of held messages, and the default queue's binding."""
+        """Return keys of which most databases with Celery have one: held messages, and the default queue's binding."""
         keys = self._build_shared_keys()
         return keys["unacked"], keys["unacked_index"], f"{self.prefix}_kombu.binding.celery"
 
@@ -402,9 +402,9 @@ class Celery(EntrySystem):
             )
 
     def _record_task_event(self, record_one: RecordEvent, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record an event at once if its channel or its task id shows that it belongs to this database.
+        """Record an event of a task that belongs to this database; store it for later if that is unknown.
 
-        Else keep it.
+        The channel of the event or the id of the task shows to which database the task belongs.
         """
         id = _read_task_id(event)
         if not id:
@@ -501,6 +501,7 @@ class Celery(EntrySystem):
                 self.event_cache.clear_queue(id)
 
     def _record_guessed_task(self, id: bytes, task: str) -> None:
+        """Store the task name of a job whose message rqtui has not seen, for guessing the job's queue."""
         self._guessed_tasks.store(id, task)
 
     def _find_queue_of_job(self, cached: CachedJob) -> str:
@@ -957,7 +958,7 @@ class Celery(EntrySystem):
         return Finding("nobody-consumes", "critical", queue.name, text, remedy, since_ms=since_ms, jobs=ready)
 
     def _find_unreported_tasks(self, queue: Queue) -> Finding | None:
-        """Report finished tasks for which no event or result arrived, or only one without the name of the queue."""
+        """Report finished tasks whose events and results did not arrive, or arrived without the queue's name."""
         if not self._reports_shared_findings(queue.name):
             return None
         unassigned = sum(self.event_cache.count("", place).of_queue for place in _FINAL_PLACES)
@@ -1218,7 +1219,7 @@ class Celery(EntrySystem):
         if name not in ("pause", "resume", "requeue"):
             return requests
 
-        def record_outcomes(request: Request[list[Outcome]]) -> Request[list[Outcome]]:
+        def add_outcome_recording(request: Request[list[Outcome]]) -> Request[list[Outcome]]:
             def parse_outcomes(replies: Replies) -> list[Outcome]:
                 outcomes = request.parse(replies)
                 if name == "requeue":
@@ -1233,79 +1234,85 @@ class Celery(EntrySystem):
 
             return replace(request, parse=parse_outcomes)
 
-        return [record_outcomes(request) for request in requests]
+        return [add_outcome_recording(request) for request in requests]
 
     def _build_replied_request(self, name: str, queue: str, form: Mapping[str, object]) -> Request[list[Outcome]]:
-        """Build the request of a command to which workers reply; the outcome says which of them did it."""
-        reply = self._build_reply_name(str(uuid4()))
-        [ask] = super().verb_requests(name, queue, (), {**form, "reply": reply})
+        """Build the request of a command to which workers reply; its outcome says which workers obeyed."""
+        reply_list = self._build_reply_name(str(uuid4()))
+        [command_request] = super().verb_requests(name, queue, (), {**form, "reply": reply_list})
 
-        def count_heard(outcomes: list[Outcome]) -> int:
+        def count_asked_workers(outcomes: list[Outcome]) -> int:
             heard = outcomes[0].values.get("heard", 0) if outcomes[0].word == "asked" else 0
             return min(1, int(str(heard))) if "worker" in form else int(str(heard))
 
-        def judge(
+        def summarise_worker_replies(
             outcomes: list[Outcome], replies: Sequence[remote_control.WorkerReply], waited_s: float
         ) -> list[Outcome]:
-            return [remote_control.judge_replies(name, outcomes[0].id, replies, count_heard(outcomes), waited_s)]
+            return [
+                remote_control.summarise_replies(name, outcomes[0].id, replies, count_asked_workers(outcomes), waited_s)
+            ]
 
-        return self._await_replies(ask, reply, count_heard, judge)
+        return self._await_worker_replies(command_request, reply_list, count_asked_workers, summarise_worker_replies)
 
     def inspect_request(self, queue: str, worker: str) -> Request[WorkerInspection]:
-        """Build the request that asks a worker what it runs, knows and takes from.
+        """Build the request that asks a worker for its running tasks, its known tasks and its queues.
 
         `parse` raises Refused if no worker listens.
         """
-        reply = self._build_reply_name(str(uuid4()))
-        call = self.build_call("inspect", queue, {"worker": worker, "reply": reply})
+        reply_list = self._build_reply_name(str(uuid4()))
+        call = self.build_call("inspect", queue, {"worker": worker, "reply": reply_list})
 
-        def parse_reply(answers: Replies) -> WorkerInspection:
-            if (answer := unwrap_reply(answers[0])).word != "asked":
-                raise Refused(f"{worker} was not asked: {answer.text}.")
+        def check_worker_was_asked(script_replies: Replies) -> WorkerInspection:
+            if (reply := unwrap_reply(script_replies[0])).word != "asked":
+                raise Refused(f"{worker} was not asked: {reply.text}.")
             return remote_control.build_inspection(worker, (), self.now_ms(), 0)
 
-        def judge(
+        def build_inspection_so_far(
             _first: WorkerInspection, replies: Sequence[remote_control.WorkerReply], waited_s: float
         ) -> WorkerInspection:
             return remote_control.build_inspection(worker, replies, self.now_ms(), waited_s)
 
-        return self._await_replies(
-            Request((call,), parse_reply), reply, lambda _inspection: len(remote_control.INSPECTED), judge
+        return self._await_worker_replies(
+            Request((call,), check_worker_was_asked),
+            reply_list,
+            lambda _inspection: len(remote_control.INSPECTED),
+            build_inspection_so_far,
         )
 
-    def _await_replies(
+    def _await_worker_replies(
         self,
-        ask: Request[R],
-        reply: str,
+        command_request: Request[R],
+        reply_list: str,
         count_expected: Callable[[R], int],
-        judge: Callable[[R, Sequence[remote_control.WorkerReply], float], R],
+        build_result: Callable[[R, Sequence[remote_control.WorkerReply], float], R],
     ) -> Request[R]:
-        """Return a request that is followed by reads of the list `reply` until all replies or `TIMEOUT_S` are there.
+        """Return a request that sends a command, and then reads the list `reply_list` until all workers replied.
 
-        `judge` gets the first result, the replies so far and the seconds since the command was sent.
+        Reading stops after `TIMEOUT_S`. `build_result` gets the first result, the worker replies so far, and the
+        seconds since the command was sent.
         """
-        key = self.prefix + reply
+        key = self.prefix + reply_list
         sent: list[tuple[R, float]] = []  # the first result, and when it was there
-        replies: list[remote_control.WorkerReply] = []
+        worker_replies: list[remote_control.WorkerReply] = []
 
-        def parse_reply(answers: Replies) -> R:
+        def parse_replies_so_far(script_replies: Replies) -> R:
             [(first, sent_s)] = sent
-            if isinstance(answers[0], Reply):  # after an error the next read may find the replies
-                rows = convert_rows_to_dicts(answers[0])
-                replies[:] = [each for row in rows for each in remote_control.parse_reply(row["reply"])]
-            return judge(first, replies, time.monotonic() - sent_s)
+            if isinstance(script_replies[0], Reply):  # after an error the next read may find the replies
+                rows = convert_rows_to_dicts(script_replies[0])
+                worker_replies[:] = [each for row in rows for each in remote_control.parse_reply(row["reply"])]
+            return build_result(first, worker_replies, time.monotonic() - sent_s)
 
-        def follow(result: R) -> Request[R] | None:
+        def build_next_read(result: R) -> Request[R] | None:
             if not sent:
                 sent.append((result, time.monotonic()))
             [(first, sent_s)] = sent
             expected = count_expected(first)
-            if len(replies) >= expected or time.monotonic() - sent_s >= remote_control.TIMEOUT_S:
+            if len(worker_replies) >= expected or time.monotonic() - sent_s >= remote_control.TIMEOUT_S:
                 return None
             call = self.scripts["collect"].build_call({"replies_of_workers": key}, {"expected": expected})
-            return Request((call,), parse_reply, follow=follow)
+            return Request((call,), parse_replies_so_far, follow=build_next_read)
 
-        return replace(ask, follow=follow)
+        return replace(command_request, follow=build_next_read)
 
     def _reset_requeued_job(self, id: bytes) -> None:
         """Reset the cached facts of a failed job that was requeued, so that its next run is counted as a new one."""
@@ -1503,7 +1510,7 @@ class Redelivery(NamedTuple):
 
 @dataclass(slots=True)
 class _KeptEvents:
-    """The calls that record the kept events and results of one job, in order, and their approximate size in bytes."""
+    """Events and results of one job that wait to be recorded, in order, and their approximate size in bytes."""
 
     takes: list[Callable[[], None]] = field(default_factory=list)
     bytes: int = 0
@@ -1520,7 +1527,7 @@ class Evidence(NamedTuple):
 
 
 class UnplacedEvents:
-    """A bounded store of events and results of tasks that are not known to belong to this database.
+    """A bounded store of events and results of tasks of which it is unknown whether they belong to this database.
 
     `unchecked` maps task ids to evidence that was not looked up yet.
     """
@@ -1532,7 +1539,7 @@ class UnplacedEvents:
         self.unchecked: dict[bytes, Evidence] = {}
 
     def __len__(self) -> int:
-        """Return the number of tasks that are not known to belong to this database, dropped ones included."""
+        """Return the number of tasks that may belong to this or another database, dropped ones included."""
         return len(self._kept_events) + self._dropped_jobs
 
     def keep_call(self, id: bytes, record_one: Callable[[], None], size: int, evidence: Evidence | None) -> None:
@@ -1644,7 +1651,7 @@ def build_results_prefix(prefix: str) -> str:
 
 
 def _describe_workers(jobs: Sequence[Job]) -> str:
-    """Return the name of the worker of these jobs; for several workers their number and the first name."""
+    """Return the name of the worker that runs the given jobs; for several workers their number and the first name."""
     names = sorted({job.worker for job in jobs})
     return names[0] if len(names) == 1 else f"{format_quantity(len(names), 'worker')}, {names[0]} among them"
 

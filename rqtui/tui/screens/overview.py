@@ -594,9 +594,9 @@ class Overview(View):
         """Show findings about the server above the rows; unsupported systems below them, or in place of no rows."""
         engine, notice = self.session.engine, ""
         if engine and engine.unsupported_systems:
-            from rqtui.systems.by_sight import describe_unsupported
+            from rqtui.systems.by_sight import describe_unsupported_systems
 
-            notice = describe_unsupported(engine.unsupported_systems)
+            notice = describe_unsupported_systems(engine.unsupported_systems)
         if self._has_shared:
             from rqtui.reports.shared_places import describe_unassigned, list_shared_places
 

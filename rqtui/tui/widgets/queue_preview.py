@@ -346,7 +346,7 @@ def format_causes_title(known: DeathCauses, now_ms: int) -> str:
     jobs = dead if known.is_complete else f"{formats.format_count(known.read)} of {dead} read"
     is_old = now_ms - known.taken_ms >= SHOW_TIME_FROM_MS
     time_text = (
-        f"{',' if known.is_complete else ''} at {formats.format_since(known.taken_ms, now_ms)}" if is_old else ""
+        f"{',' if known.is_complete else ''} at {formats.format_start_time(known.taken_ms, now_ms)}" if is_old else ""
     )
     return f"{formats.format_quantity(len(known.causes), 'cause')} in {jobs}{time_text}"
 

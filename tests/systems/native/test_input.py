@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from rqtui.errors import Refused, WrongType
 from rqtui.testing.keyspace import dump
-from rqtui.testing.subject import Scene
+from rqtui.testing.subject import PreparedScript
 
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "1.5", "0x10", "abc", " 1", "1 ", "-9" * 9, "9" * 20, "\0")
 CHANGING = [
@@ -33,9 +33,9 @@ def raw(client: Redis, name: str, *argv: object) -> object:
 
 @run_in_one_test(("name", "source"), CHANGING)
 def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client: Redis) -> None:
-    scene = Scene.build(NATIVE, client, name, source)
-    script = scene.script
-    good = scene.world.call(script, scene.request).argv
+    prepared = PreparedScript.build(NATIVE, client, name, source)
+    script = prepared.script
+    good = prepared.database.call(script, prepared.request).argv
     if script.has_column_count_argument:  # as wide as a row can be
         at = [arg.name for arg in script.args].index("columns")
         missing = len(script.args) + len(script.each) - len(good)
@@ -51,11 +51,11 @@ def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client
 
 @run_in_one_test(("name", "source"), CHANGING)
 def test_a_batch_of_a_wrong_size_is_refused(name: str, source: str, client: Redis) -> None:
-    scene = Scene.build(NATIVE, client, name, source)
-    script = scene.script
+    prepared = PreparedScript.build(NATIVE, client, name, source)
+    script = prepared.script
     if not script.each:
         pytest.skip("it has no rows")
-    good = scene.world.call(script, scene.request).argv
+    good = prepared.database.call(script, prepared.request).argv
     scalars, width = len(script.args), len(script.each)
     before = dump(client)
     bad = [good[:scalars], good[:scalars] + good[scalars:] * 1001]
@@ -192,11 +192,11 @@ def test_a_queue_of_a_later_schema_is_left_alone(any_client: Redis) -> None:
     for name, script in SCRIPTS.items():
         if script.read_only or "meta" not in {declared.name for declared in script.keys}:
             continue
-        scene = Scene.build(NATIVE, any_client, name, (USES[name].sources or script.sources or ("",))[0])
+        prepared = PreparedScript.build(NATIVE, any_client, name, (USES[name].sources or script.sources or ("",))[0])
         any_client.hset(build_key("meta"), "version", 3)
         before = dump(any_client)
         with pytest.raises(Refused, match="schema version 3"):
-            scene.run()
+            prepared.run()
         assert dump(any_client) == before, name
 
 
@@ -227,13 +227,13 @@ def test_rows_that_are_cut_are_rows_whose_last_columns_are_empty(client: Redis) 
 @run_in_one_test("name", [pytest.param(name, id=name) for name in ("enqueue", "reserve", "ack")])
 def test_a_stream_of_another_program_stops_a_call_that_would_write_there(name: str, client: Redis) -> None:
     for stream, watch in (("events", "on"), ("minutes", "")):
-        scene = Scene.build(NATIVE, client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0])
+        prepared = PreparedScript.build(NATIVE, client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0])
         client.hset(build_key("meta"), mapping={"events": watch, "minute": NOW if watch else 0})
         client.delete(build_key(stream))
         client.set(build_key(stream), "another program's")
         before = dump(client)
         with pytest.raises(WrongType, match=f"{stream} holds a string, not a stream"):
-            scene.run()
+            prepared.run()
         assert dump(client) == before
 
 

@@ -18,7 +18,7 @@ from native_jobs import (
 from native_subject import NATIVE, USES
 from redis import Redis
 
-from rqtui.testing.subject import Scene
+from rqtui.testing.subject import PreparedScript
 
 MINUTE = 60_000
 
@@ -76,7 +76,7 @@ def test_every_changing_verb_that_counts_begins_its_minute(client: Redis) -> Non
         if "minutes" not in script.writes:
             continue
         source = (USES[name].sources or script.sources or ("",))[0]
-        Scene.build(NATIVE, client, name, source).run()
+        PreparedScript.build(NATIVE, client, name, source).run()
         assert [entry[0] for entry in client.xrange(build_key("minutes"))] == [b"%d-0" % (NOW - NOW % MINUTE)], name
 
 
@@ -86,9 +86,9 @@ def test_no_verb_begins_a_minute_twice(client: Redis) -> None:
             continue
         source = (USES[name].sources or script.sources or ("",))[0]
         for last, number in ((NOW - NOW % MINUTE, 0), (NOW - NOW % MINUTE - 1, 1), (NOW - NOW % MINUTE + 1, 0)):
-            scene = Scene.build(NATIVE, client, name, source)
+            prepared = PreparedScript.build(NATIVE, client, name, source)
             client.hset(build_key("meta"), "minute", last)
-            scene.run()
+            prepared.run()
             assert client.xlen(build_key("minutes")) == number, name
             assert client.hget(build_key("meta"), "minute") == b"%d" % (NOW - NOW % MINUTE if number else last), name
             assert read_meta(client, "unnoted") == 0, name
@@ -132,10 +132,10 @@ def test_every_verb_that_moves_a_job_says_so_in_events(client: Redis) -> None:
         if "events" not in script.writes or name == "purge":  # purge removes too many to name each
             continue
         for source in USES[name].sources or script.sources or ("",):
-            scene = Scene.build(NATIVE, client, name, source)
+            prepared = PreparedScript.build(NATIVE, client, name, source)
             client.hset(build_key("meta"), "events", "on")
-            scene.run()
-            expected = scene.targets[0].id if USES[name].knows_jobs else b""
+            prepared.run()
+            expected = prepared.targets[0].id if USES[name].knows_jobs else b""
             assert events(client) == [(name, expected)], name
 
 
@@ -145,10 +145,10 @@ def test_no_verb_tells_anything_once_the_watch_is_over(client: Redis) -> None:
             continue
         source = (USES[name].sources or script.sources or ("",))[0]
         for watch, number in ((b"", 0), (b"off", 0), (b"%d" % NOW, 0), (b"%d" % (NOW + 1), 1)):
-            scene = Scene.build(NATIVE, client, name, source)
+            prepared = PreparedScript.build(NATIVE, client, name, source)
             if watch:
                 client.hset(build_key("meta"), "events", watch)
-            scene.run()
+            prepared.run()
             assert client.xlen(build_key("events")) == number, (name, watch)
 
 
@@ -195,9 +195,9 @@ def test_an_enqueue_wakes_when_it_is_ready_or_nearer_than_the_next(any_client: R
     ],
 )
 def test_what_makes_a_job_ready_wakes(any_client: Redis, name: str, source: str) -> None:
-    scene = Scene.build(NATIVE, any_client, name, source)
+    prepared = PreparedScript.build(NATIVE, any_client, name, source)
     woken(any_client)
-    scene.run()
+    prepared.run()
     assert woken(any_client)
 
 
@@ -252,7 +252,9 @@ def test_a_due_job_that_cannot_be_read_dies_and_wakes_nobody(any_client: Redis) 
 
 def test_what_brings_nothing_nearer_wakes_nobody(any_client: Redis) -> None:
     for name in ("ack", "extend", "cancel", "kill", "delete", "pull", "reprioritise", "pause", "beat", "configure"):
-        scene = Scene.build(NATIVE, any_client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0])
+        prepared = PreparedScript.build(
+            NATIVE, any_client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0]
+        )
         woken(any_client)
-        scene.run()
+        prepared.run()
         assert not woken(any_client), name

@@ -96,4 +96,4 @@ def test_every_system_that_keeps_schedules_is_named(mill: type[Mill]) -> None:
     from rqtui.reports import schedules
 
     assert "mill" in schedules.list_supporting_systems() and "native" not in schedules.list_supporting_systems()
-    assert set(schedules.list_supporting_systems()) <= set(registry.list_names())
+    assert set(schedules.list_supporting_systems()) <= set(registry.list_system_names())

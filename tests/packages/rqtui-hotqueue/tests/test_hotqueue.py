@@ -61,9 +61,13 @@ SUBJECT = Subject(
             sources=("waiting",),
             knows_jobs=False,
         ),
-        "show": Use(request_show, sources=("waiting",), reach={"gone": lambda world: request_show([world.new()])}),
+        "show": Use(
+            request_show,
+            sources=("waiting",),
+            reach={"gone": lambda database: request_show([database.create_absent_job()])},
+        ),
         "enqueue": Use(by_entry, repeats=True),
-        "delete": Use(by_entry, reach={"gone": lambda world: by_entry([world.new()])}),
+        "delete": Use(by_entry, reach={"gone": lambda database: by_entry([database.create_absent_job()])}),
     },
 )
 
