@@ -460,7 +460,7 @@ def _scan_place(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
     from rqtui.engine import filters
 
     accepts = filters.parse_filter(request.expression or "")
-    body_bytes = documents.BODY_BYTES if accepts.reads_body and accepts.terms else 0
+    body_bytes = documents.BODY_BYTES if accepts.needs_job_bodies and accepts.terms else 0
     with output.show_progress("looking") as bar:
         for page in engine.walk_pages(request.ref, request.place, PAGE_JOBS, body_bytes):
             bar.total = page.job_count

@@ -22,7 +22,7 @@ def health(session: Session, queues: QUEUES = None) -> int:
     Example: rqtui health mail --json
     """
     from rqtui.engine.health import rules as judge
-    from rqtui.engine.health.urgency import compute_weight_step
+    from rqtui.engine.health.urgency import compute_urgency_step
     from rqtui.model import Focus
 
     try:
@@ -44,7 +44,7 @@ def health(session: Session, queues: QUEUES = None) -> int:
     }
     if severity == "ok" and unwatched:
         severity = "unknown"  # A single command cannot know what matters now, such as failures of the last minutes.
-    pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -compute_weight_step(pair[1]))
+    pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -compute_urgency_step(pair[1]))
     if session.as_json:
         finding_documents = [
             findings.build_finding_document(one, engine.format_argument(ref), ref.system, counted.taken_ms)

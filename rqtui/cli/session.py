@@ -128,7 +128,7 @@ class Session:
         if discover:
             for _chunk in engine.discover():
                 pass
-            if unwalked := engine.describe_unwalked_keys():
+            if unwalked := engine.describe_unread_keys():
                 output.print_message(unwalked)
             for finding in engine.problems.values():
                 output.print_message(f"{finding.text} {finding.remedy}.")

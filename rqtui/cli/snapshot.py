@@ -81,7 +81,7 @@ def _wait_and_deliver_events(engine: Engine, seconds: float) -> None:
 
 def _take_sorted_snapshot(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
     """Take a snapshot of queues, the most urgent first; queues named by the user keep their order."""
-    from rqtui.engine.health.urgency import compute_weight_step
+    from rqtui.engine.health.urgency import compute_urgency_step
     from rqtui.model import Focus
 
     refs = session.find_queues(engine, queues or ())
@@ -91,7 +91,7 @@ def _take_sorted_snapshot(session: Session, engine: Engine, queues: list[str] | 
     return (
         taken
         if queues
-        else replace(taken, queues=tuple(sorted(taken.queues, key=lambda queue: -compute_weight_step(queue))))
+        else replace(taken, queues=tuple(sorted(taken.queues, key=lambda queue: -compute_urgency_step(queue))))
     )
 
 

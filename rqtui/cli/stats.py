@@ -41,7 +41,7 @@ def stats(
         requests: list[Callable[[], Request[Any]]] = []
         if report.has_history(system):
             requests = [partial(report.build_history_request, system, ref.queue, minutes + 1)]
-        elif report.has_days(system):
+        elif report.has_daily_counters(system):
             requests = [partial(report.build_days_request, system, ref.queue, counted.taken_ms)]
         [history] = engine.send_requests_isolated(requests) or [None]
         if isinstance(history, RqtuiError) and len(refs) == 1:

@@ -40,10 +40,7 @@ class QueueCounter:
         self._shared_requests: dict[tuple[Ref, ...], Request[CountResult]] = {}
 
     def build_requests(self, client: Any, refs: Sequence[Ref]) -> list[Request[CountResult]]:
-        """Return the requests that count these queues.
-
-        The same request objects as last time if the queues are the same.
-        """
+        """Return the requests that count these queues. For the same queues, these are the same objects as last time."""
         is_retry_due = bool(self._refs_counted_alone) and time.monotonic() >= self._alone_until_s
         if is_retry_due:
             self._refs_counted_alone.clear()
@@ -58,10 +55,10 @@ class QueueCounter:
         send_requests: Callable[[Sequence[Request[Any]]], list[Any]],
         is_answered: bool,
     ) -> tuple[list[Queue], list[list[Request[Any]]]]:
-        """Return the counted queues in the order of `build_requests`, and the requests of the extra round trips.
+        """Return the counted queues in the order of `build_requests`, and the requests of extra round trips.
 
-        `send_requests` sends requests in one round trip. `is_answered` says whether the server replied to anything else
-        in this snapshot; if not, an error of all queues is raised.
+        `send_requests` sends requests in one round trip. `is_answered` says whether the server replied to any other
+        request of this snapshot; if it did not, an error that all queues have in common is raised.
         """
         queues_by_ref: dict[Ref, Queue] = {}
         failed_refs: list[Ref] = []
@@ -110,7 +107,7 @@ class QueueCounter:
                 else:
                     yield chunk, request
         yield from (
-            ([ref], _wrap_result_in_list(queue_request(self._systems[ref.system], ref.queue))) for ref in refs_alone
+            ([ref], _wrap_queue_in_list(queue_request(self._systems[ref.system], ref.queue))) for ref in refs_alone
         )
 
     def _build_shared_request(self, chunk: tuple[Ref, ...]) -> Request[CountResult] | None:
@@ -131,18 +128,18 @@ class QueueCounter:
         return self._shared_requests[chunk]
 
 
-def _wrap_result_in_list(request: Request[Queue]) -> Request[CountResult]:
+def _wrap_queue_in_list(request: Request[Queue]) -> Request[CountResult]:
     """Return the request with its result in a list of one queue, as requests for several queues return it."""
     return Request(request.calls, lambda replies: [request.parse(replies)])
 
 
 def _return_none_on_error(request: Request[T]) -> Request[T | None]:
-    """Return the request with the result None in place of an error, after which its queues are counted one by one."""
+    """Return a request whose result is None if counting its queues fails. They are then counted one by one."""
 
-    def parse_reply(replies: Replies) -> T | None:
+    def parse_replies_or_return_none(replies: Replies) -> T | None:
         try:
             return request.parse(replies)
         except Exception:
             return None  # Counted alone, the queue that failed reports its error, and the others are counted.
 
-    return Request(request.calls, parse_reply, may_fail=True)
+    return Request(request.calls, parse_replies_or_return_none, may_fail=True)

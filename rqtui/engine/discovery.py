@@ -73,7 +73,7 @@ class Discovery:
         self._walk = Walk(client, self.systems)
         self._walk_file = WalkFile(walk_folder, client, self._walk.patterns)
 
-    def is_counted(self, ref: Ref) -> bool:
+    def was_counted_before(self, ref: Ref) -> bool:
         """Return whether a queue was counted before. Such a queue stays listed as empty when its keys are deleted."""
         return False
 
@@ -81,7 +81,7 @@ class Discovery:
         """Find queues and add them to `refs`, one or two round trips per step. Yield the queues that each step found.
 
         The steps are: the names that systems store, the results of earlier walks, then at most `max_keys` keys of a
-        walk (None: to its end), if one is due. `fully` starts a new walk over all keys.
+        walk over all keys (None: to its end), if a walk is due. `fully` starts a new walk over all keys.
         """
         fully, self._walks_all = fully or self._walks_all, False
         self.problems = {**self._left_out}
@@ -100,7 +100,7 @@ class Discovery:
             self._walk.restart()
         if fully or (SCAN not in denied_systems and self._walk.progress.is_due(time.time())):
             yield from self._continue_key_walk(None if fully else max_keys, discovered)
-        counted_refs = {ref for ref in self.refs if self.is_counted(ref)}
+        counted_refs = {ref for ref in self.refs if self.was_counted_before(ref)}
         self._replace_refs(discovered | self._walked_refs | self._walking_refs | counted_refs)
 
     def _discover_stored_names(self, denied_systems: Collection[str]) -> Iterator[list[Ref]]:
@@ -112,7 +112,9 @@ class Discovery:
                 continue
             has_queues = False
             steps = system.discover(self.client)
-            while (names := self._run_unless_hidden(system, self._read_next_queue_names, system, steps)) is not None:
+            while (
+                names := self._call_for_readable_system(system, self._read_next_queue_names, system, steps)
+            ) is not None:
                 chunk = [self._intern_ref(Ref(system.name, name)) for name in names]
                 has_queues = has_queues or bool(chunk)
                 self._add_refs(chunk)
@@ -160,8 +162,8 @@ class Discovery:
         }  # an error tells nothing
         return {name for name, system_replies in existing_keys.items() if system_replies and not any(system_replies)}
 
-    def describe_unwalked_keys(self) -> str:
-        """Return a sentence about keys that no walk has looked at yet; empty if all keys were walked."""
+    def describe_unread_keys(self) -> str:
+        """Return a sentence about keys that no walk has read yet; empty if all keys of the server were read."""
         if SCAN in self._denied_s and (
             nameless := [name for name, system in self.systems.items() if system.is_found_by_walk]
         ):
@@ -190,7 +192,7 @@ class Discovery:
     def _replace_refs(self, refs: set[Ref]) -> None:
         """Set the discovered queues. `refs` becomes another list only if the queues changed: callers compare it."""
         if len(refs) != len(self.refs) or not refs.issuperset(self.refs):
-            self.refs = sorted(map(self._intern_ref, refs), key=_compute_sort_key)
+            self.refs = sorted(map(self._intern_ref, refs), key=_build_ref_sort_key)
             self._interned = {ref: ref for ref in self.refs}
 
     def _intern_ref(self, ref: Ref) -> Ref:
@@ -211,9 +213,9 @@ class Discovery:
         self.unsupported_systems = self._walk.find_unsupported_systems()
 
     def _verify_walked_keys(self, result: WalkResult, refs: set[Ref]) -> Iterator[list[Ref]]:
-        """Check keys of a stored walk in Redis, and yield the queues that they still reveal.
+        """Check in Redis the keys that a stored walk found, and yield the queues that these keys still reveal.
 
-        Counts of unsupported systems whose example key is missing are set to 0.
+        The count of an unsupported system whose example key is missing becomes 0.
         """
         for name, keys in result.queue_keys.items():
             for start in range(0, len(keys) if name in self.systems else 0, KEYS_PER_CHECK):
@@ -269,7 +271,7 @@ class Discovery:
         revealing_keys: dict[str, Sequence[bytes]] = {}
         for name, queue_keys in keys.items():
             system = self.systems[name]
-            names = self._run_unless_hidden(system, system.find_queues_of_keys, self.client, queue_keys) or ()
+            names = self._call_for_readable_system(system, system.find_queues_of_keys, self.client, queue_keys) or ()
             refs = [self._intern_ref(Ref(name, queue)) for queue in names]
             found_refs += refs
             if refs and (system.needs_key_walk or any(ref not in known_refs for ref in refs)):
@@ -283,9 +285,9 @@ class Discovery:
                 self.problems[system.name] = _build_no_discovery_finding(system, error)
 
     def has_queue(self, ref: Ref) -> bool:
-        """Return whether Redis has a trace of a queue, such as its name in a set. Takes one round trip."""
+        """Return whether Redis stores anything about a queue, such as its name in a set. Takes one round trip."""
         system = self.systems[ref.system]
-        return bool(self._run_unless_hidden(system, system.has_queue, self.client, ref.queue))
+        return bool(self._call_for_readable_system(system, system.has_queue, self.client, ref.queue))
 
     def resolve_or_discover(self, name: str) -> Ref:
         """Resolve a name that a person typed to a queue. All systems are asked about a name that is not discovered."""
@@ -325,20 +327,20 @@ class Discovery:
         else:
             with translate_redis_errors():
                 results = read_jointly(self.client, [partial(_check_queue_exists, system, queue) for system in systems])
-            checks = [partial(_unwrap_result, result) for result in results]
+            checks = [partial(_return_or_raise_result, result) for result in results]
         existing = [
             Ref(system.name, queue)
             for system, check in zip(systems, checks, strict=True)
-            if self._run_unless_hidden(system, check)
+            if self._call_for_readable_system(system, check)
         ]
         # A system configured with this name is preferred to those that only have fitting keys.
         return [ref for ref in existing if queue in self.systems[ref.system].named_queues()] or existing
 
-    def _run_unless_hidden(self, system: System, function: Callable[..., T], *args: Any) -> T | None:
-        """Call `function` for a system and return its result, or None if the system cannot be asked.
+    def _call_for_readable_system(self, system: System, function: Callable[..., T], *args: Any) -> T | None:
+        """Call `function` for a system and return its result, or None if the system cannot be read.
 
-        It cannot if an ACL hides a system that was not requested, or if a node of a Cluster is down. Any other error is
-        stored in `problems`, and the discovery of the other systems continues.
+        An ACL may hide a system that was not requested, and a node of a Cluster may be down. Any other error is stored
+        in `problems`, and the discovery of the other systems continues.
         """
         try:
             with translate_redis_errors():
@@ -429,19 +431,22 @@ class Discovery:
 
 
 def _build_unusable_system_finding(sentence: str) -> Finding:
+    """Build the finding about a system that cannot be used, from the sentence with the reason."""
     return Finding("unusable-system", "warning", "", sentence, "mend that package, or remove it")
 
 
 def _build_no_discovery_finding(system: System, error: Exception) -> Finding:
+    """Build the finding about a system whose queues could not be discovered, with the error."""
     text = f"queues of {system.name} cannot be looked for: {describe_and_log_error(error, log)}"
     return Finding("wrong-type", "warning", "", text, f"name them: rqtui snapshot {system.name}:QUEUE")
 
 
 def _check_queue_exists(system: System, queue: str, client: Any) -> bool:
+    """Return whether a system has a queue of that name."""
     return system.has_queue(client, queue)
 
 
-def _unwrap_result(result: T | Exception) -> T:
+def _return_or_raise_result(result: T | Exception) -> T:
     """Return a result, or raise it if it is an exception."""
     if isinstance(result, Exception):
         raise result
@@ -469,5 +474,5 @@ def _yield_possible_queue_names(name: str) -> Iterator[str]:
         yield to_text(decoded_name)
 
 
-def _compute_sort_key(ref: Ref) -> tuple[str, str]:
+def _build_ref_sort_key(ref: Ref) -> tuple[str, str]:
     return ref.queue, ref.system

@@ -47,9 +47,9 @@ _COUNTED_SCORES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DuePoll:
-    """The due times of many queues for one verb (`time.monotonic`), as a poll found them.
+    """The result of one poll: when a verb next has work in each of many queues (`time.monotonic`).
 
-    `refs` are the covered queues, as the same object while they are the same. A covered queue without a due time is not
+    `refs` are the polled queues, as the same object while they are the same. A polled queue without a due time is not
     due until `next_poll_s`. With `is_from_snapshot` the times come from the counts of a snapshot.
     """
 
@@ -61,7 +61,7 @@ class DuePoll:
 
 @dataclass(frozen=True, slots=True)
 class _Coverage:
-    """The queues for which a loop runs a verb; `covered` are those with keys that contain due times."""
+    """The queues of a loop, and those of them (`covered`) whose keys contain the due times of the loop's verb."""
 
     refs: Sequence[Ref]
     covered: Mapping[Ref, None]
@@ -69,7 +69,7 @@ class _Coverage:
 
 @dataclass(slots=True, eq=False)
 class _PollPlan:
-    """The Redis commands of a poll for some verbs. A key that several verbs need is read once.
+    """The Redis commands of one poll of due times for some verbs. A key that several verbs need is read once.
 
     `groups` are EXISTS commands for `GROUP_KEYS` keys each. `nonempty` has by number the keys that existed at the last
     poll, with the command that reads the first member.

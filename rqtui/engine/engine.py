@@ -117,7 +117,10 @@ class ChangeRecorder(Protocol):
     def replace_verb(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:
-        """Return the steps of an equivalent change that can be undone; None if there is none or none is needed."""
+        """Return the steps of another change with the same effect that can be undone.
+
+        Returns None if there is no such change, or if the verb itself can be undone.
+        """
 
 
 class JobSearch(NamedTuple):
@@ -172,7 +175,7 @@ class Engine(Discovery):
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def is_counted(self, ref: Ref) -> bool:
+    def was_counted_before(self, ref: Ref) -> bool:
         """Return whether a queue was counted by an earlier snapshot of this engine."""
         return ref in self._rates
 
@@ -247,7 +250,10 @@ class Engine(Discovery):
     def _run_all_probes(
         self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], began_s: float, sent: _SentRequests
     ) -> dict[Ref, Queue]:
-        """Run the probes that depend on counts, then those that depend on findings. Return the queues with findings."""
+        """Run all health probes for a single snapshot: those that depend on counts, then those that depend on findings.
+
+        Returns the queues with their findings.
+        """
         for kind_names in (KINDS_BY_COUNTS, KINDS_BY_FINDINGS):
             probes = self._probes.build_due_requests([*counted], began_s, kind_names, is_all=True)
             requests = [replace(request, may_fail=True) for request in probes.values()]
@@ -280,7 +286,7 @@ class Engine(Discovery):
             self._event_listener.close()
 
     def find_thresholds(self, ref: Ref) -> Thresholds:
-        """Return the configured thresholds of a queue, from which on a number about the queue becomes a finding."""
+        """Return the configured thresholds of a queue. A number that reaches its threshold becomes a finding."""
         if not self._threshold_rules:
             return thresholds.DEFAULTS
         thresholds_of_ref = self._thresholds_by_ref.get(ref)
@@ -637,7 +643,7 @@ class Engine(Discovery):
             replies = scripts.send_calls(self.client, [*calls_before, *request.calls, *calls_after])
             first, last = len(calls_before), len(calls_before) + len(request.calls)
             outcomes = request.parse(replies[first:last])
-            for followed in self._follow_request(request, outcomes):
+            for followed in self._send_follow_up_requests(request, outcomes):
                 outcomes = followed
                 yield []
             if self.change_recorder:
@@ -657,10 +663,10 @@ class Engine(Discovery):
                 yield [Outcome(verb, job.id, "not sent", outcomes[-1].text) for job in unsent_jobs]
                 return
 
-    def _follow_request(self, request: Request[T], result: T) -> Iterator[T]:
-        """Yield the results of the requests that follow a request, such as for replies of workers, until one is final.
+    def _send_follow_up_requests(self, request: Request[T], result: T) -> Iterator[T]:
+        """Send the follow-up requests of a request, such as reads of the replies of workers, and yield their results.
 
-        Waits between two requests, so that each step takes `FOLLOW_S`.
+        Waits between two requests, so that each step takes `FOLLOW_S`. Ends with a result that has no further request.
         """
         follow = request.follow
         while follow is not None and (following := follow(result)) is not None:
@@ -669,10 +675,10 @@ class Engine(Discovery):
             yield result
 
     def inspect_worker(self, ref: Ref, worker: str) -> Iterator[WorkerInspection]:
-        """Ask a worker about itself, and yield what it has replied so far; the last inspection is complete.
+        """Send a worker the system's questions about its tasks and queues, and yield its replies so far.
 
-        Each step takes one round trip and `FOLLOW_S`. Raises ReadOnly or Refused before anything is sent, and
-        UsageError if workers of the system reply to no questions.
+        The last inspection is complete. Each step takes one round trip and `FOLLOW_S`. Raises ReadOnly or Refused
+        before anything is sent, and UsageError if workers of the system reply to no questions.
         """
         request = self.systems[ref.system].inspect_request(ref.queue, worker)
         if request is None:
@@ -683,7 +689,7 @@ class Engine(Discovery):
             raise Refused(denial)
         result = request.parse(scripts.send_calls(self.client, request.calls))
         yield result
-        yield from self._follow_request(request, result)
+        yield from self._send_follow_up_requests(request, result)
 
     # -- health ---------------------------------------------------------------------------------------------------
 
@@ -709,7 +715,7 @@ class _SentRequests:
         self.commands = self.round_trips = 0
 
     def add(self, requests: Iterable[Request[Any]]) -> None:
-        """Count the requests of one round trip. Called before they are sent, because parsing changes some requests."""
+        """Count the commands of one round trip. Called before they are sent, because parsing changes some requests."""
         commands = sum(call.reply_count for request in requests for call in request.calls)
         self.commands += commands
         self.round_trips += commands > 0
@@ -724,7 +730,7 @@ def _list_matching_names(ref: Ref) -> tuple[str, ...]:
 
 
 def _ignore_error_of_queue(error: Exception) -> Job | None:
-    """Return None for an error of one queue. Raise an error of the whole server."""
+    """Return None for an error that concerns one queue; raise an error that concerns the whole server."""
     if isinstance(error, ServerError) and not isinstance(error, WrongType):
         raise error
     describe_and_log_error(error, log)

@@ -69,7 +69,7 @@ class EventListener:
                     self._failed_systems.add(system.name)
 
     def build_requests(self) -> list[Request[None]]:
-        """Build the requests that systems need after they received events."""
+        """Build the requests that systems need to interpret the Pub/Sub events they received."""
         return [request for system in self._systems.values() for request in system.event_requests()]
 
     def _compute_event_coverage(self, system: System, now_s: float) -> EventCoverage:

@@ -72,8 +72,8 @@ class Filter:
         return all(term(job) for term in self.terms)
 
     @property
-    def reads_body(self) -> bool:
-        """Return whether a filter needs the bodies of jobs, which pages do not contain by default."""
+    def needs_job_bodies(self) -> bool:
+        """Return whether a filter searches the bodies of jobs, which pages do not contain by default."""
         return any(term.field in ("", "call", "body") or term.field.startswith(_PATH) for term in self.terms)
 
 
@@ -104,7 +104,7 @@ def _parse_filter_terms(expression: str) -> Iterator[Term]:
 
 
 def _parse_term_pattern(expression: str, position: int, field: str) -> tuple[re.Pattern[str], int]:
-    """Parse what a term searches for, from `position` on: a quoted text, a regular expression or a word.
+    """Parse the search text of a filter term from `position` on: a quoted text, a regular expression or a word.
 
     Returns the compiled pattern and the position after it.
     """

@@ -47,7 +47,7 @@ class History:
 
     @property
     def flows(self) -> tuple[str, ...]:
-        """The flows that the queue counts; the others are unknown. Empty if it counts nothing."""
+        """The flows (`in`, `out`, `failed`) for which the queue has counters; the others are unknown."""
         return tuple(name for name, counters in FLOWS.items() if any(counter in self.counters for counter in counters))
 
     def merge(self, newer: History) -> History:
@@ -72,7 +72,7 @@ class Day(NamedTuple):
 
 
 def has_minute_counters(system: System) -> bool:
-    """Return whether the system itself counts all that happens in its queues."""
+    """Return whether the system itself counts all that happens in its queues, minute by minute."""
     return "stats" in system.scripts
 
 
@@ -82,7 +82,7 @@ def has_history(system: System) -> bool:
 
 
 def list_common_flows(histories: Iterable[History]) -> tuple[str, ...]:
-    """Return the flows that every queue with counters counts."""
+    """Return the flows (`in`, `out`, `failed`) that every queue with counters counts."""
     counted = [history.flows for history in histories if history.flows]
     return tuple(name for name in FLOWS if counted and all(name in flows for flows in counted))
 
@@ -92,7 +92,7 @@ def list_counter_names(system: System) -> frozenset[str]:
     return frozenset().union(*(script.counters for script in system.scripts.values()))
 
 
-def has_days(system: System) -> bool:
+def has_daily_counters(system: System) -> bool:
     """Return whether the system counts the runs of all of its queues day by day, as Sidekiq does."""
     return "days" in system.scripts
 

@@ -1,4 +1,4 @@
-"""Run several functions that read from Redis as if one after another, with one round trip per step of all of them.
+"""Run several functions that read from Redis with as few round trips as the slowest of them needs alone.
 
 Discovery asks every system whether a queue of a name exists. Each system reads a few keys, and on a slow link the round
 trips of nine systems would take seconds.
@@ -17,7 +17,7 @@ Command = tuple[Any, ...]  # the words of one command, without the options that 
 
 
 class _MissingReplies(Exception):
-    """A function needs replies that have not been read yet."""
+    """Raised when a function needs replies of Redis that have not been read yet."""
 
 
 def read_jointly(client: Redis, readers: Sequence[Callable[[Any], T]]) -> list[T | Exception]:
@@ -49,7 +49,7 @@ def read_jointly(client: Redis, readers: Sequence[Callable[[Any], T]]) -> list[T
 
 
 class _ReplayingClient(Redis):
-    """A client that answers from known replies, and notes the commands whose replies are missing."""
+    """A client that returns replies read earlier, and notes the commands whose replies are missing."""
 
     def __init__(self, client: Redis, replies: dict[Command, Any], missing: dict[Command, dict[str, Any]]) -> None:
         super().__init__(connection_pool=client.connection_pool)

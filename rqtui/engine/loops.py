@@ -1,4 +1,4 @@
-"""Run a script on many queues again and again, wait while nothing can be due, and back off while Redis is away.
+"""Run a script on many queues again and again (a loop), wait while nothing can be due, and back off without Redis.
 
 The dispatcher, the reaper and a worker run on the same class `Loop`, on the screen's threads and in `rqtui dispatch`,
 `rqtui reap` and `rqtui work`. Every step is an atomic script, so any number of loops may run at once, next to those of
@@ -38,9 +38,9 @@ log = logging.getLogger("rqtui.engine.loops")
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """The result of one script call of a loop on one queue. `next_ms` is the time until there is more to do.
+    """The result of one script call of a loop on one queue.
 
-    None: unknown.
+    `next_ms` is the time until the script has work again; None if that is unknown.
     """
 
     verb: str
@@ -76,7 +76,7 @@ class Round:
 
 
 class Loop:
-    """Runs the function `work` again and again on a thread of its own, such as a dispatcher or a reaper.
+    """A background loop, such as a dispatcher or a reaper: calls the function `work` repeatedly on its own thread.
 
     `work` does one round and says whether the round was full (then it is called again at once) and when there is more
     to do. `report` is called with every round, on the loop's thread. After a ServerError the loop backs off 1 1 2 3 5 8
@@ -208,7 +208,7 @@ def build_round(
         values = {"limit": batch[0], **(args or {}), **cursors.get(ref, {})}
         return system.build_call(verb, ref.queue, system.select_arguments(verb, values))
 
-    def run_round() -> Round:
+    def run_one_round() -> Round:
         refs_of_loop = refs()
         poll = due_times.poll(client, verb, refs_of_loop) if due_times else None
         chosen_refs = rotation.choose_refs(select_queues_with_verb(refs_of_loop), urgent_refs(), poll)
@@ -240,7 +240,7 @@ def build_round(
             batch=used_batch,
         )
 
-    return run_round
+    return run_one_round
 
 
 class _QueueRotation:
@@ -298,7 +298,7 @@ class _QueueRotation:
         return uncovered_refs
 
     def _choose_in_rotation(self, refs: Sequence[Ref], urgent_refs: Collection[Ref]) -> list[Ref]:
-        """Return the queues with due work and the urgent ones, and the next `max_idle` of the others."""
+        """Return the queues to call in this round: those with due work, urgent ones, and the next `max_idle` others."""
         if self._max_idle is None or len(refs) <= self._max_idle:
             self._due_s.clear()
             return [*refs]
@@ -310,7 +310,7 @@ class _QueueRotation:
         return list(dict.fromkeys([*due_refs, *rotating_refs]))
 
     def record_steps(self, steps: Sequence[ScriptStep]) -> None:
-        """Record from the results of a round when each queue has work again."""
+        """Store from the results of a round when each queue will have work again."""
         now_s = time.monotonic()
         for step in steps:
             is_due_known = step.next_ms is not None and step.next_ms >= 0

@@ -62,7 +62,7 @@ class RecordedEnds(NamedTuple):
 
 @dataclass(slots=True)
 class _QueueHistory:
-    """The data about one queue that remain from its previous polls: the last counts, checkpoints and throughput.
+    """The stored data of one queue's previous polls: the last counts, checkpoints and throughput.
 
     Sequences are tuples, the oldest value first, so that idle queues can share them: there may be ten thousand queues.
     """
@@ -157,7 +157,7 @@ class Rates:
         return rate
 
     def add_earlier_activity(self, ref: Ref, earlier: Checkpoint | RecordedEnds) -> RecentActivity:
-        """Add what happened before the first poll of a queue, and return its recent activity including that."""
+        """Add jobs that ended before the first poll of a queue. Return the queue's recent activity with them."""
         history = self._histories[ref]
         checkpoint = earlier if isinstance(earlier, Checkpoint) else _convert_recorded_ends(history, earlier)
         if checkpoint.at_ms < history.checkpoints[0].at_ms:
@@ -187,7 +187,7 @@ def _append_idle_poll(throughput: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _convert_recorded_ends(history: _QueueHistory, recorded: RecordedEnds) -> Checkpoint:
-    """Return the checkpoint of a queue before the recorded attempts ended. Its ready jobs are unknown."""
+    """Return the totals of a queue before its recorded attempts ended. Its ready jobs at that time are unknown."""
     totals, ended = history.totals, recorded.completed + recorded.failed
     earlier_totals = Totals(
         totals.enqueued - ended,
@@ -267,7 +267,7 @@ def _count_jobs(counts: Sequence[Count], states: Collection[State], failures: bo
 
 
 def _match_departures(departures: list[tuple[int, int]], enqueued: int, now_ms: int) -> int:
-    """Return `enqueued` without the jobs that left their place at an earlier poll and whose end event came now.
+    """Subtract from `enqueued` the jobs that left their place at an earlier poll and whose end event came only now.
 
     A negative `enqueued` is the number of jobs that left: they are appended to `departures`, a list of (server time in
     ms, jobs) that is changed in place.

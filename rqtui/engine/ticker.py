@@ -85,7 +85,7 @@ class ChangeProgressed(NamedTuple):
 
 
 class CallFinished(NamedTuple):
-    """An event: the result of a `request_call`, or of one step of a `start_work`, or its error.
+    """An event: the ticker has the result of a `request_call`, or of one step of a `start_work`, or its error.
 
     `is_last` marks the end of the call or work.
     """
@@ -112,7 +112,7 @@ TickerEvent = EngineCreated | SnapshotTaken | ServerLost | ChangeProgressed | Ca
 
 @dataclass(frozen=True, slots=True)
 class _ChangeRequest:
-    """A request to apply a verb to jobs, or to all jobs of a place."""
+    """A request to apply a verb to some jobs, or to all jobs of a place."""
 
     id: int
     verb: str
@@ -285,6 +285,7 @@ class Ticker:
             self.engine.stop_listening()
 
     def _try_create_engine(self) -> bool:
+        """Create the engine and start listening. After an error post the failure and return False."""
         try:
             self.engine = self._build_engine()
             self.engine.start_listening()
@@ -381,7 +382,7 @@ class Ticker:
         self.post(CallFinished(work.id))
 
     def _end_works(self, reason: str, id: int | None = None) -> None:
-        """End one work, or all, and post their last events with the reason."""
+        """End one background work, or all, and post a last event with the reason for each."""
         ended = [(work, steps) for work, steps in self._works if id is None or work.id == id]
         self._works = [pair for pair in self._works if pair not in ended]
         for work, steps in ended:
@@ -532,7 +533,7 @@ class Ticker:
 
 
 def _advance_generator(steps: Iterator[Any], end_s: float) -> Iterator[Any] | None:
-    """Step a generator until `end_s` (`time.monotonic`). Return it, or None if it ended before."""
+    """Run the steps of a generator until `end_s` (`time.monotonic`). Return the generator, or None if it has ended."""
     for _step in steps:
         if time.monotonic() >= end_s:
             return steps

@@ -70,7 +70,10 @@ class WalkProgress:
         return bool(self.cursors)
 
     def is_due(self, now_s: float) -> bool:
-        """Return whether a walk should start or continue. A clock that was set back delays it by at most an hour."""
+        """Return whether a walk over all keys should start or continue now.
+
+        A clock that was set back delays a walk by at most an hour.
+        """
         return self.is_under_way or not 0 < self.next_due_s - now_s <= MAX_REST_S
 
 
@@ -151,7 +154,7 @@ class Walk:
             self.progress.partial.queue_keys.setdefault(name, []).extend(system_keys)
 
     def _complete_walk(self) -> None:
-        """Make the partial result the complete one, and schedule the next walk."""
+        """Store the result of the present walk as that of the last complete walk, and schedule the next walk."""
         progress = self.progress
         rest_s = (
             min(MAX_REST_S, REST_FACTOR * progress.duration_s) if progress.keys_walked > MAX_KEYS_PER_DISCOVERY else 0.0

@@ -30,7 +30,10 @@ VERSION = 1
 
 
 class WalkFile:
-    """The file with the walk of one database. No file is used without a folder, on a Cluster, or if INFO is denied."""
+    """The file that stores the walk over the keys of one database.
+
+    No file is used without a folder, on a Cluster, or if INFO is denied.
+    """
 
     def __init__(self, folder: Path | None, client: Any, patterns: Sequence[str]) -> None:
         self._folder, self._client = folder, client

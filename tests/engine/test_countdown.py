@@ -7,7 +7,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.engine.health import rules
-from rqtui.engine.health.urgency import compute_queue_weight
+from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.model import Count, Finding, Queue, State
 from rqtui.text import formats
 from rqtui.tui.format import queues
@@ -29,7 +29,7 @@ def test_what_is_left_is_said_in_front_and_what_ends_first_comes_first() -> None
     )
     queue = rules.attach_findings(Queue("flour", "mill", counts, NOW_MS, workers=1, findings=faults))
     assert [one.kind for one in queue.findings] == ["mouse", "rat", "rain"]
-    assert compute_queue_weight(queue) > compute_queue_weight(
+    assert compute_queue_urgency(queue) > compute_queue_urgency(
         Queue("bran", "mill", counts, NOW_MS, findings=(build_finding("rain", 900),))
     )
 

@@ -116,10 +116,10 @@ def test_a_dot_is_a_dot_unless_slashes_stand_around_it() -> None:
 
 
 def test_a_filter_tells_whether_it_needs_bodies() -> None:
-    assert parse_filter("text").reads_body
-    assert parse_filter("body:x").reads_body
-    assert parse_filter("call:x").reads_body and parse_filter("id:x .to:y").reads_body
-    assert not parse_filter("id:x err:y !job:z").reads_body and not parse_filter("").reads_body
+    assert parse_filter("text").needs_job_bodies
+    assert parse_filter("body:x").needs_job_bodies
+    assert parse_filter("call:x").needs_job_bodies and parse_filter("id:x .to:y").needs_job_bodies
+    assert not parse_filter("id:x err:y !job:z").needs_job_bodies and not parse_filter("").needs_job_bodies
 
 
 def test_a_body_in_messagepack_is_searched_as_the_screen_shows_it() -> None:
@@ -162,7 +162,7 @@ def test_a_filter_finds_a_worker_by_name() -> None:
     assert not parse_filter("worker:host-8")(job)
     assert not parse_filter("err:host-7")(job)
     assert not parse_filter("!worker:/^host-/")(job)
-    assert not parse_filter("worker:host-7").reads_body
+    assert not parse_filter("worker:host-7").needs_job_bodies
 
 
 def test_a_sign_that_turns_nothing_round_is_looked_for() -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.engine.health import rules
 from rqtui.engine.health.probes import ProbeResults, find_failing_since_ms
-from rqtui.engine.health.urgency import compute_queue_weight, compute_weight_step
+from rqtui.engine.health.urgency import compute_queue_urgency, compute_urgency_step
 from rqtui.model import Cause, Count, Finding, Queue, Rate, RecentActivity, State
 
 KEPT = Path(__file__).with_name("findings_at_bounds.txt")
@@ -114,7 +114,7 @@ def describe_findings(given: Situation) -> tuple[str, str]:
     found = ", ".join(f"{one.severity} {one.kind}" for one in judged.findings) or "no finding"
     until = rules.compute_valid_until_ms(judged, *given[1:])
     sentences = [rules.format_finding(one, NOW_MS) for one in judged.findings]
-    whole = repr((judged.findings, judged.verdict, judged.unknown, until, compute_queue_weight(judged), sentences))
+    whole = repr((judged.findings, judged.verdict, judged.unknown, until, compute_queue_urgency(judged), sentences))
     return found, without_moments(whole)
 
 
@@ -126,7 +126,7 @@ def without_moments(text: str) -> str:
 def text() -> Iterator[str]:
     for title, given in SITUATIONS.items():
         judged = rules.attach_findings(*given)
-        yield f"== {title}: {without_moments(judged.verdict.text)}, weight step {compute_weight_step(judged)}"
+        yield f"== {title}: {without_moments(judged.verdict.text)}, weight step {compute_urgency_step(judged)}"
         lines: dict[str, dict[str, list[str]]] = {}
         wholes: dict[str, list[str]] = {}
         for part, number, other in variations(given):

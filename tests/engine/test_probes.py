@@ -16,7 +16,7 @@ from rqtui.client.queue import Queue
 from rqtui.engine.dead_sample import build_dead_sample_request
 from rqtui.engine.engine import Engine
 from rqtui.engine.health.probes import find_failing_since_ms
-from rqtui.engine.health.urgency import compute_queue_weight
+from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.model import Cause, Finding, Focus, Ref
 from rqtui.model import Queue as Counted
 from rqtui.reports.errors import yield_error_reports
@@ -162,7 +162,7 @@ def test_the_incident_is_seen_at_one_look(client: Redis, engine: Engine) -> None
     assert silent.text == "200 leases of 2 workers that do not beat"
     assert silent.detail == "held by eu-7, eu-9"
     assert (dead.jobs, dead.text, dead.detail) == (1_200, "1 200 dead, all within a day", "mostly CardDeclined")
-    assert compute_queue_weight(queue) > 200
+    assert compute_queue_urgency(queue) > 200
 
 
 def test_a_worker_that_beats_holds_its_leases_in_peace(client: Redis, engine: Engine) -> None:

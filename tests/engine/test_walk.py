@@ -56,7 +56,7 @@ def commands_until_all(client: Redis, folder: Path) -> Iterator[Engine]:
     while True:
         engine = command(client, folder)
         yield engine
-        if not engine.describe_unwalked_keys():
+        if not engine.describe_unread_keys():
             return
 
 
@@ -69,7 +69,7 @@ def test_a_command_looks_at_so_many_keys_and_the_next_one_goes_on(full: Redis, f
     for engine in commands_until_all(full, folder):
         full.config_resetstat()
         engines.append(engine)
-    sentences = [engine.describe_unwalked_keys() for engine in engines]
+    sentences = [engine.describe_unread_keys() for engine in engines]
     assert all(NEWS in engine.refs for engine in engines), "what stands in a list of names needs no walk"
     assert len(engines) in (3, 4) and MAIL in engines[-1].refs
     looked = [int(re.match(r"\d+", words.replace(" ", ""))[0]) for words in sentences[:-1]]  # type: ignore[index]
@@ -78,7 +78,7 @@ def test_a_command_looks_at_so_many_keys_and_the_next_one_goes_on(full: Redis, f
     assert "of about 3 002 keys" in sentences[0] and "--walk looks at all" in sentences[0]
     full.config_resetstat()
     again = command(full, folder)
-    assert again.refs == engines[-1].refs and not again.describe_unwalked_keys()
+    assert again.refs == engines[-1].refs and not again.describe_unread_keys()
     assert scans(full) == 0, "a whole walk is over, and the next is not due"
 
 
@@ -86,7 +86,7 @@ def test_a_small_database_is_walked_over_each_time_and_leaves_no_file(client: Re
     assert command(client, folder).refs == []
     client.hset("bull:mail:meta", mapping={"version": "bullmq:5.81.2"})
     engine = command(client, folder)
-    assert engine.refs == [MAIL] and not engine.describe_unwalked_keys() and not folder.exists()
+    assert engine.refs == [MAIL] and not engine.describe_unread_keys() and not folder.exists()
 
 
 def test_what_the_file_says_is_asked_again(full: Redis, folder: Path) -> None:
@@ -103,7 +103,7 @@ def test_who_asks_for_all_keys_sees_all(full: Redis, folder: Path) -> None:
     engine = Engine(full, registry.create_systems(), walks=folder)
     for _chunk in engine.discover(fully=True):
         pass
-    assert engine.refs == [MAIL, NEWS] and not engine.describe_unwalked_keys()
+    assert engine.refs == [MAIL, NEWS] and not engine.describe_unread_keys()
     assert command(full, folder).refs == [MAIL, NEWS], "and the next command knows it"
     full.hset("bull:late:meta", mapping={"version": "bullmq:5.81.2"})
     assert Ref("bullmq", "late") not in command(full, folder).refs, "it rests"

@@ -118,7 +118,7 @@ def _is_queue_idle(queue: Queue, rate: Rate) -> bool:
 
 
 def _is_evaluation_valid(cached: _CachedEvaluation, previous: Queue, queue: Queue, rate: Rate) -> bool:
-    """Return whether a cached evaluation still holds: the queue is idle and its oldest job crossed no threshold."""
+    """Return whether a cached evaluation still holds: the queue is idle, and its oldest job crossed no threshold."""
     age_ms, previous_age_ms = queue.oldest_ready_ms, previous.oldest_ready_ms
     if age_ms is None or previous_age_ms is None:
         is_same_oldest_job = age_ms is previous_age_ms

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rqtui.engine import history
 from rqtui.engine.dead_sample import build_dead_sample_request, is_outdated
-from rqtui.engine.health.urgency import compute_queue_weight
+from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.engine.history import History
 from rqtui.engine.rates import MINUTE_MS, WINDOW_MS, Checkpoint, RecordedEnds, Totals
 from rqtui.errors import RqtuiError, describe_and_log_error
@@ -48,7 +48,7 @@ SUSPICIOUS_WAIT_MS = 60_000  # a wait from which on it is compared with the usua
 
 
 class RecentDeaths(NamedTuple):
-    """The number of jobs of a queue that died within the last day, estimated from a sample of its dead jobs."""
+    """The number of jobs of a queue that became dead within the last day, estimated from a sample of its dead jobs."""
 
     jobs: int  # at least so many, if `is_exact` is false
     is_exact: bool = True
@@ -188,7 +188,7 @@ class Probes:
                 (self._find_last_probe_s(ref, kind_name), ref) for ref in self._refs_by_kind[kind_name] & requested_refs
             ]
             due_queues = [pair for pair in due_queues if now_s - pair[0] >= kind.interval_s]
-            due_queues.sort(key=lambda pair: (pair[0], -compute_queue_weight(self._queues[pair[1]])))
+            due_queues.sort(key=lambda pair: (pair[0], -compute_queue_urgency(self._queues[pair[1]])))
             for _ran_at_s, ref in due_queues[:max_queues]:
                 request = self._build_probe_request(kind, ref)
                 if request is not None:
@@ -427,7 +427,7 @@ def _build_checkpoint_request(system: System, queue: Queue) -> Request[tuple[Che
 def _compute_recent_growth(
     history_by_minute: history.History, last_ms: int, now_ms: int
 ) -> Sequence[tuple[int, Mapping[str, int]]]:
-    """Return how much each counter grew in the current minute and in the minutes of the window before."""
+    """Return how much each counter grew in the current minute, and in each earlier minute of the observed window."""
     return history.compute_growth_per_minute([history_by_minute], last_ms - WINDOW_MS, now_ms)
 
 
@@ -590,11 +590,13 @@ def _build_combined_page_request(
 def _combine_requests(requests: Sequence[Request[Any]], summarise: Callable[[list[Any]], T]) -> Request[T | None]:
     """Build a request that sends several requests at once and passes their results to `summarise`, in order."""
 
-    def parse_pages(replies: Replies) -> T:
+    def summarise_results(replies: Replies) -> T:
         remaining = iter(replies)
         return summarise([request.parse([next(remaining) for _call in request.calls]) for request in requests])
 
-    return _ignore_request_errors(Request(tuple(call for request in requests for call in request.calls), parse_pages))
+    return _ignore_request_errors(
+        Request(tuple(call for request in requests for call in request.calls), summarise_results)
+    )
 
 
 def count_causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
@@ -690,9 +692,9 @@ def _compute_usual_runs(jobs: Sequence[Job]) -> dict[str, _UsualRun]:
 
 
 def _list_places_with_runs(system: System, queue: Queue) -> list[Place]:
-    """Return the places of running and of ended jobs with jobs.
+    """Return the places of a queue that contain running or ended jobs.
 
-    Returns none if the system stores no names, or neither ended jobs nor the mean run of a kind.
+    Returns none if the system stores no names of jobs, or neither ended jobs nor the mean run of a kind.
     """
     if "name" not in system.known_fields:
         return []
@@ -726,7 +728,7 @@ def _build_order_request(system: System, queue: Queue) -> Request[OvertakenJob |
 
     def find_overtaken(pages: list[Page]) -> OvertakenJob | None:
         jobs = [(page.offset + at, job) for page in pages for at, job in enumerate(page.jobs)]
-        waits = [(at, job, _find_ready_ms(job)) for at, job in jobs]
+        waits = [(at, job, _find_ready_since_ms(job)) for at, job in jobs]
         known = [(ready_ms, at, job) for at, job, ready_ms in waits if ready_ms is not None]
         if not known:
             return None
@@ -739,13 +741,14 @@ def _build_order_request(system: System, queue: Queue) -> Request[OvertakenJob |
     return _build_combined_page_request(requests, find_overtaken)
 
 
-def _find_ready_ms(job: Job) -> int | None:
+def _find_ready_since_ms(job: Job) -> int | None:
     """Return since when a ready job waits: since it was put, was due or was put back, whichever came last."""
     times = [at_ms for at_ms in (job.enqueued_ms, job.due_ms, job.since_ms) if at_ms is not None]
     return max(times, default=None)
 
 
 def _needs_order_probe(system: System, queue: Queue) -> bool:
+    """Return whether a ready job may be overtaken by later jobs: priorities, several ready jobs, and workers exist."""
     is_ordered = "priority" in system.known_fields
     return is_ordered and queue.count_in_state(State.READY) > 1 and not queue.is_paused and queue.workers != 0
 
@@ -783,11 +786,11 @@ def _build_storm_request(system: System, queue: Queue) -> Request[RetryStorm | N
             return _find_reported_storm(pages, replies[-1])
         rates: dict[str, float] = {}
         sampled: Counter[str] = Counter()
-        ends = [_find_end_ms(job) for page in pages for job in page.jobs if job.state is State.DONE]
+        ends = [_find_job_end_ms(job) for page in pages for job in page.jobs if job.state is State.DONE]
         for page, number in zip(pages, counts, strict=True):
             scale = max(1.0, number / max(1, len(page.jobs)))
             for job in page.jobs:
-                age_ms = queue.counted_ms - (_find_created_ms(job) or queue.counted_ms)
+                age_ms = queue.counted_ms - (_find_job_creation_ms(job) or queue.counted_ms)
                 failed = (job.attempts or 0) - (job.state is State.RESERVED)
                 per_minute = failed * MINUTE_MS / age_ms if age_ms > 0 else 0.0
                 is_waiting = job.state is not State.DONE
@@ -797,7 +800,7 @@ def _build_storm_request(system: System, queue: Queue) -> Request[RetryStorm | N
         if not rates:
             return None
         name, per_minute = max(rates.items(), key=itemgetter(1))
-        done = _compute_per_minute(ends, queue.counted_ms) if has_done else None
+        done = _compute_ends_per_minute(ends, queue.counted_ms) if has_done else None
         return RetryStorm(name, per_minute, sampled[name], done)
 
     return _combine_requests([*requests, *([] if kinds is None else [kinds])], find_storm)
@@ -815,24 +818,25 @@ def _find_reported_storm(pages: Sequence[Page], kinds: Sequence[KindStatistics])
     return RetryStorm(worst.kind, worst.failed / minutes, retried[worst.kind], done)
 
 
-def _find_end_ms(job: Job) -> int:
+def _find_job_end_ms(job: Job) -> int:
     return job.ended_ms or job.since_ms or 0
 
 
-def _compute_per_minute(ends: Sequence[int], now_ms: int) -> float:
+def _compute_ends_per_minute(ends: Sequence[int], now_ms: int) -> float:
     """Return how many jobs ended per minute, by the times of the jobs that ended last."""
     recent = [at_ms for at_ms in ends if now_ms - at_ms < MINUTE_MS]
     is_cut = len(recent) == len(ends) >= STORM_JOBS
     return len(recent) * MINUTE_MS / max(1_000, now_ms - min(recent)) if is_cut else float(len(recent))
 
 
-def _find_created_ms(job: Job) -> int | None:
+def _find_job_creation_ms(job: Job) -> int | None:
     """Return when a job was put. Sidekiq renews `enqueued_ms` at each retry, and stores the first time as a fact."""
     created = next((fact.value for fact in job.facts if fact.name == "created"), None)
     return created if isinstance(created, int) else job.enqueued_ms
 
 
 def _needs_storm_probe(system: System, queue: Queue) -> bool:
+    """Return whether jobs of a queue may fail and be retried at once: it has failures, and ready or reserved jobs."""
     if "tried" not in system.known_fields or queue.is_paused or not queue.counters.get("failed", 1):
         return False
     return bool(queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED))
@@ -902,13 +906,13 @@ def _needs_history_probe(system: System, queue: Queue) -> bool:
     )
 
 
-def _ignore_request_errors(original: Request[T]) -> Request[T | None]:
+def _ignore_request_errors(fallible_request: Request[T]) -> Request[T | None]:
     """Return a request whose result is None if it fails. A failed probe does not hide the counts of its snapshot."""
 
     def ignore_error(error: Exception) -> None:
         log.debug("a closer look failed: %s", error)
 
-    request: Request[T | None] = Request(original.calls, original.parse)
+    request: Request[T | None] = Request(fallible_request.calls, fallible_request.parse)
     return isolate_request(lambda: request, ignore_error)
 
 

@@ -108,11 +108,11 @@ def attach_findings(
     remedies: Mapping[str, str] = MappingProxyType({}),
     known_fields: frozenset[str] | None = None,
 ) -> Queue:
-    """Return a queue with its findings, the worst first, its verdict, and the facts that its system does not store.
+    """Return a queue with its findings, the worst first, its verdict, and the kinds of data that are unknown.
 
-    `known_fields` are the fields of a job that the queue's system stores; None if that is not known.
-    `remedies` maps a kind of finding to the fix that fits the queue's system. An empty fix removes the finding, because
-    a finding of the system itself reports the same problem.
+    `known_fields` are the fields of a job that the queue's system stores; None if that is not known. `remedies` maps a
+    kind of finding to the fix that fits the queue's system. An empty fix removes the finding, because a finding of the
+    system itself reports the same problem.
     """
     unknown = _find_unknown_facts(queue, rate, known_fields)
     findings = [
@@ -131,12 +131,12 @@ def attach_findings(
             return queue
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
         return queue._replace(findings=(), unknown=unknown, verdict=Verdict("ok", text))
-    findings = sorted(_advise_failures_first(findings), key=_compute_sort_key)
+    findings = sorted(_advise_failures_first(findings), key=_build_finding_sort_key)
     return queue._replace(findings=tuple(findings), unknown=unknown, verdict=_build_verdict(findings))
 
 
 def _advise_failures_first(findings: list[Finding]) -> list[Finding]:
-    """Replace the advice to add workers by the advice to fix failures, if the queue has a `failing` finding.
+    """Replace the advice to add workers by the advice to fix the failures, if a queue has a `failing` finding.
 
     More workers would not help: the attempts that they start would fail as well.
     """
@@ -167,7 +167,7 @@ def compute_valid_until_ms(queue: Queue, rate: Rate, thresholds: Thresholds, res
     )
 
 
-def _compute_sort_key(finding: Finding) -> tuple[float, ...]:
+def _build_finding_sort_key(finding: Finding) -> tuple[float, ...]:
     """Return the sort key of a finding: severity, the kind, the least time left to fix it, then the most jobs."""
     kind = finding.kind
     rank = (
@@ -198,7 +198,7 @@ def _reuse_equal_verdict(verdict: Verdict) -> Verdict:
 
 
 def find_worst_severity(findings: Sequence[Finding]) -> str:
-    """Return the worst severity among findings: ok, warning or critical. Information is ok."""
+    """Return the worst severity among findings: ok, warning or critical. Findings that only inform count as ok."""
     worst = max((finding.severity for finding in findings), key=_SEVERITY_RANKS.__getitem__, default="ok")
     return "ok" if worst == "info" else worst
 
@@ -265,9 +265,9 @@ MIN_GROWN = 60  # ready jobs from which on it matters whether a queue grows
 
 
 def find_unwatched_facts(queue: Queue, rate: Rate) -> tuple[str, ...]:
-    """Return the facts about a queue that need two snapshots, because its system stores no history of them.
+    """Return the kinds of data about a queue that are unknown after one snapshot, because its system stores no history.
 
-    These are the failures of the last minutes, growth and idle workers.
+    They are the failures of the last minutes, growth and idle workers.
     """
     finding_kinds, unwatched_facts = {finding.kind for finding in queue.findings}, []
     has_no_history = rate.recent.duration_ms < MIN_WATCHED_MS
@@ -548,6 +548,7 @@ def _find_retry_storm(queue: Queue, rate: Rate, _limits: Thresholds, results: Pr
 
 
 def _has_waiting(queue: Queue) -> bool:
+    """Return whether a queue has scheduled, ready or reserved jobs."""
     return any(queue.count_in_state(state) for state in (State.READY, State.RESERVED, State.SCHEDULED))
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
-from rqtui.engine.health.urgency import compute_queue_weight
+from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.model import Queue, Rate, Ref, State
 from rqtui.reports.shared_places import count_in_state
 from rqtui.text import elision
@@ -126,7 +126,7 @@ def sum_group_queues(
         if count is not None:
             counts.append(count if len(queues) == len(group.refs) else replace(count, is_exact=False))
     worker_count = count_group_workers(queues, sharing_systems)
-    worst_queue = max(queues, key=lambda queue: (bool(queue.findings), compute_queue_weight(queue)))
+    worst_queue = max(queues, key=lambda queue: (bool(queue.findings), compute_queue_urgency(queue)))
     size_text = f"{len(group.refs)} queues"
     verdict_text = (
         f"{size_text} · {worst_queue.name.removeprefix(group.prefix)}: {worst_queue.verdict.text}"

@@ -216,7 +216,7 @@ def compute_queue_sort_key(sort: str, name: str, queue: Queue | None, rate: Rate
     if sort == "out":
         return (0, -(rate or Rate()).out_s, name)
     if sort == "worst first":
-        return (0, -urgency.compute_weight_step(queue), name)
+        return (0, -urgency.compute_urgency_step(queue), name)
     return (0, 0, name)
 
 

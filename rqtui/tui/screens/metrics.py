@@ -194,7 +194,11 @@ class Metrics(View):
     def _systems_with_days(self) -> dict[str, Ref]:
         """One queue of each system that counts its runs by the day, by the name of the system."""
         systems = self.session.systems
-        return {ref.system: ref for ref in self._refs if ref.system in systems and stats.has_days(systems[ref.system])}
+        return {
+            ref.system: ref
+            for ref in self._refs
+            if ref.system in systems and stats.has_daily_counters(systems[ref.system])
+        }
 
     def _load_days(self) -> None:
         """Load the runs of the last days of each system that counts them, in one round trip."""

@@ -128,7 +128,7 @@ class Pane(Table):
 
     def count_filter_bytes(self) -> int:
         """Return how many bytes of each job's body the filter of the pane reads."""
-        return FILTER_BYTES if self.job_filter is not None and self.job_filter.reads_body else 0
+        return FILTER_BYTES if self.job_filter is not None and self.job_filter.needs_job_bodies else 0
 
     def build_job_requests(self, system: System) -> tuple[Request[JobState], ...]:
         """Build the requests for visible jobs of a scan and for marked jobs outside the page of the pane."""
