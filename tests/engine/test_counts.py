@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-import fuzz_worlds
+import fuzz_databases
 import fuzzing
 import pytest
 from aging import age_queue
@@ -84,12 +84,14 @@ def test_what_many_are_told_is_what_each_is_told(any_client: Redis) -> None:
 
 @fuzzing.parametrize_cases(30)
 def test_whatever_the_keys_hold_it_counts_what_the_script_of_one_queue_counts(cases: int, client: Redis) -> None:
-    found = fuzz_worlds.build_seeds("native", client)
-    known = fuzz_worlds.collect_words(found)
+    found = fuzz_databases.build_seeds("native", client)
+    known = fuzz_databases.collect_words(found)
     with fuzzing.print_figures("tally", cases) as seen:
         for number in range(cases):
             source = random.Random(f"tally {number}")
-            fuzz_worlds.plant_world(client, fuzz_worlds.damage_world(source, source.choice(found).world, known))
+            fuzz_databases.replace_database(
+                client, fuzz_databases.damage_database(source, source.choice(found).database, known)
+            )
             now_ms = NOW + source.choice((0, -HOUR, HOUR, 1))
             try:
                 expected = one_by_one(client, "mail", now_ms)

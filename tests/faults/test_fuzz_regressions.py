@@ -6,7 +6,7 @@ import re
 import warnings
 from pathlib import Path
 
-import fuzz_worlds
+import fuzz_databases
 import pytest
 from families import run_in_one_test
 from native_jobs import NOW, build_key, enqueue_ids, run_script
@@ -29,12 +29,12 @@ from rqtui.testing import keyspace
 NATIVE: System = registry.create_system("native")
 
 
-@run_in_one_test("system", fuzz_worlds.SUBJECTS)
+@run_in_one_test("system", fuzz_databases.SUBJECTS)
 def test_a_script_without_its_arguments_is_refused_in_words_of_its_own(system: str, client: Redis) -> None:
-    for seed in {seed.script.name: seed for seed in fuzz_worlds.build_seeds(system, client)}.values():
+    for seed in {seed.script.name: seed for seed in fuzz_databases.build_seeds(system, client)}.values():
         if not seed.argv:
             continue
-        fuzz_worlds.plant_world(client, {name: entry.value for name, entry in seed.world.items()})
+        fuzz_databases.replace_database(client, {name: entry.value for name, entry in seed.database.items()})
         before = keyspace.dump(client)
         try:
             client.eval(seed.script.source, len(seed.keys), *seed.keys)

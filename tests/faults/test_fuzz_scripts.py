@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import fuzz_worlds
+import fuzz_databases
 import fuzzing
 import pytest
-from fuzz_worlds import SUBJECTS, Seed
+from fuzz_databases import SUBJECTS, Seed
 from redis import Redis
 
 from rqtui.errors import ScriptError
@@ -88,14 +88,14 @@ def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...
 
 def rounds(system: str, client: Redis, cases: int, first: int) -> Iterator[tuple[int, list[Case]]]:
     """Yield databases by number, planted one after the other, each with the calls to run on it."""
-    found = fuzz_worlds.build_seeds(system, client)
-    known = fuzz_worlds.collect_words(found)
+    found = fuzz_databases.build_seeds(system, client)
+    known = fuzz_databases.collect_words(found)
     for source_text in {seed.script.source for seed in found}:
         client.script_load(source_text)
     for number in range(first, first + -(-cases // CALLS)):
         source = random.Random(f"{system} {number}")
-        world = fuzz_worlds.damage_world(source, source.choice(found).world, known)
-        fuzz_worlds.plant_world(client, world)
+        database = fuzz_databases.damage_database(source, source.choice(found).database, known)
+        fuzz_databases.replace_database(client, database)
         keyspace.plant(client, OTHERS)
         yield number, [case(source, found, known) for _ in range(CALLS)]
 

@@ -10,10 +10,10 @@ import json
 import random
 from collections.abc import Iterator
 
-import fuzz_worlds
+import fuzz_databases
 import fuzzing
 import pytest
-from fuzz_worlds import SUBJECTS
+from fuzz_databases import SUBJECTS
 from job_formats import check_job_formats
 from planted_systems import SYSTEMS
 from redis import Redis
@@ -84,15 +84,15 @@ def use(found: Snapshot, system: System, source: random.Random) -> None:
 
 def rounds(system: str, client: Redis, cases: int) -> Iterator[tuple[int, random.Random, list[bytes]]]:
     """Yield databases planted one after the other, with ids to request."""
-    found = fuzz_worlds.build_seeds(system, client)
-    known = fuzz_worlds.collect_words(found)
+    found = fuzz_databases.build_seeds(system, client)
+    known = fuzz_databases.collect_words(found)
     ids = [word for word in known if 0 < len(word) < 60]
     for number in range(cases):
         source = random.Random(f"{system} {number}")
-        world = fuzz_worlds.damage_world(source, source.choice(found).world, known)
-        standing = [field for value in world.values() if isinstance(value, dict) for field in value if field] or ids
-        fuzz_worlds.plant_world(client, world)
-        failed = world.get("rqtui:{mail}:errors")
+        database = fuzz_databases.damage_database(source, source.choice(found).database, known)
+        standing = [field for value in database.values() if isinstance(value, dict) for field in value if field] or ids
+        fuzz_databases.replace_database(client, database)
+        failed = database.get("rqtui:{mail}:errors")
         some = list(failed) if isinstance(failed, dict) and source.random() < 0.4 else standing
         yield number, source, ids if source.random() < 0.1 else some
 

@@ -1,7 +1,7 @@
 """Build databases for fuzzers: of each system a database with a job in every place, and damaged copies of it.
 
 `build_seeds` takes from a conformance subject, for each of its scripts, a call that succeeds and its database.
-`damage_world` replaces values of such a database by hostile ones, by keys of another type, or removes them.
+`damage_database` replaces values of such a database by hostile ones, by keys of another type, or removes them.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ SCORES = (
 )
 
 
-def damage_world(source: random.Random, database: Keyspace, words: tuple[bytes, ...]) -> dict[str, Any]:
-    """Return a copy of the database `database` with some keys missing, of another type, or with hostile values."""
+def damage_database(source: random.Random, database: Keyspace, words: tuple[bytes, ...]) -> dict[str, Any]:
+    """Return a copy of a database with some keys missing, of another type, or with hostile values."""
     copy: dict[str, Any] = {}
     missing, twisted, damaged = source.choice(RATES)
     for key, entry in database.items():
@@ -228,8 +228,8 @@ _DAMAGERS: Mapping[str, Any] = {
 }
 
 
-def plant_world(client: Redis, database: Mapping[str, Any]) -> None:
-    """Replace the contents of the Redis database by `database` in one round trip."""
+def replace_database(client: Redis, database: Mapping[str, Any]) -> None:
+    """Replace the contents of a Redis server by the keys in `database`, in one round trip."""
     pipe = client.pipeline(transaction=False)
     pipe.flushdb()
     keyspace.plant(pipe, database)
