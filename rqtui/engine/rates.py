@@ -29,6 +29,8 @@ MIN_USUAL_AGES = 10  # ages that are needed to compute a usual wait
 MAX_PLAUSIBLE_AGE_MS = 366 * 86_400_000
 NO_RATE = Rate()  # the rate of a queue that was polled only once
 _UNFINISHED_STATES = (State.SCHEDULED, State.READY, State.RESERVED)
+_ENDED_STATES = (State.DONE, State.DEAD)
+_Departures = tuple[tuple[int, int], ...]  # (server time in ms, jobs), the oldest first
 
 
 class Totals(NamedTuple):
@@ -83,7 +85,8 @@ class _QueueHistory:
     last_age_ms: int = 0  # when the last age was stored
     usual_wait_ms: int | None = None  # median of the older ages
     next_update_ms: int = 0  # when a checkpoint or age must be stored or deleted
-    unmatched_departures: tuple[tuple[int, int], ...] = ()  # (server time in ms, jobs) that left without an end event
+    unmatched_departures: _Departures = ()  # jobs that left without an end event
+    assumed_completions: _Departures = ()  # those of them that count as completed, because no event had come
 
 
 class Rates:
@@ -108,6 +111,7 @@ class Rates:
             return NO_RATE
         due_since_ms = _update_due_since_ms(history, queue) if queue.overdue or history.overdue else None
         seconds, previous_totals = now_s - history.polled_at_s, history.totals
+        previous_ends = previous_totals[1:4], history.assumed_completions
         if (queue.counts, queue.counters) != (
             history.counts,
             history.counters,
@@ -117,7 +121,8 @@ class Rates:
         history.polled_at_s, history.polled_at_ms, totals = now_s, queue.counted_ms, history.totals
         if queue.counted_ms >= history.next_update_ms:
             _update_checkpoints(history, queue)
-        idle_since_ms = _update_idle_since_ms(history, queue, previous_totals)
+        has_no_new_ends = totals is previous_totals or (totals[1:4], history.assumed_completions) == previous_ends
+        idle_since_ms = _update_idle_since_ms(history, queue, previous_totals, has_no_new_ends)
         if seconds <= 0:
             return Rate(
                 history=history.throughput,
@@ -235,22 +240,27 @@ def _estimate_new_events(history: _QueueHistory, queue: Queue) -> tuple[int, int
 
     If the system has no place for completed jobs, a job that left all places counts as completed. If completed jobs are
     counted from Pub/Sub events, a job is in no place between leaving the last one and its event: the job of a later
-    event must not count as enqueued again.
+    event must not count as enqueued again, and not as ended again if it was assumed to be completed before the first
+    event came. The number of completed jobs is negative if such jobs turn out to be dead.
     """
 
     def compute_growth(*states: State, failures: bool = False) -> int:
         return _count_jobs(queue.counts, states, failures) - _count_jobs(history.counts, states, failures)
 
-    unfinished_growth, dead_growth = compute_growth(*_UNFINISHED_STATES), compute_growth(State.DEAD)
+    unfinished_growth, dead_growth = compute_growth(*_UNFINISHED_STATES), max(0, compute_growth(State.DEAD))
     is_completed_counted = _counts_completed_jobs(queue)
-    completed = (
-        max(0, compute_growth(State.DONE)) if is_completed_counted else max(0, -unfinished_growth - max(0, dead_growth))
-    )
-    enqueued = unfinished_growth + max(0, dead_growth) + (completed if is_completed_counted else 0)
-    if any(count.coverage for count in queue.counts) and (is_completed_counted or enqueued < 0):
-        departures = [*history.unmatched_departures]
-        enqueued = _match_departures(departures, enqueued, queue.counted_ms)
-        history.unmatched_departures = tuple(departures)
+    done_growth = max(0, compute_growth(State.DONE)) if is_completed_counted else 0
+    departed = 0 if is_completed_counted else max(0, -unfinished_growth - dead_growth)
+    enqueued, completed = unfinished_growth + dead_growth + done_growth, done_growth or departed
+    coverages = [count.coverage for count in queue.counts if count.coverage]
+    if coverages and (is_completed_counted or enqueued < 0):
+        history.unmatched_departures, enqueued = _match_departures(
+            history.unmatched_departures, enqueued, queue.counted_ms
+        )
+    if any(coverage.since_ms is not None for coverage in coverages):
+        ended = done_growth + dead_growth if is_completed_counted else -departed
+        history.assumed_completions, new_ends = _match_departures(history.assumed_completions, ended, queue.counted_ms)
+        completed -= max(0, ended) - max(0, new_ends)
     return max(0, enqueued), completed, max(0, compute_growth(State.DEAD, failures=True))
 
 
@@ -266,27 +276,28 @@ def _count_jobs(counts: Sequence[Count], states: Collection[State], failures: bo
     )
 
 
-def _match_departures(departures: list[tuple[int, int]], enqueued: int, now_ms: int) -> int:
-    """Subtract from `enqueued` the jobs that left their place at an earlier poll and whose end event came only now.
+def _match_departures(departures: _Departures, number: int, now_ms: int) -> tuple[_Departures, int]:
+    """Return the departures that still have no event, and `number` without the jobs whose event came now.
 
-    A negative `enqueued` is the number of jobs that left: they are appended to `departures`, a list of (server time in
-    ms, jobs) that is changed in place.
+    A positive `number` counts jobs with an event, a negative one jobs that left at this poll.
     """
-    while departures and departures[0][0] < now_ms - WINDOW_MS:
-        departures.pop(0)
-    if enqueued < 0:
-        departures.append((now_ms, -enqueued))
-    while departures and enqueued > 0:
-        left_ms, jobs = departures.pop(0)
-        if jobs > enqueued:
-            departures.insert(0, (left_ms, jobs - enqueued))
-        enqueued -= min(enqueued, jobs)
-    return enqueued
+    remaining = [departure for departure in departures if departure[0] >= now_ms - WINDOW_MS]
+    if number < 0:
+        remaining.append((now_ms, -number))
+    while remaining and number > 0:
+        left_ms, jobs = remaining.pop(0)
+        if jobs > number:
+            remaining.insert(0, (left_ms, jobs - number))
+        number -= min(number, jobs)
+    return tuple(remaining), number
 
 
 def _counts_completed_jobs(queue: Queue) -> bool:
-    """Return whether a place of the queue counts completed jobs. If the count is from events, one must have come."""
-    return any(count.state is State.DONE and (count.coverage is None or count.shared_total) for count in queue.counts)
+    """Return whether a place of the queue counts completed jobs. If the count is from events, an end must have come."""
+    return any(
+        count.state is State.DONE if count.coverage is None else count.state in _ENDED_STATES and count.shared_total
+        for count in queue.counts
+    )
 
 
 def _update_checkpoints(history: _QueueHistory, queue: Queue) -> None:
@@ -378,9 +389,13 @@ def _compute_latest_growth(history: _QueueHistory) -> int | None:
     return history.totals.ready - checkpoint.totals.ready
 
 
-def _update_idle_since_ms(history: _QueueHistory, queue: Queue, previous_totals: Totals) -> int | None:
-    """Return since when ready jobs wait while none is reserved and none ends; None if a job was active at this poll."""
-    is_unchanged = history.totals is previous_totals or history.totals[1:4] == previous_totals[1:4]
+def _update_idle_since_ms(
+    history: _QueueHistory, queue: Queue, previous_totals: Totals, is_unchanged: bool
+) -> int | None:
+    """Return since when ready jobs wait while none is reserved and none ends; None if a job was active at this poll.
+
+    `is_unchanged`: no job ended since the previous poll.
+    """
     if queue.oldest_ready_ms is None and "out" not in queue.counters and not _counts_completed_jobs(queue):
         # Where neither ages nor ends are stored, a changed number is the only sign that jobs are taken.
         is_unchanged = is_unchanged and history.totals.ready == previous_totals.ready

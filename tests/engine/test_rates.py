@@ -122,6 +122,35 @@ def test_what_is_heard_tells_what_was_done_and_a_job_that_had_left_before_did_no
     )
 
 
+def add_failures(queue: Queue, failed: int) -> Queue:
+    """Add a place of failed jobs that is counted from Pub/Sub events."""
+    [done] = [count for count in queue.counts if count.state is State.DEAD or count.state is State.DONE]
+    dead = Count("failed", State.DEAD, failed, shared_total=failed, coverage=done.coverage)
+    return queue._replace(counts=(*queue.counts, dead))
+
+
+def test_a_job_that_left_before_the_first_event_is_counted_once() -> None:
+    rates = Rates()
+    assert last(build_event_queue(0, 100), build_event_queue(2_000, 60), rates=rates).recent.completed == 40
+    rate = last(build_event_queue(4_000, 60, 30, of=30), rates=rates)
+    assert (rate.recent.enqueued, rate.recent.completed, rate.out_s) == (0, 40, 0), "30 of those 40 are heard of"
+    assert last(build_event_queue(6_000, 50, 50, of=50), rates=rates).recent.completed == 50, "ten of them, ten others"
+
+
+def test_a_job_that_left_before_the_first_event_and_failed_did_not_complete() -> None:
+    rates = Rates()
+    looks = (add_failures(build_event_queue(at, ready), 0) for at, ready in ((0, 100), (2_000, 60)))
+    assert last(*looks, rates=rates).recent[2:5] == (40, 0, 0)
+    lately = last(add_failures(build_event_queue(4_000, 60), 40), rates=rates).recent
+    assert (lately.enqueued, lately.completed, lately.failed, lately.dead) == (0, 0, 40, 40)
+
+
+def test_jobs_that_left_while_nobody_listened_are_not_matched_with_later_events() -> None:
+    rates = Rates()
+    last(build_event_queue(0, 100, of=None), build_event_queue(2_000, 60, of=None), rates=rates)
+    assert last(build_event_queue(4_000, 60, 5, of=5), rates=rates).recent.completed == 45
+
+
 def test_what_a_queue_is_given_later_did_not_end_then() -> None:
     there = last(build_event_queue(0, 100, 5, of=100), build_event_queue(2_000, 100, 55, of=100, given=50))
     here = last(build_event_queue(0, 100, 95, of=100), build_event_queue(2_000, 98, 47, of=102, given=-50))
