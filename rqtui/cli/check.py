@@ -39,11 +39,11 @@ def check(
         session.refuse_if_read_only("check --repair")
     engine = session.create_engine()
     ref = engine.resolve_or_discover(queue)
-    checked, remaining = _find_misplaced_jobs(engine, ref)
+    checked, remaining, now_ms = _find_misplaced_jobs(engine, ref)
     repairs: list[Finding] = []
     if repair and remaining:
         repairs, repaired_ids = remaining, _repair_jobs(engine, ref, remaining)
-        checked, remaining = _find_misplaced_jobs(engine, ref)
+        checked, remaining, now_ms = _find_misplaced_jobs(engine, ref)
         repairs = [finding for finding in repairs if finding.ids[0] in repaired_ids]
     queue_argument = engine.format_argument(ref)
     repaired = len({id for finding in repairs for id in finding.ids})
@@ -51,12 +51,14 @@ def check(
         document = {
             **documents.build_queue_fields(ref.queue),
             "checked": checked,
-            "findings": [findings.build_finding_document(finding, queue_argument, ref.system) for finding in remaining],
+            "findings": [
+                findings.build_finding_document(finding, queue_argument, ref.system, now_ms) for finding in remaining
+            ],
             "repaired": repaired,
         }
         if repair:
             document["mended"] = [
-                findings.build_finding_document(finding, queue_argument, ref.system) for finding in repairs
+                findings.build_finding_document(finding, queue_argument, ref.system, now_ms) for finding in repairs
             ]
         output.write_json(document)
     else:
@@ -66,14 +68,17 @@ def check(
         output.write_lines(
             [
                 f"{format_quantity(checked, 'job')} looked at{repaired_text}, {len(remaining)} left to repair",
-                *findings.format_findings(remaining, queue_argument),
+                *findings.format_findings(remaining, queue_argument, now_ms),
             ]
         )
     return REFUSED if remaining else DONE
 
 
-def _find_misplaced_jobs(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
-    """Read all keys of a queue in bounded steps, and return the number of jobs read and the findings."""
+def _find_misplaced_jobs(engine: Engine, ref: Ref) -> tuple[int, list[Finding], int]:
+    """Read all keys of a queue in bounded steps.
+
+    Return the number of jobs read, the findings, and the server's time in ms.
+    """
     from rqtui.model import Focus
 
     system = engine.systems[ref.system]
@@ -93,7 +98,7 @@ def _find_misplaced_jobs(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
                     system, ref, id, kind.replace("_", "-"), where, engine.format_argument(ref)
                 )
                 found_findings[id, finding.kind] = finding  # SCAN may show an entry twice
-    return checked, list(found_findings.values())
+    return checked, list(found_findings.values()), counted.counted_ms
 
 
 def _iterate_check_calls(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[bytes, str, str]]]]:

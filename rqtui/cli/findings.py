@@ -28,11 +28,11 @@ _REMEDIES = {
 
 
 def build_finding_document(
-    finding: Finding, queue_argument: str, system: str | None = None, now_ms: int = 0
+    finding: Finding, queue_argument: str, system: str | None, now_ms: int | None
 ) -> dict[str, Any]:
     """Build the JSON document of a health finding. Its remedy is a shell command where the screen names a key.
 
-    `queue_argument` is the queue's name on a command line, `now_ms` the time of the snapshot.
+    `queue_argument` is the queue's name on a command line, `now_ms` the server's time of the snapshot; None: unknown.
     """
     return {
         "kind": finding.kind,
@@ -47,7 +47,7 @@ def build_finding_document(
         "jobs": finding.jobs,
         "since_at_ms": finding.since_ms,
         "until_at_ms": finding.until_ms,
-        "left_ms": None if finding.until_ms is None or not now_ms else max(0, finding.until_ms - now_ms),
+        "left_ms": None if finding.until_ms is None or now_ms is None else max(0, finding.until_ms - now_ms),
         "causes": [{"text": documents.escape_undecodable(cause.text), "jobs": cause.jobs} for cause in finding.causes],
     }
 
@@ -61,10 +61,10 @@ def find_remedy(finding: Finding, queue_argument: str) -> str:
     )
 
 
-def format_findings(findings: Sequence[Finding], queue_argument: str, now_ms: int = 0) -> list[str]:
+def format_findings(findings: Sequence[Finding], queue_argument: str, now_ms: int) -> list[str]:
     """Format health findings as text, one line each. `queue_argument` is the queue's name on a command line.
 
-    `now_ms` is the time of the snapshot.
+    `now_ms` is the server's time of the snapshot: deadlines are shown relative to it.
     """
     from rqtui.engine.health.rules import format_finding
     from rqtui.text.sanitise import format_id, safe

@@ -51,7 +51,7 @@ def health(session: Session, queues: QUEUES = None) -> int:
             for ref, queue in pairs
             for one in queue.findings
         ]
-        finding_documents += [findings.build_finding_document(one, "") for one in server]
+        finding_documents += [findings.build_finding_document(one, "", None, counted.taken_ms) for one in server]
         unknown = [
             _build_unknown_facts(ref, (*queue.unknown, *unwatched.get(ref, ())))
             for ref, queue in pairs
@@ -67,7 +67,7 @@ def health(session: Session, queues: QUEUES = None) -> int:
             [
                 severity,
                 *(line for lines in queue_lines for line in lines),
-                *findings.format_findings(server, ""),
+                *findings.format_findings(server, "", now_ms),
                 *_format_unknown_facts(pairs),
                 *_format_unwatched_facts(unwatched),
             ]

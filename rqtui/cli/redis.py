@@ -84,6 +84,6 @@ def _build_server_document(session: Session, report: Report) -> dict[str, Any]:
             for s in report.slow
         ],
         "keyspace": [{"db": db, "keys": keys, "expiring": ttl} for db, keys, ttl in report.keyspace],
-        "findings": [findings.build_finding_document(finding, "") for finding in report.findings],
+        "findings": [findings.build_finding_document(finding, "", None, report.now_ms) for finding in report.findings],
         "missing": dict(report.missing or {}),
     }

@@ -6,6 +6,7 @@ from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
 from shell import shell
 
+from rqtui.cli import findings as shell_findings
 from rqtui.engine.health import rules
 from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.model import Count, Finding, Queue, State
@@ -48,6 +49,18 @@ def test_what_is_left_is_said_in_front_and_what_ends_first_comes_first() -> None
         "1m05 left",
         "",
     )
+
+
+def test_the_shell_shows_the_time_left_relative_to_the_time_of_its_snapshot() -> None:
+    finding = Finding("mouse", "critical", "flour", "mice are there", "call the cat", until_ms=NOW_MS + 41_000)
+    assert shell_findings.format_findings([finding], "flour", NOW_MS) == [
+        "critical  flour: mice are there, 41s left · call the cat"
+    ]
+    left_ms = [
+        shell_findings.build_finding_document(finding, "flour", "mill", now_ms)["left_ms"]
+        for now_ms in (NOW_MS, NOW_MS + 42_000, None)
+    ]
+    assert left_ms == [41_000, 0, None]
 
 
 def test_health_tells_until_when(client: Redis, url: str, mill: type[Mill]) -> None:

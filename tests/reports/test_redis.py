@@ -78,7 +78,17 @@ def test_a_clock_that_is_wrong_is_a_finding(client: Redis, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("ahead_ms", "words"), [(999, ""), (1000, "1 s ahead of"), (-999, ""), (-5000, "5 s behind"), (0, "")]
+    ("ahead_ms", "words"),
+    [
+        (999, ""),
+        (1000, "1 s ahead of"),
+        (-999, ""),
+        (-5000, "5 s behind"),
+        (0, ""),
+        (-119_400, "119 s behind"),
+        (7_300_000, "2 h ahead of"),
+        (86_400_000_000, "1000 d ahead of"),
+    ],
 )
 def test_a_clock_is_wrong_from_one_second_on(
     client: Redis, monkeypatch: pytest.MonkeyPatch, ahead_ms: int, words: str

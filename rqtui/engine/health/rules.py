@@ -771,7 +771,9 @@ def check_clock_skew(skew_ms: float, rtt_ms: float) -> list[Finding]:
     if abs(skew_ms) - rtt_ms / 2 < MIN_SKEW_MS:
         return []
     way = "ahead of" if skew_ms > 0 else "behind"
-    text = f"the clock of Redis is {abs(skew_ms) / 1000:.0f} s {way} this machine's; due times go by Redis's"
+    seconds = round(abs(skew_ms) / 1000)
+    difference = f"{seconds} s" if seconds < 120 else _format_age(1000 * seconds)
+    text = f"the clock of Redis is {difference} {way} this machine's; due times go by Redis's"
     return [Finding("clock-skew", "warning", "", text, "synchronise both clocks (NTP)")]
 
 
