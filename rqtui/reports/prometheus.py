@@ -82,7 +82,11 @@ def build_families(queues: Sequence[Queue], max_queues: int = MAX_QUEUES) -> tup
     expired = Family("rqtui_expired_leases", "gauge", "Leases that are over, but not reaped yet.")
     paused = Family("rqtui_paused", "gauge", "Whether the queue is paused; of several, how many are.")
     severity = Family("rqtui_severity", "gauge", "The verdict: 0 ok, 1 warning, 2 critical, 3 unknown.", is_added=False)
-    transitions = Family("rqtui_job_transitions_total", "counter", "Jobs that went in, out, failed and so on, ever.")
+    transitions = Family(
+        "rqtui_job_transitions_total",
+        "counter",
+        "Jobs that went in, out and so on, ever, as their system counts.",
+    )
     unread_queues = Family("rqtui_unread_queues", "gauge", "Queues that could not be counted.")
     queue_count.add(len(queues))
     unread_queues.add(sum(bool(queue.error) for queue in queues))

@@ -88,13 +88,14 @@ class ForeignSystem(System):
 
     @cached_property
     def _place_value_names(self) -> frozenset[str]:
-        """The names of values that describe a shared place; they are not counters."""
-        return frozenset(name for _place, _make, *names, _alone in self._place_counters for name in names)
+        """The names of values that count the jobs in a place, or describe that count; they are not counters."""
+        return frozenset(name for place, _make, *names, _alone in self._place_counters for name in (place.name, *names))
 
     def _find_counter_names(self, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the names of those values in a reply that are counters.
 
-        All replies of one script have the same names, so the result is cached.
+        All replies of one script have the same names, so the result is cached. The number of jobs in a place is no
+        counter: it decreases, and a place may be called `failed` or `reserved`.
         """
         names = (*values,)
         counter_names = self._counters.get(names)

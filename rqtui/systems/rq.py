@@ -74,7 +74,6 @@ class Rq(ForeignSystem):
     """RQ queues (Redis Queue for Python) with one key prefix."""
 
     name = "rq"
-    derived_counters = frozenset({"failed"})  # the number of jobs in the failed registry
     places = (
         Place("scheduled", State.SCHEDULED, "<prefix>:scheduled:<queue>", "zset", "due s"),
         Place("deferred", State.SCHEDULED, "<prefix>:deferred:<queue>", "zset", "since s"),

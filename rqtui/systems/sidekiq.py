@@ -69,7 +69,7 @@ class Sidekiq(EntrySystem):
     """Sidekiq queues (Ruby) with one namespace."""
 
     name = "sidekiq"
-    derived_counters = frozenset({"in", "dead"})
+    derived_counters = frozenset({"in"})
     places = (
         Place("schedule", State.SCHEDULED, "<namespace>schedule", "zset", "due s", is_shared=True),
         Place("retry", State.SCHEDULED, "<namespace>retry", "zset", "due s", is_shared=True),

@@ -15,6 +15,10 @@ import pytest
 from families import run_in_one_test
 from redis import Redis
 from shell import shell, start_process
+from truth.simulated_clock import SimulatedClock
+from truth.situations import CARD
+from truth.ways import create_world
+from truth.worlds import WORLDS
 
 from rqtui.cli.metrics import parse_listen_address
 from rqtui.client.queue import Queue
@@ -103,6 +107,33 @@ def test_deleting_jobs_decreases_no_counter_of_sidekiq(client: Redis, url: str) 
     before = scrape()
     client.delete("dead", "queue:mail")
     assert before == scrape() == {"out": 7, "failed": 2}
+
+
+COUNTED_EVENTS = {
+    "native": {"in", "out", "failed", "dead", "reserved", "dispatched"},
+    "bullmq": {"in"},  # with metrics of its workers also out, failed and dead
+    "sidekiq": {"out", "failed"},
+}
+
+
+@pytest.mark.parametrize("system", WORLDS)
+def test_what_a_system_does_not_count_itself_is_a_gauge_and_no_counter(system: str, client: Redis, url: str) -> None:
+    clock = SimulatedClock(client)
+    with pytest.MonkeyPatch.context() as patch:
+        clock.install(patch)
+        world = create_world(WORLDS[system], client, clock, f"{url.partition('?')[0].rstrip('/').removesuffix('/0')}/0")
+        world.start("w1")
+        world.put(20)
+        world.run(5)
+        if world.keeps_failures:
+            world.run(5, CARD)
+        found = parse_samples(shell(world.url, "--system", world.spec, "metrics").out)
+        world.close()
+    labels = [dict(said) | {"metric": name} for name, said in found if dict(said).get("layout") == system]
+    events = {label["event"] for label in labels if label["metric"] == "rqtui_job_transitions_total"}
+    assert events == COUNTED_EVENTS.get(system, set())
+    states = {label["state"] for label in labels if label["metric"] == "rqtui_jobs"}
+    assert "ready" in states and ("dead" in states) == (world.keeps_failures and system != "celery")
 
 
 @run_in_one_test("name", ['say "hi"', "back\\slash", "two\nlines", "\x1b[31mred", "caf\udce9", "\u202eevil", "名前"])

@@ -213,6 +213,21 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
     run_cases((each, partial(holds, each)) for each in queues)
 
 
+def test_jobs_that_fail_again_after_a_requeue_are_failures(client: Redis) -> None:
+    job(client, "well", "finished", at_s=500)
+    for at in range(30):
+        job(client, f"f{at}", "failed", at_s=9_000)
+    engine = open_engine(client)
+    recent = [engine.take_snapshot(Focus((DEFAULT,))).rates[DEFAULT].recent]
+    client.delete("rq:failed:default")
+    client.rpush("rq:queue:default", *(f"f{at}" for at in range(30)))
+    recent.append(engine.take_snapshot(Focus((DEFAULT,))).rates[DEFAULT].recent)
+    client.ltrim("rq:queue:default", 20, -1)
+    client.zadd("rq:failed:default", {f"f{at}": int(now_s() + 9_000) for at in range(20)})
+    recent.append(engine.take_snapshot(Focus((DEFAULT,))).rates[DEFAULT].recent)
+    assert [each.failed for each in recent] == [0, 0, 20]
+
+
 def test_many_queues_are_counted_in_one_round_trip_by_scripts_of_at_most_fifty(client: Redis) -> None:
     for number in range(120):
         job(client, f"job-{number}", queue=f"queue-{number:03d}")
