@@ -183,7 +183,9 @@ def _build_dry_run_counts(plan: Plan, undoing: str) -> dict[str, Any]:
         "exact": plan.exact,
         "by_queue": [{**documents.build_queue_fields(ref.queue), "count": number} for ref, number in plan.by_queue],
         "by_place": [{"place": place, "count": number} for place, number in plan.by_place],
-        "by_error": [{"error": documents.mask_data(error) or "", "count": number} for error, number in plan.by_error],
+        "by_error": [
+            {"error": documents.mask_job_text(error) or "", "count": number} for error, number in plan.by_error
+        ],
         "by_age": [{"age": age, "count": number} for age, number in plan.by_age],
         "samples": [documents.build_id_fields(job.id) for job in plan.samples],
         "about_ms": None if plan.seconds is None else round(plan.seconds * 1000),

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.reports.jobs import (
     BODY_BYTES,
-    build_body,
-    build_facts,
-    build_history,
+    build_attempt_documents,
+    build_body_document,
+    build_fact_documents,
     build_id_fields,
     build_job_document,
     build_queue_fields,
     encode_text,
     escape_undecodable,
-    format_word,
-    mask_data,
+    format_command_line_word,
+    mask_job_text,
     parse_id,
 )
 from rqtui.text.masking import mask_text
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BODY_BYTES",
-    "build_body",
-    "mask_data",
-    "build_facts",
+    "build_body_document",
+    "mask_job_text",
+    "build_fact_documents",
     "build_coverage_fields",
-    "build_history",
+    "build_attempt_documents",
     "parse_id",
     "build_id_fields",
     "build_job_document",
@@ -44,7 +44,7 @@ __all__ = [
     "build_queue_fields",
     "escape_undecodable",
     "encode_text",
-    "format_word",
+    "format_command_line_word",
     "preview_body",
 ]
 

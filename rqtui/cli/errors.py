@@ -55,23 +55,23 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
 def _build_error_group(group: Group, is_exact: bool) -> dict[str, Any]:
     example = group.example
     return {
-        "error": documents.mask_data(group.message),
-        "cause": documents.mask_data(group.cause),
-        "frame": documents.mask_data(group.frame),
+        "error": documents.mask_job_text(group.message),
+        "cause": documents.mask_job_text(group.cause),
+        "frame": documents.mask_job_text(group.frame),
         "messages": group.messages,
         "dead": group.dead,
         "retrying": group.retrying,
         "exact": is_exact,
         "first_at_ms": group.first_ms,
         "last_at_ms": group.last_ms,
-        "names": [documents.mask_data(name) for name in group.kinds],
+        "names": [documents.mask_job_text(name) for name in group.kinds],
         "queues": [{**documents.build_queue_fields(ref.queue), "layout": ref.system} for ref in group.refs],
         "example": {
             **documents.build_id_fields(example.id),
             **documents.build_queue_fields(example.queue),
             "layout": example.system,
             "place": example.place,
-            "error": documents.mask_data(example.error),
+            "error": documents.mask_job_text(example.error),
         },
     }
 

@@ -50,7 +50,7 @@ def events(
         raise UsageError(f"--limit is a whole number from 0 to {MAX_EVENTS}.")
     if is_record:
         session.refuse_if_read_only("events --record")
-    fits = report.build_matcher(expression or "")
+    fits = report.build_event_matcher(expression or "")
     begin = partial(open_engine, session, queues, runs_on=follow)
     engine, selected_refs = session.wait_for(begin, no_wait=no_wait or not follow)
     refs = [ref for ref in selected_refs if report.has_events(engine.systems[ref.system])]
@@ -245,7 +245,7 @@ def _build_event_document(event: Event) -> dict[str, Any]:
         "layout": event.ref.system,
         "verb": event.verb,
         **documents.build_id_fields(event.id),
-        "worker": documents.mask_data(event.worker),
-        "detail": documents.mask_data(event.detail),
+        "worker": documents.mask_job_text(event.worker),
+        "detail": documents.mask_job_text(event.detail),
         "event": f"{event.at_ms}-{event.number}",
     }

@@ -50,7 +50,7 @@ def _build_kind_document(kind: Kind, is_exact: bool) -> dict[str, Any]:
     from rqtui.model import State
 
     return {
-        "name": documents.mask_data(kind.name),
+        "name": documents.mask_job_text(kind.name),
         **(documents.build_queue_fields(kind.ref.queue) if kind.ref.queue else {"queue": None}),
         "layout": kind.ref.system,
         "counts": {state.value: kind.counts.get(state, 0) for state in State},

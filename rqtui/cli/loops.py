@@ -32,7 +32,7 @@ def loops(
     if not 1 <= limit <= MAX_JOBS:
         raise UsageError(f"--limit is a whole number from 1 to {MAX_JOBS}.")
     engine, refs = open_engine(session, queues)
-    loop_report = report.build_report(engine, refs, limit)
+    loop_report = report.build_loop_report(engine, refs, limit)
     if session.as_json:
         output.write_json(_build_loops_document(engine, loop_report))
     else:
@@ -64,7 +64,7 @@ def _build_next_job_document(engine: Engine, coming: UpcomingJob, taken_ms: int)
         **documents.build_queue_fields(coming.ref.queue),
         "layout": coming.ref.system,
         **documents.build_id_fields(job.id),
-        "worker": documents.mask_data(job.worker),
+        "worker": documents.mask_job_text(job.worker),
         "attempts": job.attempts,
         "max_attempts": job.max_attempts,
         "becomes": format_target_places(coming.verb, job, engine.systems[coming.ref.system]) or None,

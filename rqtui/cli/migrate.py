@@ -173,7 +173,7 @@ def _shorten_id(id: str) -> str:
 
 
 def _format_ref(ref: Ref) -> str:
-    return f"{ref.system}:{documents.format_word(ref.queue)}"
+    return f"{ref.system}:{documents.format_command_line_word(ref.queue)}"
 
 
 def _format_counts(places: dict[str, int]) -> str:

@@ -31,20 +31,20 @@ def schedules(session: Session, queues: QUEUES = None) -> int:
     else:
         _write_schedule_table(found_schedules, now_ms)
         if not found_schedules:
-            output.print_message(f"{report.explain_absence(systems)}.")
+            output.print_message(f"{report.explain_missing_schedules(systems)}.")
     return REFUSED if problems else DONE
 
 
 def _build_schedule_document(schedule: Schedule) -> dict[str, Any]:
     return {
-        "name": documents.mask_data(schedule.name) or "",
+        "name": documents.mask_job_text(schedule.name) or "",
         **documents.build_queue_fields(schedule.queue),
         "layout": schedule.system,
         "pattern": documents.encode_text(schedule.pattern),
-        "call": documents.mask_data(schedule.call),
+        "call": documents.mask_job_text(schedule.call),
         "next_at_ms": schedule.next_ms,
         "last_at_ms": schedule.last_ms,
-        "owner": documents.mask_data(schedule.owner),
+        "owner": documents.mask_job_text(schedule.owner),
         "enabled": schedule.enabled,
         "problem": mask_text(documents.escape_undecodable(schedule.problem)) or None,
     }

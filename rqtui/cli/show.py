@@ -45,8 +45,8 @@ def show(
         output.write_json(
             {
                 **documents.build_job_document(job),
-                "history": documents.build_history(job),
-                "facts": documents.build_facts(job.facts),
+                "history": documents.build_attempt_documents(job),
+                "facts": documents.build_fact_documents(job.facts),
             }
         )
         return DONE

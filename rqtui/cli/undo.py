@@ -67,7 +67,7 @@ def _choose_change_by_number(changes: Iterable[Change], number: int, url: str) -
         raise UsageError(f"changes of {url} that can be undone: {len(able)}. rqtui undo --list names them.")
     first = able[-1][0]
     if first.unsaved_count and not first.name:
-        queue, count = documents.format_word(first.queue), f"{first.unsaved_count:,}".replace(",", " ")
+        queue, count = documents.format_command_line_word(first.queue), f"{first.unsaved_count:,}".replace(",", " ")
         raise Refused(
             f"{first.verb} ({queue}) of {count} jobs has no undo; the change before it is: rqtui undo {number + 1}"
         )
@@ -216,7 +216,7 @@ def _write_undo_outcomes(session: Session, chosen: Change, outcomes: list[Outcom
 
 def _list_queue_names(change: Change, *, with_system: bool) -> list[str]:
     """Return the names of a change's queues, with their systems if `with_system`."""
-    return [f"{record.system}:" * with_system + documents.format_word(record.queue) for record in change]
+    return [f"{record.system}:" * with_system + documents.format_command_line_word(record.queue) for record in change]
 
 
 def _format_queue_names(queues: Sequence[str]) -> str:

@@ -118,12 +118,12 @@ class _RunPrinter:
                 line = {
                     **documents.build_queue_fields(self._queue),
                     **documents.build_id_fields(to_bytes(job_run.id)),
-                    "name": documents.mask_data(job_run.name),
+                    "name": documents.mask_job_text(job_run.name),
                     "attempt": job_run.attempt,
                     "outcome": job_run.outcome,
                     "exit_code": job_run.exit_code,
                     "run_ms": round(job_run.seconds * 1000),
-                    "error": documents.mask_data(job_run.error),
+                    "error": documents.mask_job_text(job_run.error),
                 }
                 output.write_json(line, is_stream=True)
                 return

@@ -72,10 +72,10 @@ def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worke
     if session.as_json:
         output.write_json(
             {
-                "worker": documents.mask_data(inspection.worker),
+                "worker": documents.mask_job_text(inspection.worker),
                 "layout": ref.system,
                 "waited_ms": inspection.waited_ms,
-                "facts": documents.build_facts(inspection.facts),
+                "facts": documents.build_fact_documents(inspection.facts),
                 "unknown": list(inspection.missing),
             }
         )
@@ -95,7 +95,7 @@ def _build_worker_document(entry: WorkerEntry, now_ms: int) -> dict[str, Any]:
 
     worker, has_heartbeat = entry.worker or Worker(entry.name, entry.ref.queue, 0, 0), entry.worker is not None
     return {
-        "worker": documents.mask_data(worker.name) or "",
+        "worker": documents.mask_job_text(worker.name) or "",
         **documents.build_queue_fields(entry.ref.queue),
         "queues": [documents.encode_text(queue) for queue in entry.queues],
         "layout": entry.ref.system,
@@ -108,8 +108,8 @@ def _build_worker_document(entry: WorkerEntry, now_ms: int) -> dict[str, Any]:
         "host": documents.encode_text(worker.host) or None,
         "job": documents.encode_text(worker.job) or None,
         "state": entry.standing.value,
-        "system_state": documents.mask_data(worker.state),
-        "facts": documents.build_facts(worker.facts),
+        "system_state": documents.mask_job_text(worker.state),
+        "facts": documents.build_fact_documents(worker.facts),
         "held": [_build_held_job_document(job) for job in entry.jobs],
         "exact": entry.is_whole,
     }
@@ -127,7 +127,7 @@ def _format_heartbeat(worker: Worker | None, now_ms: int) -> str:
 def _build_held_job_document(job: Job) -> dict[str, Any]:
     return {
         **documents.build_id_fields(job.id),
-        "name": documents.mask_data(job.name),
+        "name": documents.mask_job_text(job.name),
         "reserved_at_ms": job.reserved_ms,
         "deadline_at_ms": job.deadline_ms,
     }

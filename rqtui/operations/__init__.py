@@ -1,1 +1,1 @@
-"""Changes of many jobs and their records: the journal, undo, revert, rate-limited changes and migration."""
+"""Change many jobs and record the changes: the journal, undo, revert, rate-limited changes and migration."""

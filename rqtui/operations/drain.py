@@ -1,8 +1,9 @@
 """Drain a queue of another system: take its jobs so that no other client gets them, and delete them there.
 
 Used only by `operations/migration.py`. The scripts of a system decide how jobs are taken. Due jobs are leased if the
-system has leases, and parked if it has the verb `park`. Jobs that are not due are copied first and then deleted, and so
-are due jobs of systems with neither, if a job can be found by its id.
+system has leases. Otherwise the verb `park` moves them to a key of rqtui, if the system has that verb. Jobs that are
+not due are copied first and then deleted. So are due jobs of systems with neither leases nor `park`, if a job can be
+found by its id.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def choose_drains(engine: Engine, source: Ref, target: Ref) -> list[Drain]:
     """
     system = engine.systems[source.system]
     waiting_places = [
-        place for place in _sort_places(system) if is_takeable(place) and system.can("delete", place.name)
+        place for place in _sort_places(system) if holds_waiting_jobs(place) and system.can("delete", place.name)
     ]
     if {"park", "forget"} <= system.scripts.keys():
         return [ParkDrain(engine, source, target)]
@@ -66,7 +67,7 @@ def choose_drains(engine: Engine, source: Ref, target: Ref) -> list[Drain]:
     ]
 
 
-def is_takeable(place: Place) -> bool:
+def holds_waiting_jobs(place: Place) -> bool:
     """Return whether the jobs of a place wait for a worker or for their due time, and for nothing else."""
     return place.state is State.READY or (place.state is State.SCHEDULED and not place.score.startswith("since"))
 
@@ -80,16 +81,16 @@ def _sort_places(system: System) -> list[Place]:
     """Return the places of a system in the order in which workers take jobs from them, places of due jobs first."""
     take_order = system.take_order
 
-    def rank(place: Place) -> tuple[bool, int]:
+    def build_place_sort_key(place: Place) -> tuple[bool, int]:
         return place.state is not State.READY, take_order.index(place.name) if place.name in take_order else len(
             take_order
         )
 
-    return sorted(system.places, key=rank)
+    return sorted(system.places, key=build_place_sort_key)
 
 
 class Drain:
-    """A way to take the jobs of a queue during a migration.
+    """One way to take the jobs of a queue during a migration; each subclass is another way.
 
     `needs_batch_ids`: the jobs have no ids of their own, and get ids per batch. `is_shared`: other clients can still
     take the jobs of a batch, until `delete_originals`.
@@ -108,12 +109,12 @@ class Drain:
         """The places from which `take_batches` takes jobs."""
         late_place = find_late_place(self.system.places)
         return [
-            *(place for place in _sort_places(self.system) if is_takeable(place)),
+            *(place for place in _sort_places(self.system) if holds_waiting_jobs(place)),
             *([late_place] if late_place else []),
         ]
 
     def yield_preview(self) -> Iterator[tuple[Place, list[Job]]]:
-        """Yield the jobs that `take_batches` would take, by place, without taking them."""
+        """Yield the jobs that `take_batches` would take, with their places, without taking them."""
         for place in self.places:
             for page in self.engine.walk_pages(self.ref, place.name, MAX_BATCH_JOBS, MAX_INLINE_BYTES):
                 yield place, list(page.jobs)
@@ -122,9 +123,10 @@ class Drain:
         """Prepare the queue for the first batch."""
 
     def take_batches(self) -> Iterator[list[Job]]:
-        """Yield batches of jobs that no other client can take now, until there are none.
+        """Take jobs from the source queue and yield them in batches, until no job is left.
 
-        With `is_shared` another client can take the jobs until `delete_originals`, which reports it.
+        No other client can take a job of a batch. With `is_shared` another client still can, until `delete_originals`,
+        whose outcome then says so.
         """
         raise NotImplementedError
 
@@ -140,7 +142,7 @@ class Drain:
         """Finish a batch after its original jobs were deleted."""
 
     def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Return which original jobs of an interrupted migration still exist, and which of them a worker took.
+        """Find which original jobs of an interrupted migration still exist, and which of them a worker took.
 
         Returns two sets of ids. Call this after `prepare_drain`. The copies of jobs that a worker took must not run.
         """
@@ -149,10 +151,13 @@ class Drain:
         return {id for id, job in jobs_by_id if job is not None and job.state is not State.DONE}, set()
 
     def clean_up(self, skipped_jobs: Sequence[Job]) -> None:
-        """Remove what a drain left in the source queue, after the last batch. `skipped_jobs` were not moved."""
+        """Remove locks, leases and notes of this drain from the source queue, after the last batch.
+
+        `skipped_jobs` were taken but not moved.
+        """
 
     def count_parked(self) -> dict[str, int]:
-        """Return the number of jobs of an unfinished batch outside the system's places, by key."""
+        """Return the number of jobs of an unfinished batch that are in rqtui's own keys, by key."""
         return {}
 
     def _adapt_batch_size(self, jobs: Sequence[Job]) -> None:
@@ -162,7 +167,10 @@ class Drain:
 
 
 class LeaseDrain(Drain):
-    """Takes jobs with ids and tokens by leases. An ack is `stale` if another client took the lease over."""
+    """A drain that takes jobs with ids and tokens by leases.
+
+    An ack is `stale` if another client took the lease over.
+    """
 
     lease_ms = 60_000
 
@@ -185,7 +193,7 @@ class LeaseDrain(Drain):
         return [replace(job, since_ms=wait_starts.get(job.id, job.since_ms)) for job in self._reserve_jobs()]
 
     def _read_wait_starts(self) -> dict[bytes, int]:
-        """Return since when the next jobs wait, by id. A lease replaces the score that contains this time."""
+        """Return since when the next jobs have waited, by id. A lease would replace the score that has this time."""
         scored_places = [place for place in self.system.places if place.state is State.READY and place.score]
         pages = [self.engine.fetch_page(self.ref, place.name, 0, self._limit, 0) for place in scored_places]
         return {job.id: job.since_ms for page in pages for job in page.jobs if job.since_ms is not None}
@@ -209,7 +217,7 @@ class LeaseDrain(Drain):
 
 
 class ScheduledDrain(Drain):
-    """Takes jobs that are not due: copies them with their due time, then deletes them.
+    """A drain for jobs that are not due: copies them with their due time, then deletes the originals.
 
     If a worker takes the original job before it is deleted, the copy is deleted.
     """
@@ -247,7 +255,7 @@ class ScheduledDrain(Drain):
 
 
 class DeleteDrain(ScheduledDrain):
-    """Takes jobs of several places, in a system without leases, by copying and deleting them.
+    """A drain that copies and then deletes the jobs of several places, in a system without leases.
 
     An original job that still exists was not deleted by the interrupted migration.
     """
@@ -270,12 +278,14 @@ class DeleteDrain(ScheduledDrain):
     def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
         """Return the ids of original jobs that still wait, and of those that a worker took."""
         jobs = self.engine.send_requests([self.system.job_request(self.ref.queue, id, 0) for id in ids])
-        waits_by_id = {id: is_takeable(self.system.place(job.place)) for id, job in zip(ids, jobs, strict=True) if job}
+        waits_by_id = {
+            id: holds_waiting_jobs(self.system.place(job.place)) for id, job in zip(ids, jobs, strict=True) if job
+        }
         return {id for id in waits_by_id if waits_by_id[id]}, {id for id in waits_by_id if not waits_by_id[id]}
 
 
 class BatchDrain(Drain):
-    """Takes jobs that are only bytes and have no ids. Their copies get ids that are the same in each run.
+    """A drain for jobs that are only bytes and have no ids. Their copies get ids that are the same in each run.
 
     The id of a copy is a digest of its body, the batch's name and its number in the batch. Equal bodies are several
     jobs, so the digest of the body alone would lose all but one. The batch's name is stored in Redis until the batch is
@@ -345,7 +355,7 @@ class BatchDrain(Drain):
             self._client.pexpire(self._lock_key, LOCK_MS)
 
     def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Return all ids as still existing while the unfinished batch is loaded, because it is deleted as a whole."""
+        """Return all ids as still existing if an unfinished batch was loaded. That batch is deleted as a whole."""
         return set(ids) if self._unfinished else set(), set()
 
     def build_copies(self, jobs: Sequence[Job]) -> list[Copy]:
@@ -375,7 +385,7 @@ class BatchDrain(Drain):
 
 
 class ParkDrain(BatchDrain):
-    """Takes jobs of a system without leases: `park` moves a batch to the key `leaving`, and `forget` deletes it.
+    """A drain for a system without leases: `park` moves a batch to the key `leaving`, and `forget` deletes it.
 
     An entry of the list `leaving` is `<due ms or 0> <body>`.
     """
@@ -392,11 +402,11 @@ class ParkDrain(BatchDrain):
         return self._park_jobs(count) if count else []
 
     def take_new_batch(self) -> list[Job]:
-        """Park the next jobs of any place and return them."""
+        """Move the next jobs of any place to the key `leaving`, and return them."""
         return self._park_jobs(self._limit)
 
     def _park_jobs(self, limit: int) -> list[Job]:
-        """Run the script `park`, and return the parked jobs."""
+        """Move jobs to the key `leaving` with the script `park`, at most `limit`, and return them."""
         reply = scripts.run_call(self._client, self.system.build_call("park", self.ref.queue, {"limit": limit}))
         return [self._parse_parked_entry(row[0]) for row in reply.rows]
 
@@ -420,7 +430,7 @@ class ParkDrain(BatchDrain):
 
 
 class ConsumerDrain(BatchDrain, LeaseDrain):
-    """Takes jobs by leases without tokens. The batch consists of the jobs leased by the worker `rqtui-migrate`."""
+    """A drain that leases jobs without tokens. The batch consists of the jobs leased by the worker `rqtui-migrate`."""
 
     lease_ms = 600_000  # A batch of an interrupted run returns to the source after this; the next run should be sooner.
 

@@ -49,7 +49,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """The circumstances of a change that are known before it: reason, chosen jobs, speed, and the last counts.
+    """The circumstances of a change that are known before it begins: reason, chosen jobs, speed, and the job counts.
 
     `began_ms` is when the change begins; `chosen` names the jobs (`/err:timeout`, `all of dead`), `rate` the speed
     (`5/s`). `stopped` is set later: what stopped the change after how many jobs.
@@ -132,7 +132,7 @@ class Operation:
         return f"{self.system}:{self.queue_label}" if self.queue else ""
 
     def describe_interruption(self) -> str:
-        """Describe an interrupted change: `was cut short: requeue (mail), 4000 of 5000`."""
+        """Describe a change whose program ended before the change: `was cut short: requeue (mail), 4000 of 5000`."""
         progress = self.error.removeprefix("cut short: ") if self.error.startswith("cut short: ") else self.error
         return f"was cut short: {self.verb} ({self.queue_label}), {progress}"
 
@@ -222,14 +222,14 @@ class Journal:
             )
             for index, operation in enumerate(self._operations):
                 self._operations[index] = replace(operation, why=operation.why or reason)
-            self._write_line({"why": reason, "of": [list(key) for key in keys]})
+            self._append_entry({"why": reason, "of": [list(key) for key in keys]})
 
     def record_finding(self, sighting: Sighting) -> None:
         """Record that a finding appeared or disappeared."""
         sighting = replace(sighting, text=mask_printed_text(sighting.text))
         with self._lock:
             self._sightings.append(sighting)
-            self._write_line({"finding": build_stored_fields(sighting), "url": self.url}, is_change=False)
+            self._append_entry({"finding": build_stored_fields(sighting), "url": self.url}, is_change=False)
 
     def begin_change(self, verb: str, queue: str, system: str, total: int) -> str:
         """Record that `total` jobs are about to be changed, and return the id of this change.
@@ -253,7 +253,7 @@ class Journal:
                 "rate": circumstances.rate,
                 "before": _convert_counts_to_dicts(circumstances.before),
             }
-            self._write_line(
+            self._append_entry(
                 {"begun": id, "at_ms": int(time.time() * 1000), **change_fields, **author_fields, **circumstance_fields}
             )
         return id
@@ -263,7 +263,7 @@ class Journal:
         line = {"went": id, "at_ms": int(time.time() * 1000), "done": done, "answers": _mask_outcomes(answers)}
         line["undo"] = undo
         with self._lock:
-            self._write_line(line)
+            self._append_entry(line)
 
     def end_change(self, id: str) -> None:
         """Note that a change ended. The next operation records this; without an operation `flush_ended` does."""
@@ -271,10 +271,10 @@ class Journal:
             self._ended_ids.append(id)
 
     def flush_ended(self) -> None:
-        """Record the end of changes that changed nothing, and therefore have no operation."""
+        """Record in the journal file the end of changes that changed no job, and therefore have no operation."""
         with self._lock:
             if self._ended_ids:
-                self._write_line({"ended": self._ended_ids})
+                self._append_entry({"ended": self._ended_ids})
             self._ended_ids = []
 
     def recover_interrupted(self) -> list[Operation]:
@@ -288,7 +288,7 @@ class Journal:
         ]
         with self._lock:
             for id, operation in interrupted:
-                self._write_line({**to_document(operation), "ends": [id]})
+                self._append_entry({**to_document(operation), "ends": [id]})
         return [operation for _id, operation in interrupted]
 
     def record_change(
@@ -338,12 +338,12 @@ class Journal:
         )
         with self._lock:
             self._operations.append(operation)
-            self._write_line({**to_document(operation), **({"ends": self._ended_ids} if self._ended_ids else {})})
+            self._append_entry({**to_document(operation), **({"ends": self._ended_ids} if self._ended_ids else {})})
             self._ended_ids = []
         return operation
 
     def record_reveal(self, what: str, queue: str = "", system: str = "", ids: Sequence[bytes] = ()) -> Operation:
-        """Record that a person had masked values shown in clear, by the command or the view `what`."""
+        """Record that a person displayed masked values unmasked, with the command or the view `what`."""
         return self.record_change("reveal", queue, system, ids, {f"shown in clear: {what}": 1})
 
     def record_counts_after(self, operation: Operation, after: Counts) -> None:
@@ -352,7 +352,7 @@ class Journal:
             for index, stored in enumerate(self._operations):
                 if _build_operation_key(stored) == _build_operation_key(operation):
                     self._operations[index] = replace(stored, after=after)
-            self._write_line(
+            self._append_entry(
                 {"counted": list(_build_operation_key(operation)), "after": _convert_counts_to_dicts(after)}
             )
 
@@ -364,7 +364,7 @@ class Journal:
                 if operation.undo and set(operation.undo) <= set(names):
                     self._operations[index] = replace(operation, undone_at_ms=now_ms)
             for name in names:
-                self._write_line({"undone": name, "at_ms": now_ms})
+                self._append_entry({"undone": name, "at_ms": now_ms})
 
     def mark_not_undoable(self, names: Sequence[str]) -> None:
         """Mark the operation with these undo records as not undoable, because the records cannot be read."""
@@ -387,7 +387,7 @@ class Journal:
             if operation.url == self.url and _build_operation_key(operation) not in own_keys
         ]
 
-    def _write_line(self, line: Mapping[str, Any], *, is_change: bool = True) -> None:
+    def _append_entry(self, line: Mapping[str, Any], *, is_change: bool = True) -> None:
         if self._path is None:
             return
         try:
@@ -437,7 +437,7 @@ def _append_line(descriptor: int, line: bytes) -> None:
 
 
 def _append_and_rotate(path: Path, line: bytes) -> None:
-    """Append a line to the journal file. A journal of more than `FILE_BYTES` is renamed to `.1` first.
+    """Append a line to the journal file, after renaming a file of more than `FILE_BYTES` to `.1`.
 
     A lock on the file keeps two programs from renaming it one after the other: the second would overwrite the new `.1`,
     with up to `FILE_BYTES` of operations. Without the lock (a stopped program holds it, or the file system has none)
@@ -670,7 +670,10 @@ def _find_undone_ms(operation: Operation, undone_at_ms: Mapping[str, int]) -> in
 
 
 def build_stored_fields(record: Operation | Sighting) -> dict[str, Any]:
-    """Return the fields of a record by their names in files and documents, where `system` is called `layout`."""
+    """Return the fields of a record by their stored names.
+
+    The field `system` is stored as `layout`, its former name.
+    """
     return {"layout" if name == "system" else name: value for name, value in asdict(record).items()}
 
 

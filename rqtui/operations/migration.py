@@ -24,7 +24,15 @@ from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, ServerError, Unknown, UsageError
 from rqtui.ids import ID_BYTES
 from rqtui.model import MAX_BACKOFF_MS, Attempt, Focus, Job, MigrationTerms, Outcome, Ref, State
-from rqtui.operations.drain import MAX_INLINE_BYTES, PARKED_KEY, WORKER_NAME, Copy, Drain, choose_drains, is_takeable
+from rqtui.operations.drain import (
+    MAX_INLINE_BYTES,
+    PARKED_KEY,
+    WORKER_NAME,
+    Copy,
+    Drain,
+    choose_drains,
+    holds_waiting_jobs,
+)
 from rqtui.system_base.foreign_system import build_side_key
 from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.text.names import to_bytes
@@ -50,7 +58,7 @@ class Skipped:
 
 @dataclass(slots=True)
 class Report:
-    """The result of a migration so far.
+    """The result of a migration so far: numbers of moved and skipped jobs.
 
     `remaining` has the number of jobs in the source by place, except done ones.
     """
@@ -171,7 +179,7 @@ class Migration:
                     yield moved
 
     def close(self) -> None:
-        """End a migration: return skipped jobs to the source, count the remaining jobs, and report why they stayed."""
+        """End a migration: give skipped jobs back to the source, and report how many jobs remain there and why."""
         for drain in self._drains:
             drain.clean_up(list(self._held_jobs.values()))
         self._held_jobs = {}
@@ -196,7 +204,7 @@ class Migration:
                 self.report.skipped.append(Skipped(job.id, text))
 
     def _report_excluded_places(self) -> None:
-        """Add the first jobs of excluded places to the skipped jobs, with the reason that their system gives."""
+        """Add the first jobs of places that a migration does not move to the skipped jobs, with the reason."""
         for name, text in self._system.unmigrated_places.items():
             page = self.engine.fetch_page(self.source, name, 0, MAX_REPORTED_JOBS)
             self._add_skipped([(job, text) for job in page.jobs])
@@ -216,9 +224,12 @@ class Migration:
         )
 
     def describe_calls(self) -> str:
-        """Return a warning if the jobs are calls, which a worker of the target does not run; else an empty text."""
+        """Return a warning if the jobs are function calls of another language or library; empty if they are data.
+
+        A worker of the target queue cannot run such a call.
+        """
         for place in self._system.places:
-            if is_takeable(place) and place.name in self._taken_places:
+            if holds_waiting_jobs(place) and place.name in self._taken_places:
                 page = self.engine.fetch_page(self.source, place.name, 0, 1, 4096)
                 calls = [job.call for job in page.jobs if job.call]
                 if calls:
@@ -281,10 +292,10 @@ class Migration:
     def _split_movable(
         self, drain: Drain, jobs: Sequence[Job], *, is_dry: bool = False
     ) -> tuple[list[Job], list[tuple[Job, str]]]:
-        """Split jobs into those that can be moved, and the others with the reason.
+        """Split jobs into those that can be moved, and the others with the reason why they cannot.
 
-        Jobs that left meanwhile are in neither list. The dry run and the real run both decide here. A dry run reads no
-        body that cannot change the result.
+        Jobs that left the source meanwhile are in neither list. The dry run and the real run both decide here. A dry
+        run reads no body that cannot change the result.
         """
         movable: list[Job] = []
         refused: list[tuple[Job, str]] = []
@@ -321,7 +332,10 @@ class Migration:
         return [job for job in reloaded if job is not None and job.place in places]
 
     def _load_complete_body(self, job: Job) -> Job | None:
-        """Return a job with its complete body, or None if it left meanwhile. Jobs with a problem are not loaded."""
+        """Return a job with its complete body, or None if it left the source meanwhile.
+
+        Jobs with a problem are not loaded.
+        """
         is_complete = not job.is_partial and job.body is not None and len(job.body) >= job.body_bytes
         if job.problem or is_complete:
             return job
@@ -333,12 +347,13 @@ class Migration:
         )
 
     def _compute_migration_terms(self, job: Job) -> MigrationTerms:
+        """Return the settings that a job of the source gets in the native queue, as its system computes them."""
         return self._system.migration_terms(job)
 
-    def _find_migration_obstacle(self, drain: Drain, job: Job, terms: MigrationTerms) -> str:
+    def _find_migration_obstacle(self, drain: Drain, job: Job, migration_terms: MigrationTerms) -> str:
         """Return why a job cannot become a native one; empty if it can. A job without an id of its own always can."""
-        if terms.obstacle or drain.needs_batch_ids:
-            return terms.obstacle
+        if migration_terms.obstacle or drain.needs_batch_ids:
+            return migration_terms.obstacle
         if job.problem:
             return job.problem
         if not 1 <= len(job.id) <= ID_BYTES:
@@ -347,9 +362,9 @@ class Migration:
             return "it is due after the year 2255"
         return "" if job.body is not None else "its body is not there"
 
-    def _find_migration_losses(self, job: Job, terms: MigrationTerms) -> list[str]:
+    def _find_migration_losses(self, job: Job, migration_terms: MigrationTerms) -> list[str]:
         """Return what a job would lose by the move: features of its own system that the target does not have."""
-        losses = [*terms.losses]
+        losses = [*migration_terms.losses]
         if not _MIN_PRIORITY <= job.priority <= _MAX_PRIORITY:
             losses.append(f"its priority {job.priority} is outside of {_MIN_PRIORITY} to {_MAX_PRIORITY}")
         died_ms = job.since_ms if job.state is State.DEAD else None
@@ -366,7 +381,7 @@ class Migration:
         return self._dead_ttl_ms
 
     def _skip_job_until_end(self, job: Job, text: str) -> None:
-        """Report a job as skipped, and hold it until the end of the migration so that it is not taken again."""
+        """Report a job as skipped, and keep it until the migration ends, so that it is not taken again."""
         self._add_skipped([(job, text)])
         self._held_jobs[job.id] = job
 
@@ -404,6 +419,7 @@ class Migration:
 
     @property
     def _new_id_text(self) -> str:
+        """The text about the new id of a copy, for jobs that cannot keep their id."""
         return f"{self.target} got a job of this id a moment ago; this one stays: migrate again when that is done"
 
     def _explain_copy_mismatch(self, copy: Copy, target_job: Job | None) -> str:
@@ -428,7 +444,10 @@ class Migration:
         )
 
     def _store_held_copy_entries(self, copies: Sequence[Copy], now_ms: int) -> None:
-        """Store which copies are held, before the originals are deleted, so that the next run can release them."""
+        """Store in Redis which copies must not run yet, so that a next run can release them.
+
+        Called before the originals are deleted.
+        """
         entries = {
             copy.id: f"{copy.job.due_ms or 0} {_find_waiting_since_ms(copy.job, now_ms)}"
             for copy in copies
@@ -439,6 +458,7 @@ class Migration:
                 self.engine.client.hset(self._held_copies_key, mapping=entries)
 
     def _delete_held_copy_entries(self, ids: Sequence[bytes]) -> None:
+        """Delete the notes in Redis that these copies must not run yet."""
         if ids:
             with translate_redis_errors():
                 self.engine.client.hdel(self._held_copies_key, *ids)
@@ -467,7 +487,7 @@ class Migration:
             yield 0
 
     def _release_held_copies(self, copies: Sequence[tuple[Copy, bytes]], now_ms: int, *, is_copy: bool = False) -> int:
-        """End the hold of copies: make them ready in this order, or scheduled for their original due time.
+        """Let copies run: make them ready in this order, or scheduled for their original due time.
 
         Returns how many copies were released. With `is_copy` the jobs are the copies themselves, as read from the
         target.
@@ -514,6 +534,7 @@ class Migration:
                     self.report.skipped.append(Skipped(copy.job.id, text))
 
     def _build_target_job(self, id: bytes) -> Job:
+        """Build the `Job` with this id in the target queue, for a verb that needs only the id."""
         return Job(id, self.target.queue, self.target.system, "scheduled", State.SCHEDULED, id)
 
 
@@ -543,21 +564,22 @@ def _find_waiting_since_ms(job: Job, now_ms: int) -> int:
 
 
 def _find_died_ms(job: Job, now_ms: int) -> int:
+    """Return when a dead job died, in ms."""
     return now_ms if job.since_ms is None else job.since_ms
 
 
-def _build_held_attempts_line(terms: MigrationTerms, now_ms: int) -> bytes:
+def _build_held_attempts_line(migration_terms: MigrationTerms, now_ms: int) -> bytes:
     """Build the attempts line of a copy that waits until its original is deleted."""
-    return b"%d - 0 %d - - %s" % (terms.attempts, now_ms, WORKER_NAME.encode())
+    return b"%d - 0 %d - - %s" % (migration_terms.attempts, now_ms, WORKER_NAME.encode())
 
 
-def _build_copy_record(job: Job, terms: MigrationTerms, now_ms: int) -> bytes:
+def _build_copy_record(job: Job, migration_terms: MigrationTerms, now_ms: int) -> bytes:
     """Build the record of a copy: the header (lua/README.md, "Lines") and the body, unless it is a long one."""
     body, name = job.body or b"", to_bytes(job.name)
     is_name_valid = len(name) <= _MAX_NAME_BYTES and not any(byte < 32 or byte == 127 for byte in name)
     enqueued_ms = _find_waiting_since_ms(job, now_ms) if job.enqueued_ms is None else min(now_ms, job.enqueued_ms)
-    max_attempts = terms.max_attempts and min(1_000_000, max(terms.max_attempts, 1))
-    backoffs = [value if value is None else min(value, MAX_BACKOFF_MS) for value in terms[2:4]]
+    max_attempts = migration_terms.max_attempts and min(1_000_000, max(migration_terms.max_attempts, 1))
+    backoffs = [value if value is None else min(value, MAX_BACKOFF_MS) for value in migration_terms[2:4]]
     long_body_bytes = len(body) if len(body) > _MAX_INLINE_BYTES else None
     fields = [
         enqueued_ms,
@@ -586,6 +608,6 @@ def _build_error_history(job: Job) -> bytes:
 
 
 def _restore_copy_times(copy: Job, held_times: bytes) -> Job:
-    """Return a copy with the due time and the waiting time that it had before it was held."""
+    """Return a copy with the due time and the waiting time that it had before it was kept from running."""
     due_text, _space, since_text = held_times.partition(b" ")
     return replace(copy, due_ms=int(due_text), since_ms=int(since_text) if since_text else None)

@@ -49,7 +49,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The result of one step of a rate-limited change.
+    """The result of one step of a rate-limited change: its outcomes and how many jobs were sent.
 
     `failures` is since the start of the change, `depth` the most ready jobs of a queue.
     """
@@ -102,8 +102,8 @@ def yield_rate_limited_steps(
             yield Step((), jobs.taken, jobs.total, failures, depth, reason)
             return
         max_jobs = CHUNK if limits.max_depth is None else limits.max_depth - depth
-        batch = jobs.take_jobs(min(CHUNK, allowance.refill(), max_jobs))
-        allowance.spend(len(batch))
+        batch = jobs.take_jobs(min(CHUNK, allowance.add_jobs_for_elapsed_time(), max_jobs))
+        allowance.subtract_sent_jobs(len(batch))
         outcomes = tuple(_apply_verb_to_batch(engine, verb, batch, form))
         watch.record_moved_jobs(batch, outcomes)
         lost_reply = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
@@ -114,7 +114,7 @@ def yield_rate_limited_steps(
 
 
 class _JobSupply:
-    """The jobs of a rate-limited change, of which `taken` of `total` were taken so far.
+    """The jobs that a rate-limited change still has to send; `taken` of `total` were taken so far.
 
     If `total` is an estimate, it is corrected while jobs are taken, and only the last job ends the change.
     """
@@ -148,14 +148,14 @@ class _JobAllowance:
         self._jobs_per_s, self._clock = jobs_per_s, clock
         self._jobs, self._refilled_s = 1.0, clock()
 
-    def refill(self) -> int:
+    def add_jobs_for_elapsed_time(self) -> int:
         """Add the jobs for the time since the last call, and return the allowed number of whole jobs."""
         now_s = self._clock()
         new_jobs = (now_s - self._refilled_s) * self._jobs_per_s
         self._jobs, self._refilled_s = min(max(1.0, self._jobs_per_s), self._jobs + new_jobs), now_s
         return int(self._jobs)
 
-    def spend(self, jobs: int) -> None:
+    def subtract_sent_jobs(self, jobs: int) -> None:
         """Subtract jobs that were sent from the allowed number."""
         self._jobs -= jobs
 
@@ -237,7 +237,10 @@ def _apply_verb_to_batch(
 
 
 def _yield_jobs_of_place(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
-    """Yield the jobs of a place, reading a page when the last one is used up. Jobs that stay are yielded once."""
+    """Yield the jobs of a place, and read the next page when the jobs of a page are used up.
+
+    Jobs that stay in the place are yielded once.
+    """
     if engine.systems[ref.system].is_shared(place):
         yield from _yield_jobs_of_shared_place(engine, ref, place)
         return

@@ -100,7 +100,7 @@ def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator
     if changed_rows:
         yield [Outcome("undo", row.id, "changed", "it changed since") for row in changed_rows]
     revertible = [(row, state_after) for row, state_after in changed if script != "revert" or state_after.place]
-    for outcomes in _bring_back_jobs(engine, ref, script, revertible):
+    for outcomes in _restore_jobs(engine, ref, script, revertible):
         yield outcomes
         if outcomes[-1].is_lost:
             return
@@ -110,12 +110,12 @@ def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator
         ]
 
 
-def _bring_back_jobs(
+def _restore_jobs(
     engine: Engine, ref: Ref, script: str, jobs: Sequence[tuple[SavedJob, AfterState]]
 ) -> Iterator[list[Outcome]]:
-    """Run the script that brings jobs back, a chunk per step. Yield an outcome per job.
+    """Run the script that puts jobs back into their places, a chunk per step. Yield an outcome per job.
 
-    A chunk that was refused because of one job is halved, so that the other jobs come back.
+    A chunk that was refused because of one job is halved, so that the other jobs are restored.
     """
     chunks = [*_split_into_undo_chunks(jobs)][::-1]
     while chunks:
@@ -131,7 +131,10 @@ def _bring_back_jobs(
 def _send_undo_chunk(
     engine: Engine, ref: Ref, script: str, chunk: Sequence[tuple[SavedJob, AfterState]]
 ) -> Reply | Exception:
-    """Send the call that brings these jobs back, and return its reply. An invalid row refuses the whole chunk."""
+    """Send the call that puts these jobs back into their places, and return its reply.
+
+    An invalid row refuses the whole chunk.
+    """
     columns = [_build_undo_row(script, row, state_after) for row, state_after in chunk]
     try:
         call = engine.systems[ref.system].build_call(script, ref.queue, {}, columns)
@@ -170,7 +173,7 @@ def _parse_undo_outcomes(ids: Sequence[bytes], reply: Reply | Exception) -> list
 
 
 def _build_undo_row(script: str, row: SavedJob, state_after: AfterState) -> Mapping[str, object]:
-    """Build the arguments with which a script brings one job back."""
+    """Build the arguments with which a script puts one job back into its place."""
     if script == "enqueue":
         return row.put
     saved_fields = {"id": row.id, "place": row.place, "score": row.score, "line": row.line, "errors": row.errors}
@@ -180,7 +183,7 @@ def _build_undo_row(script: str, row: SavedJob, state_after: AfterState) -> Mapp
 
 
 def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
-    """Yield the outcomes of jobs whose reply was lost: unchanged jobs need nothing, for others it is unknown.
+    """Yield an outcome for each job whose reply was lost: nothing to undo if it is unchanged, else unknown.
 
     A deleted job of a place that workers do not take from can only have been deleted by this operation: it is restored.
     """

@@ -76,9 +76,9 @@ def explain_limit() -> str:
 
 
 def is_too_large_to_undo(operation: Operation) -> bool:
-    """Return whether an operation has no undo because it changed too many jobs.
+    """Return whether an operation cannot be undone because it changed too many jobs.
 
-    An undo must refuse this operation, and not undo the operation before it in its place.
+    An undo must then be refused, instead of undoing the operation before it.
     """
     return not operation.undo and not operation.undone_at_ms and operation.count > MAX_SAVED_JOBS
 
@@ -123,7 +123,7 @@ def _explain_no_undo(system: System, verb: str, place: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SavedChunk:
-    """Saved jobs that are about to be changed.
+    """Jobs that were saved and are about to be changed by one call.
 
     The calls `before` and `after` are sent in the round trip of the change, and read the jobs again.
     """
@@ -196,9 +196,9 @@ class ChangeProgress:
 class UndoRecorder:
     """Saves the jobs that an engine changes, so that the changes can be undone.
 
-    One operation is all changes of a verb and queue until `end_change`. `problem` says why nothing can be saved, as the
-    user knows: while it is set, changes continue without undo. A write error without a reported problem stops the
-    change. Thread-safe.
+    One operation is all changes of a verb and queue until `end_change`. `problem` says why no job can be saved: while
+    it is set, changes continue without undo, and the user has been shown the reason. A write error without a reported
+    problem stops the change. Thread-safe.
     """
 
     def __init__(self, folder: Path, url: str = "", journal: Journal | None = None) -> None:
@@ -240,7 +240,7 @@ class UndoRecorder:
             self._journal.record_stop(verb, ref.queue, ref.system, reason)
 
     def discard_unchanged(self, is_over: Callable[[str, Ref], bool]) -> None:
-        """End the changes for which `is_over` returns true and that changed nothing, without an operation."""
+        """End the changes that changed no job and for which `is_over` returns true. They become no operation."""
         with self._lock:
             for key in [key for key in self._change_ids if is_over(*key)]:
                 self._end_journal_entry(key)
@@ -460,7 +460,7 @@ def _parse_saved_jobs(ids: Iterable[bytes], reply: Reply | Exception) -> dict[by
 
 
 def _find_changed_row(outcome: Outcome, rows: Mapping[bytes, SavedJob]) -> SavedJob | None:
-    """Return the job that a delete removed, if it differs from the saved one."""
+    """Return a deleted job as it was at its deletion, if another client had changed it after it was saved."""
     values: Mapping[str, Any] = outcome.values
     if "record" not in values:
         return None
@@ -472,7 +472,10 @@ def _find_changed_row(outcome: Outcome, rows: Mapping[bytes, SavedJob]) -> Saved
 
 
 def _read_jobs_for_enqueue(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> dict[bytes, SavedJob]:
-    """Read jobs with whole bodies, ids and due times, as the `enqueue` of a system without exact restore takes them."""
+    """Read jobs with whole bodies, ids and due times, so that a plain `enqueue` can put them back.
+
+    Used for systems that cannot restore a job with all its fields.
+    """
     system = engine.systems[ref.system]
     columns = {column.name for column in system.scripts["enqueue"].each}
     jobs_found = engine.send_requests([system.job_request(ref.queue, job.id, -1) for job in jobs])

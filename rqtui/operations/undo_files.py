@@ -1,10 +1,10 @@
-"""Undo files: store in a local file per operation what is needed to undo a change. Each line is a JSON object.
+"""Store in a local file per operation what is needed to undo a change (undo file). Each line is a JSON object.
 
-The first line says what was done where. For each chunk follow a line `rows` (the jobs before the change, synced to the
-disk before anything is sent) and a line `left` (the jobs after the change). A file is never rewritten; the oldest are
-deleted when there are too many. `operations/undo.py` decides what is stored: for deleted jobs the whole bodies, in
-clear. Each line ends in a checksum of its text and the record's name: a record that was edited, or copied to another
-name, is refused. The checksum detects mistakes, not forgery: anyone can compute it.
+The first line says which verb changed which queue. For each chunk follow a line `rows` (the jobs before the change,
+synced to the disk before anything is sent) and a line `left` (the jobs after the change). A file is never rewritten;
+the oldest are deleted when there are too many. `operations/undo.py` decides what is stored: for deleted jobs the whole
+bodies, in clear. Each line ends in a checksum of its text and the record's name: a record that was edited, or copied to
+another name, is refused. The checksum detects mistakes, not forgery: anyone can compute it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class SavedJob:
 
 @dataclass(frozen=True, slots=True)
 class AfterState:
-    """The place and attempts line of a job after a verb. An empty place: another client had moved the job already."""
+    """The place and attempts line of a job after a verb changed it.
+
+    An empty place means that another client had moved the job already.
+    """
 
     place: str = ""
     line: bytes = b""
@@ -137,7 +140,7 @@ class UndoFile:
     def write_states_after(
         self, states_after: Mapping[bytes, AfterState], corrected: list[SavedJob], unanswered: Iterable[bytes]
     ) -> None:
-        """Write to the undo file how jobs are after the change.
+        """Write to the undo file the place and the attempts of each job after the change.
 
         `corrected` are jobs that another client changed between the read and the change; `unanswered` are the ids
         without a reply.

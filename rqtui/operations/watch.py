@@ -1,4 +1,4 @@
-"""Watch the snapshots of a session: report findings as they appear and disappear, and sample the job counts.
+"""Watch the snapshots of a session: report findings that appear or disappear, and sample the job counts of queues.
 
 Used for postmortem reports. The data is bounded: a finding has disappeared after ten seconds of snapshots without it,
 and only `MAX_QUEUES` queues that had a finding are sampled, every ten seconds for two hours.
@@ -37,7 +37,7 @@ class SnapshotWatch:
         ] = {}  # by queue, for each kind of finding: (the last one seen, when in ms)
         self.samples: dict[Ref, deque[Sample]] = {}
 
-    def observe(self, snapshot: Snapshot) -> None:
+    def record_snapshot(self, snapshot: Snapshot) -> None:
         """Record the findings and counts of a snapshot. Queues that are not in the snapshot stay as they were."""
         for ref, queue in snapshot.map_queues_by_ref().items():
             if queue.findings or ref in self._last_findings:

@@ -1,8 +1,8 @@
 """Group failed jobs by the cause of their errors, for the errors view and `rqtui errors`.
 
-These are dead jobs and jobs that failed and will be retried. `rqtui.text.causes` decides which errors have the same
-cause. A report is built from a bounded sample of each place. To act on a group, `yield_members` scans whole places and
-finds the jobs of that group only.
+Failed jobs are dead jobs, and jobs that failed and will be retried. `rqtui.text.causes` decides which errors have the
+same cause. A report is built from a bounded sample of each place. To act on a group, `yield_group_members` scans whole
+places and finds the jobs of that group only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_MESSAGE_LENGTH = folding.MAX_CHARS  # characters of a message
 STATES = (State.DEAD, State.SCHEDULED)
 
 
-def normalise(error: str) -> str:
+def normalise_error(error: str) -> str:
     """Shorten an error to one line of at most 300 characters, with `#` for numbers, ids, paths and quoted text.
 
     Normalising twice changes nothing. Terminal control characters are kept.
@@ -45,7 +45,7 @@ def is_failure(job: Job) -> bool:
 
 def normalise_job_error(job: Job) -> str:
     """Return the normalised error of a job; empty if the job has no error."""
-    return normalise(job.error or job.problem)
+    return normalise_error(job.error or job.problem)
 
 
 SEPARATOR = "\x1f"  # of the parts of a key
@@ -55,7 +55,7 @@ SEPARATOR = "\x1f"  # of the parts of a key
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sampled jobs whose errors have the same cause, the last that died first.
+    """A group of sampled jobs whose errors have the same cause; the job that failed last comes first.
 
     `message` is the common part of their errors, `cause` a short form of it, `frame` where the last error was raised
     (`charge.py:88`). `first_ms` and `last_ms` are the known times of failure; `messages` counts the distinct wordings.
@@ -196,10 +196,12 @@ def _build_error_group(key: Key, pairs: _Pairs, width: Width, dates: _Dates) -> 
 
 
 def _build_job_key(job: Job) -> _Id:
+    """Return the system, the queue and the id of a job, which identify it among all jobs."""
     return job.system, job.queue, job.id
 
 
 def _has_failures(place: Place) -> bool:
+    """Return whether a place can contain failed jobs."""
     return place.has_failures
 
 
@@ -207,10 +209,9 @@ def _has_failures(place: Place) -> bool:
 
 
 def yield_error_reports(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUSE) -> Iterator[Errors | None]:
-    """Yield growing error reports after some places and None between; the last report is complete.
+    """Yield growing error reports, with None for steps that add nothing; the last report is complete.
 
-    Each step is one round trip. The engine gets the causes of the queues of which every dead job was read, so that its
-    findings need no sample.
+    Each step is one round trip.
     """
     silent = sampling.list_silent_systems(engine, refs, "error")
     survey = yield from sampling.yield_survey(engine, refs, STATES, MAX_PER_PLACE, MAX_JOBS, _has_failures)
@@ -284,7 +285,7 @@ def _read_failure_dates(engine: Engine, groups: Sequence[Group]) -> dict[_Id, tu
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The jobs of an error group found in one page, and the progress of the search.
+    """The jobs of one error group that were found in one page, and the progress of the search.
 
     `looked` of `of` jobs were read; `left` jobs will not be read.
     """
@@ -296,15 +297,15 @@ class Members:
     left: int
 
 
-def yield_members(
+def yield_group_members(
     engine: Engine, refs: Sequence[Ref], wanted_key: Key, grouping: Grouping, states: Sequence[State] = STATES
 ) -> Iterator[Members]:
     """Yield all jobs of an error group, one page per round trip.
 
     Only the newest 100 000 jobs of each place are read.
     """
-    queues = [queue for chunk in sampling.yield_counts(engine, refs, _has_failures) for queue in chunk]
-    parts = sampling.choose_parts(queues, states, MAX_SCANNED, MAX_SCANNED * 100)
+    queues = [queue for chunk in sampling.yield_queue_counts(engine, refs, _has_failures) for queue in chunk]
+    parts = sampling.choose_places_to_sample(queues, states, MAX_SCANNED, MAX_SCANNED * 100)
     read_jobs, total = 0, sum(min(part.count, part.most) for part in parts)
     unread = sum(queue.count_in_state(state) for queue in queues for state in states) - total
     for part in parts:
@@ -341,9 +342,9 @@ __all__ = [
     "Part",
     "Width",
     "group_jobs",
-    "yield_members",
+    "yield_group_members",
     "normalise_job_error",
-    "normalise",
+    "normalise_error",
     "yield_error_reports",
     "find_short_error_cause",
     "format_summary",

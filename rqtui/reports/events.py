@@ -1,7 +1,7 @@
-"""Read the recorded job events of queues and keep their recording on, for the screen's feed and `rqtui events`.
+"""Read the recorded job events of queues and renew their recording, for the screen's feed and `rqtui events`.
 
-The script `events` reads a feed from the last read event on; a system without that script records no events. Recording
-is a setting of a native queue that expires by itself, so a watcher renews it. BullMQ records events always.
+The script `events` reads the events after the last one that was read; a system without that script records no events.
+Recording is a setting of a native queue that expires by itself, so a watcher renews it. BullMQ records events always.
 """
 
 from __future__ import annotations
@@ -145,10 +145,10 @@ def _build_recording_request(system: System, queue: str, until_ms: int) -> Reque
     """Build the request that records events of a queue until a time; its result is an error message or empty."""
     call = system.build_call("configure", queue, {}, [{"name": "events", "value": str(until_ms)}])
 
-    def parse_error(replies: Replies) -> str:
+    def parse_error_message(replies: Replies) -> str:
         return str(replies[0]) if isinstance(replies[0], ServerError) else ""
 
-    return Request((call,), parse_error)
+    return Request((call,), parse_error_message)
 
 
 def compute_renewals(feeds: Mapping[Ref, Feed], lease_ms: int = RECORDING_MS) -> dict[Ref, int]:
@@ -160,7 +160,7 @@ def compute_renewals(feeds: Mapping[Ref, Feed], lease_ms: int = RECORDING_MS) ->
     }
 
 
-def build_matcher(expression: str) -> Callable[[Event], bool]:
+def build_event_matcher(expression: str) -> Callable[[Event], bool]:
     """Build a predicate for events from an expression of words, `!word` and `/regex/`.
 
     An event matches if every word occurs in its verb, id, worker, detail or queue, and no `!word` does. Raises
@@ -170,8 +170,8 @@ def build_matcher(expression: str) -> Callable[[Event], bool]:
     for sign, pattern, word in _TERM.findall(expression):
         terms.append((bool(sign), filters.compile_filter_pattern(pattern or re.escape(word))))
 
-    def matches(event: Event) -> bool:
+    def matches_event(event: Event) -> bool:
         text = f"{event.verb} {event.id.decode('utf-8', 'replace')} {event.worker} {event.detail} {event.ref.queue}"
         return all((pattern.search(text) is not None) != negated for negated, pattern in terms)
 
-    return matches
+    return matches_event

@@ -38,7 +38,7 @@ def encode_text(value: str | bytes) -> str:
         return base64.b64encode(raw).decode("ascii")
 
 
-def mask_data(value: str | bytes) -> str | None:
+def mask_job_text(value: str | bytes) -> str | None:
     """Return a text of a job or of its system with its secrets masked; None for an empty text."""
     shown = encode_text(value)
     if shown == value:
@@ -64,14 +64,14 @@ def build_queue_fields(name: str) -> dict[str, str]:
     return {"queue": shown} if shown == name else {"queue": shown, "queue_encoding": "base64"}
 
 
-def format_word(name: str | bytes) -> str:
+def format_command_line_word(name: str | bytes) -> str:
     """Format a queue name or an id as a command line takes it: `base64:…` if it is not UTF-8."""
     shown = encode_text(name)
     return shown if to_bytes(shown) == to_bytes(name) else BASE64 + shown
 
 
 def escape_undecodable(words: str) -> str:
-    r"""Format a sentence for people: bytes in names that are not UTF-8 become `\xff`."""
+    r"""Return a sentence for people in which bytes of names that are not UTF-8 are written as `\xff`."""
     return to_bytes(words).decode("utf-8", "backslashreplace")
 
 
@@ -94,8 +94,8 @@ def build_job_document(job: Job) -> dict[str, Any]:
         "layout": job.system,
         "place": job.place,
         "state": job.state.value,
-        "name": mask_data(job.name),
-        "call": mask_data(job.call),
+        "name": mask_job_text(job.name),
+        "call": mask_job_text(job.call),
         "enqueued_at_ms": job.enqueued_ms,
         "due_at_ms": job.due_ms,
         "reserved_at_ms": job.reserved_ms,
@@ -105,28 +105,28 @@ def build_job_document(job: Job) -> dict[str, Any]:
         "ttr_ms": job.ttr_ms,
         "attempts": job.attempts,
         "max_attempts": job.max_attempts,
-        "worker": mask_data(job.worker),
-        "error": mask_data(job.error),
+        "worker": mask_job_text(job.worker),
+        "error": mask_job_text(job.error),
         "cancelled": job.is_cancelled,
         "problem": mask_text(escape_undecodable(job.problem)) or None,
-        "body": build_body(job.body, job.body_bytes),
+        "body": build_body_document(job.body, job.body_bytes),
     }
 
 
-def build_history(job: Job) -> list[dict[str, Any]]:
+def build_attempt_documents(job: Job) -> list[dict[str, Any]]:
     """Build the JSON documents of a job's failed attempts, oldest first. Unknown times are None."""
     return [
         {
             "start_at_ms": attempt.start_ms or None,
             "end_at_ms": attempt.end_ms or None,
-            "worker": mask_data(attempt.worker),
-            "error": mask_data(attempt.error) or "",
+            "worker": mask_job_text(attempt.worker),
+            "error": mask_job_text(attempt.error) or "",
         }
         for attempt in job.history
     ]
 
 
-def build_facts(facts: Sequence[Fact]) -> list[dict[str, Any]]:
+def build_fact_documents(facts: Sequence[Fact]) -> list[dict[str, Any]]:
     """Build the JSON documents of a job's facts: `name`, `value`, `kind`, and `queue` for a link to another queue.
 
     A value is JSON if its kind is json and it can be parsed, a number for a time or a duration (ms), else text;
@@ -159,7 +159,7 @@ def _build_value_fields(fact: Fact) -> dict[str, Any]:
     return {"value": MASK} if flag_secret_bytes(raw) else {"value": shown, "value_encoding": "base64"}
 
 
-def build_body(raw: bytes | None, size: int) -> dict[str, Any]:
+def build_body_document(raw: bytes | None, size: int) -> dict[str, Any]:
     """Build the JSON document of a body: JSON, text or MessagePack by its content, else base64.
 
     A body that was not read is `omitted`. MessagePack is recognised for maps and lists only. Secrets are masked. Other

@@ -56,7 +56,7 @@ class Kinds:
 
     @property
     def has_figures(self) -> bool:
-        """Return whether a system has statistics for any of the kinds."""
+        """Return whether a system has statistics of its own for any of these kinds of jobs."""
         return any(kind.figures for kind in self.kinds)
 
     @property
@@ -66,8 +66,8 @@ class Kinds:
 
 
 @dataclass
-class _KindTally:
-    """The totals of one kind of job while jobs are read."""
+class _KindTotals:
+    """The counts and durations of one kind of job, collected while jobs are read."""
 
     counts: dict[State, int] = field(default_factory=dict)
     failed: int = 0
@@ -106,18 +106,19 @@ class _KindTally:
 
 
 def _compute_median(values: Sequence[int]) -> int | None:
+    """Return the median of some durations in ms, rounded; None if there are none."""
     return round(median(values)) if values else None
 
 
 def yield_kind_reports(engine: Engine, refs: Sequence[Ref]) -> Iterator[Kinds | None]:
-    """Yield growing reports of the kinds of jobs after each place and None between; the last report is complete.
+    """Yield growing reports of the kinds of jobs, with None for steps that add nothing; the last report is complete.
 
     Each step is one round trip.
     """
     refs_with_kinds = [ref for ref in refs if "name" in engine.systems[ref.system].known_fields]
     silent = sampling.list_silent_systems(engine, refs, "name")
     survey = yield from sampling.yield_survey(engine, refs_with_kinds, tuple(State), MAX_PER_PLACE, MAX_JOBS)
-    tallies: dict[tuple[Ref, str], _KindTally] = {}
+    tallies: dict[tuple[Ref, str], _KindTotals] = {}
     statistics = _read_statistics(engine, refs_with_kinds, survey.problems)
 
     def build_kind_report() -> Kinds:
@@ -129,7 +130,7 @@ def yield_kind_reports(engine: Engine, refs: Sequence[Ref]) -> Iterator[Kinds | 
     for part in survey.parts:
         for page in survey.yield_pages(engine, part, is_newest=part.state in (State.DEAD, State.DONE)):
             for job in page.jobs:
-                tallies.setdefault((part.ref, job.name), _KindTally()).add_job(job, survey.taken_ms)
+                tallies.setdefault((part.ref, job.name), _KindTotals()).add_job(job, survey.taken_ms)
             yield None
         yield build_kind_report()
     yield build_kind_report()

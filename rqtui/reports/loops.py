@@ -1,7 +1,7 @@
-"""Report how late the dispatcher and the reaper are, and which jobs they take next.
+"""Report how late the dispatcher and the reaper (the two loops) are, and which jobs they take next.
 
 Redis does not record what these loops did, but due times and lease deadlines show what they will do. `select_places`
-selects the places to read, `list_upcoming` reads the pages. Called by the loops view and `rqtui loops`.
+selects the places to read, `yield_upcoming_jobs` reads the pages. Called by the loops view and `rqtui loops`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class UpcomingJob(NamedTuple):
 class LoopState(NamedTuple):
     """The state of a dispatcher or a reaper: the number of overdue jobs and the ms until the next job.
 
-    `next_ms` is negative if the loop is late, None if no job waits. `elsewhere` counts the connections of clients that
-    run the loop; None if the server does not list them.
+    `next_ms` is negative if the loop is late, None if no job waits. `elsewhere` counts the connections of other
+    programs that run the loop; None if the server does not list them.
     """
 
     verb: str
@@ -52,10 +52,10 @@ class Report(NamedTuple):
     coming: tuple[UpcomingJob, ...]
 
 
-def build_report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
-    """Build the report of both loops over these queues with at most `most` jobs, in three round trips.
+def build_loop_report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
+    """Build the report on the dispatcher and the reaper over these queues, with the next `most` jobs.
 
-    Raises ServerError.
+    Takes three round trips. Raises ServerError.
     """
     counted = engine.take_snapshot(Focus(queues=tuple(refs)))
     queues = {Ref(queue.system, queue.name): queue for queue in counted.queues}
@@ -65,31 +65,41 @@ def build_report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
         for head in select_places(verb, queues, engine.systems, MAX_QUEUES)
     ]
     looked = engine.take_snapshot(Focus(queues=(), pages=tuple(dict.fromkeys(wishes))))
-    named = count_connections(engine)
+    named = count_loop_connections(engine)
     loops = tuple(
         LoopState(
             verb,
-            count_late(verb, queues.values(), engine.systems),
+            count_late_jobs(verb, queues.values(), engine.systems),
             min(
-                (ms for queue in queues.values() if (ms := compute_next_ms(verb, queue, engine.systems)) is not None),
+                (
+                    ms
+                    for queue in queues.values()
+                    if (ms := compute_ms_until_work(verb, queue, engine.systems)) is not None
+                ),
                 default=None,
             ),
             None if named is None else named.get(verb, 0),
         )
         for verb in LOOPS
     )
-    found = sorted(list_upcoming(looked, engine.systems), key=lambda each: each.in_ms)
+    found = sorted(yield_upcoming_jobs(looked, engine.systems), key=lambda each: each.in_ms)
     return Report(looked.taken_ms, loops, tuple(found[:most]))
 
 
-def count_late(verb: str, queues: Iterable[Queue], systems: Mapping[str, System]) -> int:
-    """Count jobs that are due or whose leases expired, in systems in which the loop can handle them."""
+def count_late_jobs(verb: str, queues: Iterable[Queue], systems: Mapping[str, System]) -> int:
+    """Count the late jobs of a loop: due jobs for the dispatcher, expired leases for the reaper (`verb`).
+
+    Systems without such a loop are left out.
+    """
     waiting = (queue for queue in queues if systems[queue.system].can(verb))
     return sum(queue.overdue if verb == "dispatch" else queue.expired for queue in waiting)
 
 
-def compute_next_ms(verb: str, queue: Queue, systems: Mapping[str, System]) -> int | None:
-    """Return the ms until the loop has work in a queue: negative if it is late, None if there is no work."""
+def compute_ms_until_work(verb: str, queue: Queue, systems: Mapping[str, System]) -> int | None:
+    """Return the ms until the dispatcher or the reaper (`verb`) has work in a queue; negative if it is late.
+
+    None if there is no work.
+    """
     if not systems[queue.system].can(verb):
         return None
     return queue.next_due_ms if verb == "dispatch" else queue.next_expiry_ms
@@ -98,16 +108,19 @@ def compute_next_ms(verb: str, queue: Queue, systems: Mapping[str, System]) -> i
 def select_places(
     verb: str, queues: Mapping[Ref, Queue], systems: Mapping[str, System], most: int, first: Sequence[Ref] = ()
 ) -> Iterator[tuple[Ref, str]]:
-    """Yield the places of a loop's next jobs: of the queues in `first`, then of the queues with the earliest work."""
-    soon = {ref: compute_next_ms(verb, queue, systems) for ref, queue in queues.items()}
+    """Yield the places with the next jobs of the dispatcher or the reaper (`verb`).
+
+    The queues in `first` come first, then those with the earliest work.
+    """
+    soon = {ref: compute_ms_until_work(verb, queue, systems) for ref, queue in queues.items()}
     near = sorted((ms, str(ref), ref) for ref, ms in soon.items() if ms is not None)
     waiting = [ref for ref in first if soon.get(ref) is not None]
     for ref in dict.fromkeys([*waiting, *(ref for _ms, _name, ref in near[:most])]):
         yield from ((ref, place.name) for place in systems[ref.system].places if place.state is TAKES[verb])
 
 
-def list_upcoming(snapshot: Snapshot, systems: Mapping[str, System]) -> Iterator[UpcomingJob]:
-    """Yield the jobs in the pages of a snapshot that a loop takes next. Jobs without a time are skipped."""
+def yield_upcoming_jobs(snapshot: Snapshot, systems: Mapping[str, System]) -> Iterator[UpcomingJob]:
+    """Yield the jobs in the pages of a snapshot that the dispatcher or the reaper takes next, without undated jobs."""
     for page in snapshot.pages:
         for job in page.jobs:
             verb = "reap" if job.state is State.RESERVED else "dispatch"
@@ -117,12 +130,18 @@ def list_upcoming(snapshot: Snapshot, systems: Mapping[str, System]) -> Iterator
 
 
 def format_target_places(verb: str, job: Job, system: System) -> str:
-    """Format the places to which a loop moves a job, `queued or scheduled`; empty if the job leaves the queue."""
+    """Format the places to which a dispatcher or reaper moves a job: `queued or scheduled`.
+
+    Empty if the job leaves the queue.
+    """
     return " or ".join(system.find_target_places(verb, job))
 
 
-def count_connections(engine: Engine) -> dict[str, int] | None:
-    """Count the connections that run each loop; None if the server does not list its clients."""
+def count_loop_connections(engine: Engine) -> dict[str, int] | None:
+    """Count the client connections that run a dispatcher or a reaper, by verb.
+
+    None if the server does not list its clients.
+    """
     try:
         with translate_redis_errors():
             named = [str(client.get("name", "")) for client in engine.client.client_list()]

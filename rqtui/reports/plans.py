@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(slots=True)
 class _PlanCounts:
-    """The totals of a plan while jobs are read."""
+    """The counts from which a plan is built, while its jobs are read."""
 
     queues: Counter[Ref]
     places: Counter[str]
@@ -113,7 +113,7 @@ def yield_job_plans(engine: Engine, chosen: Chosen) -> Iterator[Plan]:
 
 
 def build_chunk_plan(engine: Engine, ref: Ref, chunks: Iterable[Sequence[Job]]) -> Plan:
-    """Build the plan of a change of all jobs in these chunks, which are read once and not kept."""
+    """Build the plan of a change of all jobs in these chunks, which are read once and not stored."""
     began_s = time.monotonic()
     now_ms = _fetch_now_ms(engine, ref)
     trip_s = time.monotonic() - began_s

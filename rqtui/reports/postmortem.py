@@ -27,7 +27,7 @@ from rqtui.operations.journal import (
     format_clock,
     to_document,
 )
-from rqtui.reports.jobs import format_word
+from rqtui.reports.jobs import format_command_line_word
 from rqtui.text.formats import format_duration, format_quantity
 from rqtui.text.sanitise import EMPTY_ID, safe
 
@@ -134,7 +134,7 @@ def build_markdown(
                 f"## Ids of {position}: {title_of_change}, {count_text}",
                 "",
             ]
-            lines += [f"* {_escape_markdown(format_word(id)) or EMPTY_ID}" for id in operation.ids]
+            lines += [f"* {_escape_markdown(format_command_line_word(id)) or EMPTY_ID}" for id in operation.ids]
     return "\n".join([*lines, ""])
 
 
@@ -289,13 +289,13 @@ def build_document(operations: Iterable[Operation], sightings: Iterable[Sighting
     documents = []
     for operation in operations:
         document = to_document(operation)
-        document["ids"] = [format_word(id) for id in operation.ids]
+        document["ids"] = [format_command_line_word(id) for id in operation.ids]
         document["queue"], document["others"] = (
-            format_word(operation.queue),
-            [format_word(name) for name in operation.others],
+            format_command_line_word(operation.queue),
+            [format_command_line_word(name) for name in operation.others],
         )
         for name in ("before", "after"):
-            document[name] = {format_word(queue): dict(places) for queue, places in document[name].items()}
+            document[name] = {format_command_line_word(queue): dict(places) for queue, places in document[name].items()}
         document["filter"] = document.pop("chosen")
         documents.append(document)
     findings = {} if sightings is None else {"findings": [_build_finding_document(sighting) for sighting in sightings]}
@@ -303,7 +303,7 @@ def build_document(operations: Iterable[Operation], sightings: Iterable[Sighting
 
 
 def _build_finding_document(sighting: Sighting) -> dict[str, Any]:
-    return {**build_stored_fields(sighting), "queue": format_word(sighting.queue)}
+    return {**build_stored_fields(sighting), "queue": format_command_line_word(sighting.queue)}
 
 
 def export_report(

@@ -142,7 +142,7 @@ def _label_queues(queues: Iterable[Queue], max_queues: int) -> Iterator[tuple[Qu
 
 
 def _escape_controls(name: str) -> str:
-    r"""Escape characters that terminals must not receive, and bytes that are no text, as `\xNN`."""
+    r"""Escape control characters, which a terminal would obey, and bytes that are no text, as `\xNN`."""
     text = to_bytes(name).decode("utf-8", "backslashreplace")
     return "".join(char if safe(f"a{char}") == f"a{char}" else char.encode("unicode_escape").decode() for char in text)
 

@@ -23,7 +23,7 @@ _SEVERITY = {"warning": "state-reserved", "critical": "state-dead"}
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One titled part of the report on a Redis server. `lacks` says why it is empty."""
+    """One titled part of the report on a Redis server. `lacks` is the reason why the part is empty."""
 
     name: str
     title: str
@@ -218,7 +218,7 @@ def _format_slow_command(entry: SlowCommand, now_ms: int | None) -> Line:
 
 
 def _format_command(entry: SlowCommand) -> str:
-    """Format a slow command; for rqtui's scripts one key stands for all, because they share a prefix."""
+    """Format a slow command. Of rqtui's scripts only one key is shown, because all of its keys share a prefix."""
     if not entry.script:
         return " ".join(entry.words)
     number = int(entry.words[2]) if len(entry.words) > 2 and entry.words[2].isdigit() else 0

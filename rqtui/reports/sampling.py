@@ -59,7 +59,10 @@ class Extent:
 
 @dataclass(slots=True)
 class Survey:
-    """The places that a report samples, and its progress: `looked` jobs read so far, `problems` as sentences."""
+    """The places that a report samples, and its progress.
+
+    `looked` is the number of jobs read so far, `problems` are sentences about places that could not be read.
+    """
 
     parts: tuple[Part, ...]
     taken_ms: int
@@ -104,15 +107,21 @@ def yield_survey(
     max_jobs: int,
     accepts: Callable[[Place], bool] = lambda _place: True,
 ) -> Generator[None, None, Survey]:
-    """Count queues, one round trip per step, and return the survey of the places that `accepts` returns true for."""
+    """Count queues, one round trip per step, and return the survey of their places.
+
+    `accepts` says for each place whether the report samples it.
+    """
     queues: list[Queue] = []
-    for chunk in yield_counts(engine, refs, accepts):
+    for chunk in yield_queue_counts(engine, refs, accepts):
         queues += chunk
         yield None
     relevant = sum(any(queue.count_in_state(state) for state in states) for queue in queues)
     problems = [queue.error for queue in queues if queue.error]
     return Survey(
-        choose_parts(queues, states, per_place, max_jobs), engine.compute_taken_ms(queues), relevant, problems
+        choose_places_to_sample(queues, states, per_place, max_jobs),
+        engine.compute_taken_ms(queues),
+        relevant,
+        problems,
     )
 
 
@@ -121,10 +130,10 @@ def list_silent_systems(engine: Engine, refs: Sequence[Ref], field: str) -> tupl
     return tuple(sorted({ref.system for ref in refs if field not in engine.systems[ref.system].known_fields}))
 
 
-def yield_counts(
+def yield_queue_counts(
     engine: Engine, refs: Sequence[Ref], accepts: Callable[[Place], bool] = lambda _place: True
 ) -> Iterator[list[Queue]]:
-    """Yield the counts of queues, `QUEUES_PER_TRIP` per round trip, for the places that `accepts` returns true for.
+    """Count the jobs of queues, `QUEUES_PER_TRIP` queues per round trip, in the places that `accepts` returns true for.
 
     This is no snapshot, because its rates would replace those between two polls.
     """
@@ -142,7 +151,9 @@ def _keep_fitting_places(queue: Queue, places: Sequence[Place], accepts: Callabl
     return queue._replace(counts=tuple(count for count in queue.counts if count.place not in rejected_places))
 
 
-def choose_parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, max_jobs: int) -> tuple[Part, ...]:
+def choose_places_to_sample(
+    queues: Sequence[Queue], states: Sequence[State], per_place: int, max_jobs: int
+) -> tuple[Part, ...]:
     """Return the non-empty places in these states, each with the size of its sample.
 
     At most `per_place` jobs per place and about `max_jobs` in total are read. Of many queues those with the most jobs

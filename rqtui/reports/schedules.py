@@ -82,15 +82,15 @@ def load_schedules(
 ) -> tuple[tuple[Schedule, ...], int, tuple[str, ...]]:
     """Load the schedules of these queues in one round trip.
 
-    Returns the schedules, the server's clock in ms, and errors.
+    Returns the schedules, the server's clock in ms, and error messages.
     """
     snapshot = engine.take_snapshot(Focus(queues=(), requests=build_schedule_requests(engine.systems, present_systems)))
     schedules, problems = parse_schedules(snapshot.results.get(GROUP, ()), refs)
     return schedules, snapshot.taken_ms, problems
 
 
-def explain_absence(systems: Iterable[str]) -> str:
-    """Explain why there are no schedules: where these systems keep them, and which systems store them in Redis."""
+def explain_missing_schedules(systems: Iterable[str]) -> str:
+    """Explain why there are no schedules: where these systems store schedules, and which systems use Redis for that."""
     from rqtui.systems import registry
 
     systems, supporting = frozenset(map(registry.parse_system_name, systems)), list_supporting_systems()

@@ -47,7 +47,7 @@ _ORDERS = {"stop": WorkerHealth.STOPPING, "quiet": WorkerHealth.QUIET}
 
 @dataclass(frozen=True, slots=True)
 class WorkerEntry:
-    """A worker in a report, with its held jobs as far as they were read, the longest held first.
+    """A worker in a report, with the jobs it holds as far as they were read, the longest held first.
 
     `worker` is None if the system lists no workers, or this one never sent a heartbeat. For a worker of several queues
     `ref` is the queue of its current job, else of one that was read.
@@ -108,7 +108,7 @@ def _combine_page_requests(pages: Sequence[Request[Page]]) -> Request[Page]:
         return pages[0]
     calls = tuple(call for page in pages for call in page.calls)
 
-    def parse_pages(replies: Replies) -> Page:
+    def parse_as_one_page(replies: Replies) -> Page:
         parsed_pages, start = [], 0
         for page in pages:
             parsed_pages.append(page.parse(replies[start : start + len(page.calls)]))
@@ -117,10 +117,10 @@ def _combine_page_requests(pages: Sequence[Request[Page]]) -> Request[Page]:
         problem = next((page.error for page in parsed_pages if page.error), "")
         return replace(parsed_pages[0], jobs=jobs, total=sum(page.total for page in parsed_pages), error=problem)
 
-    return Request(calls, parse_pages)
+    return Request(calls, parse_as_one_page)
 
 
-def group_requests(requests_by_queue: Iterable[tuple[Request[Any], ...]]) -> dict[str, tuple[Request[Any], ...]]:
+def group_worker_requests(requests_by_queue: Iterable[tuple[Request[Any], ...]]) -> dict[str, tuple[Request[Any], ...]]:
     """Group the requests of several queues by `GROUPS`, to be sent with a poll."""
     pairs = [pair for pair in requests_by_queue if pair]
     return {group: tuple(pair[index] for pair in pairs) for index, group in enumerate(GROUPS)}
@@ -140,10 +140,10 @@ def parse_workers(
             problems += [page.error] if page.error else []
         jobs, is_whole = (page.jobs, len(page.jobs) >= page.total) if isinstance(page, Page) else ((), False)
         entries += _build_entries(ref, systems[ref.system], workers, jobs, is_whole, now_ms)
-    return merge_entries(entries, now_ms), tuple(dict.fromkeys(problems))
+    return merge_worker_entries(entries, now_ms), tuple(dict.fromkeys(problems))
 
 
-def merge_entries(entries: Iterable[WorkerEntry], now_ms: int) -> tuple[WorkerEntry, ...]:
+def merge_worker_entries(entries: Iterable[WorkerEntry], now_ms: int) -> tuple[WorkerEntry, ...]:
     """Sort workers, troubled ones first, and merge the entries of a worker that serves several queues."""
     by_id: dict[str, list[WorkerEntry]] = {}
     all_entries = list(entries)
@@ -261,7 +261,7 @@ def choose_queues(refs: Sequence[Ref], systems: Mapping[str, System], busy: froz
 def load_workers(engine: Engine, refs: Sequence[Ref]) -> tuple[tuple[WorkerEntry, ...], int, tuple[str, ...]]:
     """Load the workers of these queues, a hundred queues per round trip.
 
-    Returns workers, server clock in ms and errors.
+    Returns the workers, the server's clock in ms, and error messages.
     """
     supported = [ref for ref in refs if has_workers(engine.systems[ref.system])]
     entries: list[WorkerEntry] = []
@@ -270,15 +270,15 @@ def load_workers(engine: Engine, refs: Sequence[Ref]) -> tuple[tuple[WorkerEntry
     for start in range(0, max(1, len(supported)), QUEUES_PER_TRIP):
         chunk = supported[start : start + QUEUES_PER_TRIP]
         requests = [build_worker_requests(engine.systems[ref.system], ref.queue, len(chunk)) for ref in chunk]
-        snapshot = engine.take_snapshot(Focus(queues=tuple(chunk), requests=group_requests(requests)))
+        snapshot = engine.take_snapshot(Focus(queues=tuple(chunk), requests=group_worker_requests(requests)))
         new_requests = [build_worker_requests(engine.systems[ref.system], ref.queue, len(chunk)) for ref in chunk]
         if any(
             len(pair[0].calls) > len(old[0].calls) for old, pair in zip(requests, new_requests, strict=True) if pair
         ):
             # The first snapshot counted more workers than a request reads before their number is known.
-            snapshot = engine.take_snapshot(Focus(queues=tuple(chunk), requests=group_requests(new_requests)))
+            snapshot = engine.take_snapshot(Focus(queues=tuple(chunk), requests=group_worker_requests(new_requests)))
         now_ms = snapshot.taken_ms
         chunk_entries, chunk_problems = parse_workers(chunk, engine.systems, snapshot.results, now_ms)
         entries += chunk_entries
         problems += chunk_problems
-    return merge_entries(entries, now_ms), now_ms, tuple(problems)
+    return merge_worker_entries(entries, now_ms), now_ms, tuple(problems)

@@ -177,7 +177,7 @@ class Session:
                 list(engine_refs),
                 find_duplicate_names(engine_refs),
             )
-        self.watch.observe(message.snapshot)
+        self.watch.record_snapshot(message.snapshot)
         self.last_focus, self._refreshed_s = message.focus, time.monotonic()
         self.latest_queues.update(message.snapshot.map_queues_by_ref())
         if len(self.latest_queues) > len(self.refs):

@@ -85,11 +85,11 @@ def test_recording_turns_itself_off(client: Redis) -> None:
 def test_a_filter_looks_into_verb_id_worker_and_queue() -> None:
     event = Event(MAIL, NOW, 0, "reject", b"invoice-42", "w7")
     for expression in ("", "reject", "INVOICE", "w7 mail", "!ack", "/invoice-\\d+/", "!/x{3}/ reject"):
-        assert events.build_matcher(expression)(event), expression
+        assert events.build_event_matcher(expression)(event), expression
     for expression in ("ack", "!reject", "reject w8", "/^w7$/"):
-        assert not events.build_matcher(expression)(event), expression
+        assert not events.build_event_matcher(expression)(event), expression
     with pytest.raises(UsageError, match="cannot be read"):
-        events.build_matcher("/(/")
+        events.build_event_matcher("/(/")
 
 
 def test_what_was_recorded_is_told_oldest_first(client: Redis, url: str) -> None:

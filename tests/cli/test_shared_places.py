@@ -135,7 +135,7 @@ def test_reports_go_through_a_shared_place_for_each_queue(client: Redis, engine:
     assert (plan.total, plan.looked, plan.exact) == (60, 60, True)
     members = [
         job.id.decode()
-        for step in errors.yield_members(engine, [FLOUR, BRAN], told.groups[0].key, told.grouping)
+        for step in errors.yield_group_members(engine, [FLOUR, BRAN], told.groups[0].key, told.grouping)
         for job in step.jobs
     ]
     assert sorted(members) == sorted(MINE[1::2])

@@ -114,7 +114,7 @@ def test_reports_tell_what_they_could_not_read(two: Redis, system: type[System])
     assert found and found.groups[0].dead == 1 and found.groups[0].refs == (GOOD,) and found.size.problems
     *_steps, told = kinds.yield_kind_reports(engine, [BAD, GOOD])
     assert told and {kind.ref for kind in told.kinds} == {GOOD} and told.size.problems
-    standing = loops.build_report(engine, [BAD, GOOD], 10)
+    standing = loops.build_loop_report(engine, [BAD, GOOD], 10)
     assert {each.ref for each in standing.coming} == {GOOD}
     if system is FaultyInReading:
         seats, _now_ms, problems = workers.load_workers(engine, [BAD, GOOD])

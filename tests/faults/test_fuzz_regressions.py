@@ -102,7 +102,7 @@ def test_an_expression_that_python_warns_of_says_nothing_on_the_terminal() -> No
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert filters.parse_filter("/[[a]/")(Job(b"[", "mail", "native", "ready", State.READY, b""))
-        events.build_matcher("/[[a]/")
+        events.build_event_matcher("/[[a]/")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def read_filter(text: str) -> None:
     with refused_or_not():
         parse_filter(text)(JOB)
     with refused_or_not():
-        events.build_matcher(text)(EVENT)
+        events.build_event_matcher(text)(EVENT)
 
 
 # -- URLs --------------------------------------------------------------------------------------------------------------

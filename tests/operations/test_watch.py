@@ -18,7 +18,7 @@ def picture(at_s: int, *findings: Finding, dead: int = 0, name: str = "mail") ->
 
 def test_a_finding_is_told_when_it_comes_and_when_it_has_gone() -> None:
     told: list[Sighting] = []
-    look = SnapshotWatch(told.append).observe
+    look = SnapshotWatch(told.append).record_snapshot
     for at_s in (0, 2):
         look(picture(at_s, PAUSED))
     look(picture(4, PAUSED, OLD))
@@ -30,7 +30,7 @@ def test_a_finding_is_told_when_it_comes_and_when_it_has_gone() -> None:
 
 def test_what_flickers_or_is_not_looked_at_has_not_gone() -> None:
     told: list[Sighting] = []
-    look = SnapshotWatch(told.append).observe
+    look = SnapshotWatch(told.append).record_snapshot
     for at_s in range(0, 60, 4):
         look(picture(at_s, *([PAUSED] if at_s % 8 else [])))
         look(picture(at_s, name="other"))
@@ -41,12 +41,12 @@ def test_what_flickers_or_is_not_looked_at_has_not_gone() -> None:
 def test_a_queue_with_a_finding_is_counted_now_and_then_and_a_few_queues_only() -> None:
     snapshot_watch = SnapshotWatch(lambda _one: None)
     for at_s in range(0, 40, 2):
-        snapshot_watch.observe(picture(at_s, PAUSED, dead=at_s))
-        snapshot_watch.observe(picture(at_s, dead=at_s, name="well"))
+        snapshot_watch.record_snapshot(picture(at_s, PAUSED, dead=at_s))
+        snapshot_watch.record_snapshot(picture(at_s, dead=at_s, name="well"))
     assert [(one.at_ms, one.counts[State.DEAD]) for one in snapshot_watch.samples[Ref("native", "mail")]] == [
         (0, 0), (10_000, 10), (20_000, 20), (30_000, 30),
     ]  # fmt: skip
     assert list(snapshot_watch.samples) == [Ref("native", "mail")]
     for number in range(100):
-        snapshot_watch.observe(picture(50, PAUSED, name=f"q{number}"))
+        snapshot_watch.record_snapshot(picture(50, PAUSED, name=f"q{number}"))
     assert len(snapshot_watch.samples) == watch.MAX_QUEUES

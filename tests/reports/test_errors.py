@@ -18,7 +18,7 @@ from rqtui.client.queue import Queue
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Ref, State
 from rqtui.reports import errors, sampling
-from rqtui.reports.errors import normalise
+from rqtui.reports.errors import normalise_error
 from rqtui.systems import registry
 from rqtui.text.sanitise import safe
 from rqtui.text.widths import Width
@@ -60,7 +60,7 @@ def last(steps: Iterator[T | None]) -> T:
     ],
 )
 def test_errors_that_differ_in_data_alone_are_one(one: str, other: str, message: str) -> None:
-    assert normalise(one) == normalise(other) == message
+    assert normalise_error(one) == normalise_error(other) == message
 
 
 @pytest.mark.parametrize(
@@ -68,25 +68,25 @@ def test_errors_that_differ_in_data_alone_are_one(one: str, other: str, message:
     [("KeyError: 'vat_id'", "KeyError: 'name'"), ("Http2Error: x", "Http3Error: x"), ("no disk", "no route")],
 )
 def test_errors_that_differ_in_kind_stay_apart(one: str, other: str) -> None:
-    assert normalise(one) != normalise(other)
+    assert normalise_error(one) != normalise_error(other)
 
 
 def test_of_a_traceback_the_line_behind_the_last_frame_counts() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\nValueError: no 7\nand more'
-    assert normalise(text) == "ValueError: no #"
+    assert normalise_error(text) == "ValueError: no #"
 
 
 def test_of_a_cut_traceback_too() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n  ... in g\n    x()\nValueError: no 7'
-    assert normalise(text) == "ValueError: no #"
+    assert normalise_error(text) == "ValueError: no #"
 
 
 def test_of_a_stack_below_its_message_the_message_counts() -> None:
-    assert normalise("Error: no 7\n    at f (a.js:3)\n    at g (a.js:9)") == "Error: no #"
+    assert normalise_error("Error: no 7\n    at f (a.js:3)\n    at g (a.js:9)") == "Error: no #"
 
 
 def test_of_what_a_command_said_the_end_counts() -> None:
-    assert normalise("warning: old config\ncurl: (28) timed out\n") == "curl: (#) timed out"
+    assert normalise_error("warning: old config\ncurl: (28) timed out\n") == "curl: (#) timed out"
 
 
 tokens = st.sampled_from([*"'\"`/\\#-:.@ \n\x1b\x85é1", "0x", "77", "deadbeef", "e1", "KeyError"])
@@ -97,8 +97,8 @@ texts = st.one_of(st.text(max_size=400), st.lists(tokens, max_size=60).map("".jo
 
 @given(texts)
 def test_a_message_is_short_and_stands_still_and_can_be_shown(error: str) -> None:
-    message = normalise(error)
-    assert normalise(message) == message
+    message = normalise_error(error)
+    assert normalise_error(message) == message
     assert len(message) <= errors.MAX_MESSAGE_LENGTH
     shown = safe(message)
     assert shown.isprintable()
@@ -144,7 +144,7 @@ def test_the_members_of_a_group_are_looked_for_in_the_whole_place(
     monkeypatch.setattr(sampling, "JOBS_PER_PAGE", 2)
     add_failed_jobs(Queue("mail", client), "KeyError: 'x'", *[f"TimeoutError: {n} s" for n in range(5)])
     found = last(errors.yield_error_reports(engine, [MAIL]))
-    steps = list(errors.yield_members(engine, [MAIL], found.groups[0].key, found.grouping, (State.DEAD,)))
+    steps = list(errors.yield_group_members(engine, [MAIL], found.groups[0].key, found.grouping, (State.DEAD,)))
     assert sum(len(step.jobs) for step in steps) == 5
     assert (steps[-1].looked, steps[-1].of) == (6, 6)
 
@@ -209,7 +209,9 @@ def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monke
     found = last(errors.yield_error_reports(engine, [MAIL]))
     whole = {
         group.message: {
-            job.id for step in errors.yield_members(engine, [MAIL], group.key, found.grouping) for job in step.jobs
+            job.id
+            for step in errors.yield_group_members(engine, [MAIL], group.key, found.grouping)
+            for job in step.jobs
         }
         for group in found.groups
     }

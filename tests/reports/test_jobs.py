@@ -9,7 +9,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.model import Fact
-from rqtui.reports.jobs import build_body, build_facts, encode_text
+from rqtui.reports.jobs import build_body_document, build_fact_documents, encode_text
 from rqtui.text.masking import MASK
 
 HALF = "\ud83d"  # the first half of an emoji: a producer cut its text at so many characters
@@ -23,7 +23,7 @@ def test_text_is_kept_bytes_are_told_in_base64_and_half_a_pair_is_a_sign_that_it
 
 
 def test_facts_of_such_text_are_told() -> None:
-    facts = build_facts([Fact("origin", HALF), Fact("raw", b"\xff"), Fact("tree", f'["{HALF}"]', "json")])
+    facts = build_fact_documents([Fact("origin", HALF), Fact("raw", b"\xff"), Fact("tree", f'["{HALF}"]', "json")])
     assert [fact["value"] for fact in facts] == ["\ufffd", "/w==", ["\ufffd"]]
     assert facts[1]["value_encoding"] == "base64" and "value_encoding" not in facts[0]
 
@@ -43,10 +43,10 @@ def test_facts_of_such_text_are_told() -> None:
     ],
 )  # fmt: skip
 def test_a_body_is_json_text_messagepack_or_base64_by_its_content(raw: bytes, encoding: str, value: object) -> None:
-    assert build_body(raw, len(raw)) == {"bytes": len(raw), "encoding": encoding, "value": value}
+    assert build_body_document(raw, len(raw)) == {"bytes": len(raw), "encoding": encoding, "value": value}
     omitted = {"bytes": len(raw) + 1, "encoding": "omitted", "value": None}
-    assert build_body(raw, len(raw) + 1) == build_body(None, len(raw) + 1) == omitted
-    assert build_body(raw, 0)["encoding"] == encoding
+    assert build_body_document(raw, len(raw) + 1) == build_body_document(None, len(raw) + 1) == omitted
+    assert build_body_document(raw, 0)["encoding"] == encoding
 
 
 @run_in_one_test(
@@ -66,7 +66,7 @@ def test_a_body_is_json_text_messagepack_or_base64_by_its_content(raw: bytes, en
     ],
 )  # fmt: skip
 def test_a_fact_has_its_value_in_the_type_of_its_kind(fact: Fact, document: dict[str, object]) -> None:
-    assert build_facts([fact]) == [{"name": fact.name, "kind": fact.kind, **document}]
+    assert build_fact_documents([fact]) == [{"name": fact.name, "kind": fact.kind, **document}]
 
 
 def test_a_page_with_such_a_job_is_told_whole(client: Redis, url: str) -> None:

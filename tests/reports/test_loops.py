@@ -51,7 +51,7 @@ def test_lateness_is_counted_over_the_queues_and_the_next_is_the_first_of_all(cl
     due(client, "mail", a=now_ms - 2 * HOUR_MS, b=now_ms - HOUR_MS, c=now_ms + HOUR_MS)
     due(client, "images", d=now_ms - 3 * HOUR_MS)
     add_leased_jobs(client, "images", e=now_ms + 5 * HOUR_MS, f=now_ms - HOUR_MS)
-    found = loops.build_report(engine, [MAIL, IMAGES], 10)
+    found = loops.build_loop_report(engine, [MAIL, IMAGES], 10)
     dispatch, reap = found.loops
     assert (dispatch.verb, dispatch.late, reap.verb, reap.late) == ("dispatch", 3, "reap", 1)
     for standing, hours in ((dispatch, -3), (reap, -1)):
@@ -60,7 +60,7 @@ def test_lateness_is_counted_over_the_queues_and_the_next_is_the_first_of_all(cl
     assert [each.job.id for each in found.coming] == [b"d", b"a", b"b", b"f", b"c", b"e"]
     assert [each.verb for each in found.coming] == ["dispatch"] * 3 + ["reap", "dispatch", "reap"]
     assert [each.in_ms < 0 for each in found.coming] == [True] * 4 + [False] * 2
-    assert [each.job.id for each in loops.build_report(engine, [MAIL, IMAGES], 2).coming] == [b"d", b"a"]
+    assert [each.job.id for each in loops.build_loop_report(engine, [MAIL, IMAGES], 2).coming] == [b"d", b"a"]
 
 
 def test_the_instant_at_which_a_job_is_taken_is_that_of_the_job(client: Redis, url: str) -> None:
@@ -76,7 +76,7 @@ def test_the_instant_at_which_a_job_is_taken_is_that_of_the_job(client: Redis, u
 
 def test_where_nothing_waits_nothing_is_next(client: Redis, engine: Engine) -> None:
     Queue("mail", client).put({}, id="ready")
-    found = loops.build_report(engine, [MAIL], 10)
+    found = loops.build_loop_report(engine, [MAIL], 10)
     assert [(one.late, one.next_ms, one.elsewhere) for one in found.loops] == [(0, None, 0)] * 2
     assert found.coming == ()
 
@@ -85,7 +85,7 @@ def test_connections_that_run_a_loop_are_counted_by_their_name(client: Redis, en
     with connect(url) as one, connect(url) as two, connect(url) as three:
         for other, name in ((one, "rqtui-dispatcher"), (two, "rqtui-dispatcher"), (three, "rqtui-reaper")):
             other.client_setname(name)
-            dispatch, reap = loops.build_report(engine, [MAIL], 1).loops
+            dispatch, reap = loops.build_loop_report(engine, [MAIL], 1).loops
         assert (dispatch.elsewhere, reap.elsewhere) == (2, 1)
 
 
@@ -137,9 +137,9 @@ def test_a_job_whose_attempts_are_used_up_becomes_dead_when_its_lease_ends(
 def test_of_a_system_without_such_a_loop_nothing_is_late_and_no_page_of_another_view_tells_of_it() -> None:
     systems = {name: registry.create_system(name) for name in ("sidekiq", "rq")}
     queues = [Counted("default", name, overdue=4, next_due_ms=-60_000) for name in systems]
-    assert [loops.compute_next_ms("dispatch", queue, systems) for queue in queues] == [None, -60_000]
-    assert loops.count_late("dispatch", queues, systems) == 4
+    assert [loops.compute_ms_until_work("dispatch", queue, systems) for queue in queues] == [None, -60_000]
+    assert loops.count_late_jobs("dispatch", queues, systems) == 4
     due = [Job(b"a", "default", name, "retry", State.SCHEDULED, b"a", due_ms=1) for name in systems]
     pages = tuple(Page("default", job.system, job.place, (job,), 1) for job in due)
-    found = list(loops.list_upcoming(Snapshot(2, pages=pages), systems))
+    found = list(loops.yield_upcoming_jobs(Snapshot(2, pages=pages), systems))
     assert [each.ref.system for each in found] == ["rq"]

@@ -21,7 +21,7 @@ def check_job_formats(job: Job, now_ms: int) -> None:
     row = columns.build_job_row(job, now_ms, 16, tuple(name for name in columns.NAMES if name != "id"))
     assert not find_harmful_character("".join(copy_formats._format_spreadsheet_cell(cell) for cell in row.cells), "")
     document = documents_of_jobs.build_job_document(job)
-    json.dumps([document, documents_of_jobs.build_history(job)])
+    json.dumps([document, documents_of_jobs.build_attempt_documents(job)])
     MATCH_FILTER(job)
     errors.normalise_job_error(job)
     for name in ("enqueued_at_ms", "due_at_ms", "reserved_at_ms", "deadline_at_ms"):

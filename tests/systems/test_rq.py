@@ -376,7 +376,7 @@ def test_what_becomes_of_a_started_job_is_told_by_the_retries_it_has_left(client
         job(client, id, "started", **left)
         put(client, id, "started", at_s=now_s() + 60)
     engine = open_engine(client)
-    found = {each.job.id: each for each in loops.build_report(engine, [DEFAULT], 9).coming}
+    found = {each.job.id: each for each in loops.build_loop_report(engine, [DEFAULT], 9).coming}
     assert {id: loops.format_target_places("reap", each.job, engine.systems["rq"]) for id, each in found.items()} == {
         b"last": "failed",
         b"none": "failed",
@@ -397,7 +397,7 @@ def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
     engine = open_engine(client, "rq")
     [*_steps, found] = errors.yield_error_reports(engine, [DEFAULT])
     assert found is not None and found.size.of == found.count == 7, "who was canceled did not fail"
-    steps = list(errors.yield_members(engine, [DEFAULT], found.groups[0].key, found.grouping))
+    steps = list(errors.yield_group_members(engine, [DEFAULT], found.groups[0].key, found.grouping))
     assert sum(len(step.jobs) for step in steps) == 5 and (steps[-1].of, steps[-1].left) == (7, 0)
     groups = {group.message: group.dead for group in found.groups}
     assert groups == {"ValueError: no #": 5, "KeyError: 'as RQ # kept it'": 1, "not compressed": 1}

@@ -6,7 +6,7 @@ import pytest
 from hostile_text import find_harmful_character
 
 from rqtui.model import Fact
-from rqtui.reports.jobs import build_facts as documents
+from rqtui.reports.jobs import build_fact_documents as documents
 from rqtui.text.facts import build_fact_lines, format_fact
 from rqtui.text.masking import MASK
 

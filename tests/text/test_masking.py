@@ -153,7 +153,7 @@ def test_arguments_of_a_command_that_redis_cut_are_masked() -> None:
 
 
 def _body(value: Any) -> dict[str, Any]:
-    made: dict[str, Any] = documents.build_body(value, len(value))
+    made: dict[str, Any] = documents.build_body_document(value, len(value))
     return made
 
 

@@ -72,7 +72,9 @@ def format_job_ids(jobs: Sequence[Job], _source: JobSource) -> bytes:
 def format_jobs_as_json(jobs: Sequence[Job], source: JobSource) -> bytes:
     """Return the documents of `rqtui show --json` in ASCII: one object for one job, a list for several."""
     with reveal_secrets(source.is_revealed):
-        job_documents = [{**documents.build_job_document(job), "history": documents.build_history(job)} for job in jobs]
+        job_documents = [
+            {**documents.build_job_document(job), "history": documents.build_attempt_documents(job)} for job in jobs
+        ]
     return json.dumps(job_documents[0] if len(job_documents) == 1 else job_documents, indent=2).encode()
 
 

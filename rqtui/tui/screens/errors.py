@@ -412,7 +412,7 @@ class Errors(ReportView):
 def _yield_group_members(
     refs: tuple[Ref, ...], key: Key, grouping: Grouping, states: Sequence[State], engine: Engine
 ) -> Iterator[Members]:
-    return errors.yield_members(engine, refs, key, grouping, states)
+    return errors.yield_group_members(engine, refs, key, grouping, states)
 
 
 def _build_job_key(job: Job) -> tuple[str, str, bytes]:

@@ -61,7 +61,7 @@ class Events(View):
         self._is_settled = False
         self._gaps = 0
         self._id_cells = 0  # the longest id so far
-        self._matches_filter: Callable[[Event], bool] = events.build_matcher("")
+        self._matches_filter: Callable[[Event], bool] = events.build_event_matcher("")
         self._is_extending = False
         self._refused: dict[Ref, str] = {}  # reason by queue, where recording was refused
         self._last_warning = ""  # the last warning shown
@@ -289,7 +289,7 @@ class Events(View):
 
     def apply_filter(self, expression: str) -> None:
         """Show only the events that match every word of the filter expression."""
-        self._matches_filter = events.build_matcher(expression)
+        self._matches_filter = events.build_event_matcher(expression)
         self._rows = deque(
             (self._build_event_row(event) for event in self._events if self._matches_filter(event)), maxlen=MAX_EVENTS
         )

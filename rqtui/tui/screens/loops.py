@@ -170,7 +170,9 @@ class Loops(View):
             (self._next_position + MAX_COUNTED_AT_ONCE) % len(refs) if len(refs) > MAX_COUNTED_AT_ONCE else 0
         )
         systems, covered = self.session.systems, self._find_covered_queues()
-        upcoming_jobs = (upcoming for upcoming in report.list_upcoming(snapshot, systems) if upcoming.ref in covered)
+        upcoming_jobs = (
+            upcoming for upcoming in report.yield_upcoming_jobs(snapshot, systems) if upcoming.ref in covered
+        )
         sorted_jobs = sorted(upcoming_jobs, key=lambda upcoming: upcoming.in_ms)
         self._find_table("next").update(
             [
@@ -184,7 +186,7 @@ class Loops(View):
             self.host.request_refresh()  # The counts now show which heads to read.
         if time.monotonic() - self._connections_read_s > CONNECTIONS_INTERVAL_S:
             self._connections_read_s = time.monotonic()
-            self.session.call_engine(report.count_connections, self._store_other_loops)
+            self.session.call_engine(report.count_loop_connections, self._store_other_loops)
 
     def _store_other_loops(self, message: CallFinished) -> None:
         if self.is_drawn:
@@ -221,7 +223,7 @@ class Loops(View):
         due_ms = [
             ms
             for queue in self._find_covered_queues().values()
-            if (ms := report.compute_next_ms(verb, queue, systems)) is not None
+            if (ms := report.compute_ms_until_work(verb, queue, systems)) is not None
         ]
         facts = _format_nearest_job(verb, min(due_ms, default=None))
         key, step = (",", "<") if verb == "dispatch" else (".", ">")
@@ -252,8 +254,8 @@ class Loops(View):
         """Return for the header how many jobs are late for a loop in the counted queues."""
         queues, systems = self._find_covered_queues().values(), self.session.systems
         facts = [
-            ("due", report.count_late("dispatch", queues, systems)),
-            ("leases expired", report.count_late("reap", queues, systems)),
+            ("due", report.count_late_jobs("dispatch", queues, systems)),
+            ("leases expired", report.count_late_jobs("reap", queues, systems)),
         ]
         pieces = [
             Content.assemble(

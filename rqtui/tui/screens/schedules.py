@@ -154,7 +154,7 @@ class Schedules(View):
             return f"no schedule matches /{expression}: {keys.apply_keymap('/ and Esc clear it')}"
         if self.refs and any(schedules.has_schedules(self.session.systems[ref.system]) for ref in self.refs):
             return f"nothing is enqueued there again and again: {keys.find_current_key('widen')} looks at all queues"
-        return schedules.explain_absence(ref.system for ref in self.session.refs)
+        return schedules.explain_missing_schedules(ref.system for ref in self.session.refs)
 
     def _list_matching_schedules(self) -> list[Schedule]:
         return sorted(

@@ -161,7 +161,7 @@ class Workers(View):
         turn_refs = [
             scope[(self._next_position + step) % len(scope)] for step in range(min(COUNTED_IN_TURN, len(scope)))
         ]
-        requests = workers.group_requests(self._find_or_create_requests(ref) for ref in self._requested_refs)
+        requests = workers.group_worker_requests(self._find_or_create_requests(ref) for ref in self._requested_refs)
         return Focus(tuple(dict.fromkeys([*self._requested_refs, *turn_refs])), requests=requests)
 
     def _find_or_create_requests(self, ref: Ref) -> tuple[Request[Any], ...]:
