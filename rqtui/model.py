@@ -42,6 +42,11 @@ class Place(NamedTuple):
     is_shared: bool = False  # the key holds the jobs of all queues; only those of its queue that were read are known
     is_from_events: bool = False  # no key exists: jobs are counted from Pub/Sub events, see `EventCoverage`
 
+    @property
+    def is_newest_last(self) -> bool:
+        """Whether ended jobs are appended to this place, so that lists for people begin at its end."""
+        return self.type == "zset" and self.state in (State.DONE, State.DEAD)
+
 
 class EventCoverage(NamedTuple):
     """The period for which rqtui has received the Pub/Sub events of a system, and the events missed in it.
@@ -365,6 +370,11 @@ class Page:
         return self.total if self.place_total is None else self.place_total
 
     @property
+    def older_jobs(self) -> int | None:
+        """The jobs behind a page that lists the newest first, in a shared place those of all queues; None: none."""
+        return None if self.next is None else self.total - self.next
+
+    @property
     def scanned_entries(self) -> int:
         """The number of entries that one `System.scan_request` read, including those of other queues."""
         end = max(self.total, self.offset + len(self.jobs)) if self.next is None else self.next
@@ -460,13 +470,17 @@ class Ref(NamedTuple):
 
 
 class PageSelection(NamedTuple):
-    """The jobs to read for one page: a queue, one of its places, an offset, a limit, and how much of each body."""
+    """The jobs to read for one page: a queue, one of its places, an offset, a limit, and how much of each body.
+
+    With `is_newest_first`, the page lists the jobs of its place backwards, and `offset` counts from the end.
+    """
 
     ref: Ref
     place: str
     offset: int = 0
     limit: int = 50
     body_bytes: int = 0
+    is_newest_first: bool = False
 
 
 class Focus(NamedTuple):

@@ -17,7 +17,7 @@
 --          steps       str   the priorities that have a list of their own: 0/3/6/9
 --          visibility  int   the visibility timeout (s): after it kombu delivers an unacked message again
 --          place       str   eta, queue, unacked or late
---          offset      int   the number of jobs to skip; -1: the last page
+--          offset      int   the number of jobs to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int   the largest number of jobs, 1 to 1000
 --          body_bytes  int   messages of up to this number of bytes are returned complete; -1: all
 -- returns  page  (now_ms int, total int, of? int)
@@ -31,7 +31,7 @@ if place == 'queue' then
     lengths[at] = redis.call('LLEN', list[1])
     total = total + lengths[at]
   end
-  local to_skip = offset < 0 and math.max(0, total - limit) or offset
+  local to_skip = offset < 0 and math.max(0, total - limit + offset + 1) or offset
   for at, list in ipairs(lists) do
     local wanted = limit - #rows
     if to_skip < lengths[at] and wanted > 0 then
@@ -51,6 +51,6 @@ if place == 'eta' then
   for at, row in ipairs(found) do row[5] = at end
   table.sort(found, function(a, b) return a[1] < b[1] or (a[1] == b[1] and a[5] < b[5]) end)
 end
-local first = offset < 0 and math.max(0, #found - limit) or offset
+local first = offset < 0 and math.max(0, #found - limit + offset + 1) or offset
 for at = first + 1, math.min(#found, first + limit) do rows[#rows + 1] = job_row(found[at][2], found[at][3], found[at][4], '') end
 return {'page', now_ms, #found, entries_read < card and math.floor(#found * card / entries_read + 0.5) or '', rows}

@@ -7,7 +7,7 @@
 -- KEYS     delayed ready
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          place       str  delayed or ready
---          offset      int  how many tasks to skip; -1 for the last page
+--          offset      int  how many tasks to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int  how many at most, 1 to 1000
 --          body_bytes  int  return tasks of up to this size whole; -1: all
 -- returns  page  (now_ms int, total int)  rows (head bytes, size int, tail bytes, score str)
@@ -19,7 +19,7 @@ end
 local whole = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
 local is_ready = place == 'ready'
 local total = is_ready and redis.call('LLEN', ready) or redis.call('ZCARD', delayed)
-offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- `+ 0` turns -0 into 0
+offset = offset < 0 and math.max(0, total - limit + offset + 1) or offset + 0 -- `+ 0` turns -0 into 0
 local last = offset + limit - 1
 local tasks = is_ready and redis.call('LRANGE', ready, offset, last) or redis.call('ZRANGE', delayed, offset, last, 'WITHSCORES')
 local rows = {}

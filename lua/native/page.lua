@@ -6,7 +6,7 @@
 --
 -- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta
 -- ARGV     place       str   scheduled, ready, reserved, done or dead
---          offset      int   how many jobs to skip; -1 is the last page
+--          offset      int   how many jobs to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int   how many at most, 1 to 1000
 --          body_bytes  int   bytes of each body to return
 -- returns  page  (total int, max_attempts int) rows (id bytes, score float, record bytes, bytes int, body bytes, line bytes, error bytes)
@@ -20,7 +20,7 @@ if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes or mat
 end
 local most = tonumber(redis.call('HGET', meta, 'max_attempts') or 5) or 5
 local total = redis.call('ZCARD', key)
-offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- `+ 0` turns -0 into 0
+offset = offset < 0 and math.max(0, total - limit + offset + 1) or offset + 0 -- `+ 0` turns -0 into 0
 local found = redis.call('ZRANGE', key, offset, offset + limit - 1, 'WITHSCORES')
 if #found == 0 then return {'page', total, most, {}} end
 local ids, rows = {}, {}

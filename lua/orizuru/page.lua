@@ -11,7 +11,7 @@
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
 --          silent_ms   int   a consumer without a heartbeat for this long is dead
 --          place       str   source, processing or unacked
---          offset      int   how many jobs to skip; -1 is the last page
+--          offset      int   how many jobs to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int   how many at most, 1 to 1000
 --          body_bytes  int   entries longer than this and than 4096 are cut; -1: none
 --          each        (worker bytes)  further consumers whose lists exist
@@ -35,7 +35,7 @@ for i, name in ipairs(names) do
   if type(length) ~= 'number' then length = 0 end -- A key of another type counts as empty; `faults` reports it.
   total, lists[i] = total + length, {key, name, length}
 end
-local skip = offset < 0 and math.max(0, total - limit) or offset
+local skip = offset < 0 and math.max(0, total - limit + offset + 1) or offset
 for _, list in ipairs(lists) do
   local key, name, length = unpack(list)
   local at, last, step = skip, math.min(length, skip + limit - #rows), 1

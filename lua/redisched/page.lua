@@ -6,7 +6,7 @@
 -- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          place       str  queued, due, reserved or expired
---          offset      int  jobs to skip; -1 selects the last page
+--          offset      int  jobs to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int  jobs at most, 1 to 1000
 --          body_bytes  int  bytes of each body
 -- returns  page  (now_ms int, total int) rows (id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int)
@@ -22,7 +22,7 @@ local ranges = {{'(' .. now_s, '(' .. MS}, {'(' .. now, '+inf'}}
 if place == 'due' or place == 'expired' then ranges = {{'-inf', now_s}, {MS, now}} end
 for _, range in ipairs(ranges) do range[3] = redis.call('ZCOUNT', key, range[1], range[2]) end
 local total = ranges[1][3] + ranges[2][3]
-offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- of -0, too
+offset = offset < 0 and math.max(0, total - limit + offset + 1) or offset + 0 -- of -0, too
 local rows, ids = {}, {}
 for _, range in ipairs(ranges) do
   if offset < range[3] and #rows < limit then

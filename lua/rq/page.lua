@@ -13,7 +13,7 @@
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          prefix      str  prefix of all keys: rq
 --          place       str  one of the keys
---          offset      int  number of jobs to skip; -1 for the last page
+--          offset      int  number of jobs to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int  jobs per call, 1 to 1000
 --          body_bytes  int  return data up to this size; -1: any size
 -- returns  page  (now_ms int, total int)

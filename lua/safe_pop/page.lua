@@ -10,7 +10,7 @@
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          timeout_s   str  seconds after which a lease expires
 --          place       str  ready, in_progress or expired
---          offset      int  how many jobs to skip; -1 is the last page
+--          offset      int  how many jobs to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int  how many at most, 1 to 1000
 --          body_bytes  int  how much of each body, -1 for all
 -- returns  page  (now_ms int, total int, of? int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)
@@ -44,7 +44,7 @@ else
   find_jobs(redis.call('LRANGE', entries, 0, 2499))
 end
 local rows = {}
-if offset < 0 then offset = math.max(0, #jobs - limit) end
+if offset < 0 then offset = math.max(0, #jobs - limit + offset + 1) end
 for i = offset + 1, math.min(#jobs, offset + limit) do
   local id, entry, time = unpack(jobs[i])
   local data = entries .. ':data:' .. id

@@ -1,6 +1,6 @@
 -- Return a page of the jobs of a queue in a place, in the order of the place: in `queue` the next one first.
 --
--- `schedule`, `retry` and `dead` hold the jobs of all queues. Their first 600 jobs are searched for jobs of this queue:
+-- `schedule`, `retry` and `dead` hold the jobs of all queues. Their first 600 jobs (the last 600, if `offset` is negative) are searched:
 -- `offset` counts only these, `total` is the number found, and `of` is an estimate of the real number if some were not
 -- searched. In `work`, `exact` is false if there are more than 300 processes or 3000 running jobs; then `total` is the
 -- number of jobs that were read. `head` is the whole job up to 4096 bytes, or up to `body_bytes` if that is more. For a
@@ -15,7 +15,7 @@
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
 --          prefix      str   the prefix of all keys: the namespace and a colon, or nothing
 --          place       str   schedule, retry, queue, work or dead
---          offset      int   how many jobs to skip; -1 for the last page
+--          offset      int   how many jobs to skip; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int   how many at most, 1 to 1000
 --          body_bytes  int   return jobs of up to this size whole; -1: all
 -- returns  page  (now_ms int, total int, of? int, exact bool)
@@ -28,7 +28,7 @@ local name = string.sub(queue, #prefix + 7)
 local rows = {}
 if place == 'queue' then
   local total = redis.call('LLEN', queue)
-  offset = offset < 0 and math.max(0, total - limit) or offset
+  offset = offset < 0 and math.max(0, total - limit + offset + 1) or offset
   local found = offset < total and redis.call('LRANGE', queue, math.max(-total, -offset - limit), -offset - 1) or {}
   for at = #found, 1, -1 do rows[#rows + 1] = job_row(found[at], '') end
   return {'page', now_ms, total, '', 1, rows}
@@ -44,15 +44,15 @@ else
   local key = ({schedule = schedule, retry = retry, dead = dead})[place]
   if not key then return redis.error_reply('ERR there is no place ' .. place) end
   local card = redis.call('ZCARD', key)
-  local searched = math.min(card, 600)
+  local searched, start = math.min(card, 600), offset < 0 and math.max(0, card - 600) or 0
   for from = 0, searched - 1, 100 do -- Read a few at a time, because jobs may be long.
-    local members = redis.call('ZRANGE', key, from, math.min(searched, from + 100) - 1, 'WITHSCORES')
+    local members = redis.call('ZRANGE', key, start + from, start + math.min(searched, from + 100) - 1, 'WITHSCORES')
     for i = 1, #members, 2 do
       if queue_of(members[i]) == name then jobs[#jobs + 1] = {members[i], members[i + 1]} end
     end
   end
   if searched < card then of = math.floor(#jobs * card / searched + 0.5) end
 end
-local first = offset < 0 and math.max(0, #jobs - limit) or offset
+local first = offset < 0 and math.max(0, #jobs - limit + offset + 1) or offset
 for at = first + 1, math.min(#jobs, first + limit) do rows[#rows + 1] = job_row(unpack(jobs[at])) end
 return {'page', now_ms, #jobs, of, is_all and 1 or 0, rows}

@@ -41,7 +41,7 @@ def jobs(
         ),
     ] = None,
 ) -> int:
-    """List the jobs of a place, in its order; without a place, of every place that holds jobs.
+    """List the jobs of a place, in its order; done and dead jobs newest first. Without a place, list every place.
 
     Example: rqtui jobs mail dead --filter 'err:timeout' --json
     """
@@ -195,6 +195,21 @@ def _read_unfiltered_page(engine: Engine, ref: Ref, place: str, offset: int, siz
     return page
 
 
+def _read_scan_page(engine: Engine, ref: Ref, place: str, position: int, size: int) -> Page:
+    """Read the next page of a listing: from `position` on, or in a place of ended jobs the jobs before it.
+
+    Position 0 is where the listing begins.
+    """
+    system = engine.systems[ref.system]
+    if system.place(place).is_newest_last:
+        page = engine.fetch_backward_scan_page(ref, place, position or None, size, documents.BODY_BYTES)
+    else:
+        page = engine.fetch_scan_page(ref, place, position, size, documents.BODY_BYTES)
+    if page.error:
+        raise WrongType(page.error)
+    return page
+
+
 def _read_place_totals(engine: Engine, ref: Ref, place: str) -> Page:
     """Read a page of one job of a place, for the totals of the page: how many jobs the place holds."""
     page = _read_unfiltered_page(engine, ref, place, 0, 1)
@@ -208,26 +223,34 @@ def _read_place_totals(engine: Engine, ref: Ref, place: str) -> Page:
 def _read_filtered_page(
     engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None
 ) -> Page:
-    """Read up to `limit` jobs that pass `accepts`, from `offset` on; `next` is the first job that was not read."""
-    if engine.systems[ref.system].is_shared(place):
+    """Read up to `limit` jobs that pass `accepts`, from `offset` on; `next` is where the next page begins.
+
+    A place of ended jobs is read backwards, the newest first: `offset` and `next` are then how many jobs are older than
+    those that were read, so that jobs that end in the meantime do not move the next page.
+    """
+    system = engine.systems[ref.system]
+    if system.is_shared(place):
         return _read_shared_page(engine, ref, place, limit, offset, accepts)
+    is_backward = system.place(place).is_newest_last
     accepted: list[Job] = []
-    position, budget = offset, offset + (MAX_SCANNED_JOBS if accepts else limit)
+    position, read, budget = offset, 0, MAX_SCANNED_JOBS if accepts else limit
     with output.show_progress("looking", None) as bar:
         while True:
-            size = min(PAGE_JOBS, budget - position) if accepts else min(PAGE_JOBS, limit - len(accepted))
-            page = _read_unfiltered_page(engine, ref, place, position, size)
+            size = min(PAGE_JOBS, budget - read if accepts else limit - len(accepted))
+            page = _read_scan_page(engine, ref, place, position, size)
             bar.total = page.total
-            for job in page.jobs:
-                position += 1
+            for number, job in enumerate(page.jobs, 1):
                 if accepts is None or accepts(job):
                     accepted.append(job)
+                read, position = read + 1, page.offset + number
+                if is_backward:
+                    position = page.total - position
                 if len(accepted) >= limit:
                     break
             bar.add_steps(len(page.jobs))
-            if len(accepted) >= limit or page.next is None or position >= budget:
-                following = position if position < page.total and page.jobs else None
-                return replace(page, jobs=tuple(accepted), offset=offset, next=following)
+            if len(accepted) >= limit or page.next is None or read >= budget:
+                is_over = not page.jobs or (position == 0 if is_backward else position >= page.total)
+                return replace(page, jobs=tuple(accepted), offset=offset, next=None if is_over else position)
 
 
 def _read_shared_page(
@@ -235,25 +258,23 @@ def _read_shared_page(
 ) -> Page:
     """Read up to `limit` jobs of one queue that pass `accepts`, from a place that several queues share.
 
-    `offset` and `next` are ranks among the jobs of all queues. `total` is how many jobs the queue has there; it is an
+    `offset` and `next` are ranks among the jobs of all queues, or how many of these are older than the jobs that were
+    read. `total` is how many jobs the queue has there; it is an
     estimate, and the page not exact, if not all of them were read.
     """
     first = _read_unfiltered_page(engine, ref, place, 0, 1)
+    is_backward = engine.systems[ref.system].place(place).is_newest_last
     accepted: list[Job] = []
-    met, following = 0, offset
+    met, read, following = 0, 0, offset
     with output.show_progress("looking", None) as bar:
         while True:
-            page = engine.fetch_scan_page(
-                ref, place, following, min(PAGE_JOBS, limit - len(accepted)), documents.BODY_BYTES
-            )
-            if page.error:
-                raise WrongType(page.error)
+            page = _read_scan_page(engine, ref, place, following, min(PAGE_JOBS, limit - len(accepted)))
             accepted += [job for job in page.jobs if accepts is None or accepts(job)]
-            met, bar.total = met + len(page.jobs), page.total
+            met, read, bar.total = met + len(page.jobs), read + page.scanned_entries, page.total
             bar.add_steps(page.scanned_entries)
             is_over = page.next is None
-            following = page.next or 0
-            if len(accepted) >= limit or is_over or following - offset >= MAX_SCANNED_JOBS:
+            following = (page.older_jobs if is_backward else page.next) or 0
+            if len(accepted) >= limit or is_over or read >= MAX_SCANNED_JOBS:
                 break
     is_whole = is_over and not offset
     total = met if is_whole else first.total if first.place_total is None else max(first.place_total, met)

@@ -297,10 +297,7 @@ class Engine(Discovery):
         return thresholds_of_ref
 
     def _build_page_request(self, selection: PageSelection) -> Request[Page]:
-        system = self.systems[selection.ref.system]
-        return page_request(
-            system, selection.ref.queue, selection.place, selection.offset, selection.limit, selection.body_bytes
-        )
+        return page_request(self.systems[selection.ref.system], selection)
 
     def _build_job_requests(self, focus: Focus) -> list[Request[Job | None]]:
         if focus.job is None:
@@ -381,6 +378,13 @@ class Engine(Discovery):
     def fetch_scan_page(self, ref: Ref, place: str, offset: int, limit: int, body_bytes: int = 0) -> Page:
         """Fetch the next page of a scan of a place, starting at `offset`; see `System.scan_request`."""
         return self.send_request(self.systems[ref.system].scan_request(ref.queue, place, offset, limit, body_bytes))
+
+    def fetch_backward_scan_page(
+        self, ref: Ref, place: str, older_jobs: int | None, limit: int, body_bytes: int = 0
+    ) -> Page:
+        """Fetch the next page of a scan from the end of a place; see `System.backward_scan_request`."""
+        system = self.systems[ref.system]
+        return self.send_request(system.backward_scan_request(ref.queue, place, older_jobs, limit, body_bytes))
 
     def send_request(self, request: Request[T]) -> T:
         """Send one request and return its parsed result. Raises the error of any of its calls."""

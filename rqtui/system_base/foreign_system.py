@@ -24,6 +24,7 @@ from rqtui.text.formats import format_age, format_count
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import EMPTY_ID
 
+_MAX_OFFSET = 10**12  # more jobs than any place holds; `page_guard.lua` accepts 15 characters
 LOOK_BACK = 1000  # entries of each place that are looked through for a digest nobody has seen here
 _TYPED_BYTES = 200  # nobody types a longer id; rqtui jobs lists it
 _FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "overdue", "expired", "workers", "paused"})
@@ -159,7 +160,7 @@ class ForeignSystem(System):
         return Request(tuple(calls), parse_queues)
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for a page of jobs with the script `page`. Offset -1 is the last page.
+        """Build the request for a page of jobs with the script `page`; a negative offset counts from the end.
 
         The jobs are in the order of the place. If the system limits the jobs per call, a long page is several calls in
         one round trip.
@@ -167,15 +168,19 @@ class ForeignSystem(System):
         place, size = self.place(place).name, self.jobs_per_page_call
         if self.is_from_events(place):
             return Request((), lambda _replies: self._build_event_page(queue, place, offset, limit))
-        if offset < 0 or not size or limit <= size:
+        if not size or limit <= size:
             return self._page_part_request(queue, place, offset, limit, body_bytes)
         part_requests = [
-            self._page_part_request(queue, place, offset + start, end - start, body_bytes)
+            self._page_part_request(
+                queue, place, offset - start if offset < 0 else offset + start, end - start, body_bytes
+            )
             for start, end in _split_into_ranges(limit, size)
         ]
 
         def join_page_parts(replies: Replies) -> Page:
             pages = [request.parse([reply]) for request, reply in zip(part_requests, replies, strict=True)]
+            if offset < 0:
+                return _join_backward_pages(pages)
             jobs = tuple(job for page in pages for job in page.jobs)
             following = offset + len(jobs)
             return replace(pages[0], jobs=jobs, next=following if jobs and following < pages[0].total else None)
@@ -195,6 +200,24 @@ class ForeignSystem(System):
         args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
         call = self.build_call("scan", queue, args)
         return Request((call,), lambda replies: self._parse_scan_page(queue, place, offset, replies[0]))
+
+    def backward_scan_request(
+        self, queue: str, place: str, older_jobs: int | None, limit: int, body_bytes: int
+    ) -> Request[Page]:
+        """Build the request for one step backwards through a place: with the script `scan` if the place is shared."""
+        place = self.place(place).name
+        if "scan" not in self.scripts or not self.is_shared(place):
+            return super().backward_scan_request(queue, place, older_jobs, limit, body_bytes)
+        before = _MAX_OFFSET if older_jobs is None else older_jobs
+        args = {"place": place, "offset": -1 - before, "limit": limit, "body_bytes": body_bytes}
+        call = self.build_call("scan", queue, args)
+
+        def parse_page(replies: Replies) -> Page:
+            page = self._parse_scan_page(queue, place, 0, replies[0])
+            older = None if page.next is None else page.total - page.next
+            return replace(page, offset=max(0, page.total - before), next=older)
+
+        return Request((call,), parse_page)
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
         """Build the request for one job with the script `show`.
@@ -285,7 +308,7 @@ class ForeignSystem(System):
         v: Mapping[str, Any] = reply.values
         self.set_server_time(v["now_ms"])
         jobs = self.decode_rows(queue, place, convert_rows_to_dicts(reply), v["now_ms"])
-        first = offset if offset >= 0 else max(0, v["total"] - limit)
+        first = offset if offset >= 0 else max(0, v["total"] - limit + offset + 1)
         following = first + len(jobs)
         return Page(
             queue,
@@ -478,6 +501,19 @@ def build_facts(rows: Iterable[tuple[str, str | int | None, str]]) -> list[Fact]
 def describe_unread_rest(read: int, total: int, what: str) -> str:
     """Describe how many of `total` jobs or other things (`what`) were read; empty if all were read."""
     return f"{format_count(read, width=9)} of {format_count(total, width=9)} {what} were read" if read < total else ""
+
+
+def _join_backward_pages(pages: Sequence[Page]) -> Page:
+    """Join the pages before the end of a place, of which each ends where the previous one begins.
+
+    The first page of the place may reach into its successor, and jobs may be appended between two calls: jobs that the
+    pages after it contain are left out.
+    """
+    last, jobs, first = pages[0], pages[0].jobs, pages[0].offset
+    for page in pages[1:]:
+        jobs = page.jobs[: max(0, first - page.offset)] + jobs
+        first = min(first, page.offset)
+    return replace(last, jobs=jobs, offset=first)
 
 
 def _split_into_ranges(number: int, size: int) -> list[tuple[int, int]]:

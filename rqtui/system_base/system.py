@@ -27,6 +27,7 @@ from rqtui.model import (
     MigrationTerms,
     Outcome,
     Page,
+    PageSelection,
     Place,
     Queue,
     Schedule,
@@ -261,7 +262,8 @@ class System:
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
         """Build the request for one page of jobs: `limit` jobs of a place from `offset` on.
 
-        At most `body_bytes` of each body are read.
+        At most `body_bytes` of each body are read. Offset -1 is the last page, and -1 - n the page that ends n jobs
+        before the end; near the head of the place it is the first page.
         """
         raise NotImplementedError
 
@@ -273,6 +275,21 @@ class System:
         then the rank after the last job that was read.
         """
         return self.page_request(queue, place, offset, limit, body_bytes)
+
+    def backward_scan_request(
+        self, queue: str, place: str, older_jobs: int | None, limit: int, body_bytes: int
+    ) -> Request[Page]:
+        """Build the request for one step of a scan that visits the jobs of a place from its end to its head.
+
+        `older_jobs` is that of the previous page (None: begin at the end), so jobs that are appended during the scan
+        do not change it. In the page, `offset` and `next` count from the end. See `scan_request` for a shared place.
+        """
+        if older_jobs is None:
+            request = self.page_request(queue, place, -1, limit, body_bytes)
+        else:
+            first = max(0, older_jobs - limit)
+            request = self.page_request(queue, place, first, older_jobs - first, body_bytes)
+        return Request(request.calls, lambda replies: reverse_page(request.parse(replies)))
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
         """Build the request for all data of one job. A body longer than `body_bytes` is left out (-1: never)."""
@@ -754,12 +771,26 @@ def queue_request(system: System, queue: str) -> Request[Queue]:
     )
 
 
-def page_request(system: System, queue: str, place: str, offset: int, limit: int, body_bytes: int = 0) -> Request[Page]:
+def page_request(system: System, selection: PageSelection) -> Request[Page]:
     """Build a request for one page of jobs that returns a `Page` with an error message instead of raising."""
+    (_system, queue), place, offset, limit, body_bytes, is_newest_first = selection
+
+    def build_request() -> Request[Page]:
+        if not is_newest_first:
+            return system.page_request(queue, place, offset, limit, body_bytes)
+        request = system.page_request(queue, place, -1 - offset, limit, body_bytes)
+        return Request(request.calls, lambda replies: reverse_page(request.parse(replies)))
+
     return isolate_request(
-        lambda: system.page_request(queue, place, offset, limit, body_bytes),
-        lambda error: Page(queue, system.name, place, (), 0, error=describe_and_log_error(error, log)),
+        build_request, lambda error: Page(queue, system.name, place, (), 0, error=describe_and_log_error(error, log))
     )
+
+
+def reverse_page(page: Page) -> Page:
+    """Return a page with its jobs backwards; `offset` and `next` then count from the end of the place."""
+    offset = max(0, page.total - page.offset - len(page.jobs))
+    next_offset = offset + len(page.jobs) if page.offset and page.jobs else None
+    return replace(page, jobs=page.jobs[::-1], offset=offset, next=next_offset)
 
 
 def build_uncounted_queue(queue: str, system: str, error: Exception) -> Queue:

@@ -84,7 +84,7 @@ class Native(System):
         return _QueueBatch(queues, map(self.keys, queues), self._tallies).build_request()
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for one page of jobs in place order. Offset -1 means the last page."""
+        """Build the request for one page of jobs in place order; a negative offset counts from the end."""
         self.place(place)
         call = self._build_script_call("page", queue, place=place, offset=offset, limit=limit, body_bytes=body_bytes)
         return Request((call,), lambda replies: _parse_page(queue, place, offset, limit, replies[0]))
@@ -376,7 +376,7 @@ def _parse_page(queue: str, place: str, offset: int, limit: int, reply: Reply | 
     if isinstance(reply, Exception):
         raise reply
     total: Any = reply.values["total"]
-    first = offset if offset >= 0 else max(0, total - limit)
+    first = offset if offset >= 0 else max(0, total - limit + offset + 1)
     jobs = []
     for row in reply.rows:
         id, score, record, size, body, line, error = row

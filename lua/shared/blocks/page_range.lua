@@ -1,4 +1,4 @@
--- Check the range of a page and count the jobs of its place. Offset -1 becomes the offset of the last page.
+-- Check the range of a page and count the jobs of its place. Offset -1 is the last page, -1 - n the one that ends n before the end.
 --
 -- needs    sets     the keys of the sorted sets, by place
 --          lists    the keys of the lists, by place
@@ -15,4 +15,4 @@ if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes then
 end
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
 local total = sets[place] and redis.call('ZCARD', sets[place]) or redis.call('LLEN', lists[place])
-offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- `+ 0` turns -0 into 0
+offset = offset < 0 and math.max(0, total - limit + offset + 1) or offset + 0 -- `+ 0` turns -0 into 0

@@ -474,6 +474,7 @@ class Board(View):
         """Fetch the job bodies of the page in sight, and pass the paths of the values in them to `handle_paths`."""
         pane = self.find_current_pane()
         ref, place, offset = pane.ref, pane.place.name, pane.page.offset if pane.page else 0
+        offset = -1 - offset if pane.place.is_newest_last else offset
 
         def pass_paths(message: CallFinished) -> None:
             page: Page | None = message.result

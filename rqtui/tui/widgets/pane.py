@@ -117,10 +117,13 @@ class Pane(Table):
             return None
         limit = max(self.wanted_limit, max(_MIN_ROWS, self.size.height) + 2 * MARGIN_ROWS)
         if self.job_filter is None:
-            return PageSelection(self.ref, self.place.name, self.wanted_offset, limit, self.count_body_bytes())
-        return PageSelection(
-            self.ref, self.place.name, 0, MAX_LIVE_JOBS, max(self.count_body_bytes(), self.count_filter_bytes())
-        )
+            offset, body_bytes = self.wanted_offset, self.count_body_bytes()
+        else:
+            offset, limit = 0, MAX_LIVE_JOBS
+            body_bytes = max(self.count_body_bytes(), self.count_filter_bytes())
+        if self.place.is_newest_last and self.page is not None:
+            limit = min(limit, self.page.total + MARGIN_ROWS)  # a longer page from the end reads the first jobs twice
+        return PageSelection(self.ref, self.place.name, offset, limit, body_bytes, self.place.is_newest_last)
 
     def count_body_bytes(self) -> int:
         """Return how many bytes of each job's body the columns of the pane need."""

@@ -1,7 +1,7 @@
 """Scan a place that is too long to be filtered at each refresh, and store the jobs that match.
 
-A scan reads the place from its head, one chunk per round trip, up to a budget. Matching jobs are stored in the order of
-the place, without long bodies and with only the end of each error. Visible jobs are read again at each refresh. A job
+A scan reads the place in the order of the pane, one chunk per round trip, up to a budget. Matching jobs are stored in
+that order, without long bodies and with only the end of each error. Visible jobs are read again at each refresh. A job
 that left the place stays in the list with its new place.
 """
 
@@ -43,22 +43,29 @@ def create_scan(
 
     def yield_scan_steps(engine: Engine) -> Iterator[ScanStep]:
         errors: dict[str, str] = {}  # most jobs share their error, so each text is stored once
-        is_shared = engine.systems[ref.system].is_shared(place)
-        offset: int | None = 0
+        system = engine.systems[ref.system]
+        is_shared, is_backward = system.is_shared(place), system.place(place).is_newest_last
+        position: int | None = None
         scanned = 0
-        while offset is not None:
-            page = engine.fetch_scan_page(ref, place, offset, min(CHUNK, max_scanned - scanned), body_bytes)
+        is_over = False
+        while not is_over:
+            limit = min(CHUNK, max_scanned - scanned)
+            if is_backward:
+                page = engine.fetch_backward_scan_page(ref, place, position, limit, body_bytes)
+            else:
+                page = engine.fetch_scan_page(ref, place, position or 0, limit, body_bytes)
             if page.error:
                 raise WrongType(page.error)
             scanned += page.scanned_entries
-            offset = page.next if page.jobs or is_shared else None
+            position = page.older_jobs if is_backward else page.next
+            is_over = position is None or not (page.jobs or is_shared)
             jobs_with_positions = enumerate(page.jobs, page.offset)
             jobs = tuple(
                 (position, _shrink_matching_job(job, kept_bytes, errors))
                 for position, job in jobs_with_positions
                 if accepts(job)
             )
-            is_cut = scanned >= max_scanned and offset is not None
+            is_cut = scanned >= max_scanned and not is_over
             yield ScanStep(jobs, scanned, page.place_total or page.total, is_cut)
             if is_cut:
                 return
