@@ -16,6 +16,8 @@ from rqtui.engine.engine import Engine
 from rqtui.engine.loops import build_round
 from rqtui.errors import ServerError
 from rqtui.model import Ref
+from rqtui.scenarios.originals.bullmq import build_connection_name
+from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
 from .calls import FLOOR_US, MOST_MS, NO_SLOW_LOG, longest_call, measure_reads
@@ -252,6 +254,37 @@ def measure_long_list_count(on: Bench) -> Iterator[Line]:
     yield from measure_reads(on, (name, lambda: on.client.lrange("bench", 0, -1)), target="")
 
 
+def measure_connection_list(on: Bench) -> Iterator[Line]:
+    """Measure what a read of the connections costs, by which workers of BullMQ are known (`CLIENT LIST`)."""
+    number = on.size(900, 50)  # more may need more open files than a process may have
+    names = (build_connection_name(f"queue-{n % 50}", f"worker-{n}") for n in range(number))
+    connections = []
+    try:
+        for name in names:
+            connection = on.client.connection_pool.connection_class(**on.client.connection_pool.connection_kwargs)
+            connection.connect()
+            connection.send_command("CLIENT", "SETNAME", name)
+            connection.read_response()
+            connections.append(connection)
+        system = registry.create_system("bullmq")
+        began_s = time.perf_counter()
+        reply = scripts.run_call(on.client, scripts.build_command("CLIENT LIST", "bull:queue-0:meta"))
+        read_ms = 1000 * (time.perf_counter() - began_s)
+        engine = Engine(on.client, [system])
+        began_s = time.perf_counter()
+        workers = engine.fetch_workers(Ref(system.name, "queue-0"))
+        all_ms = 1000 * (time.perf_counter() - began_s)
+    finally:
+        for connection in connections:
+            connection.disconnect()
+    listed = reply.values["reply"]
+    yield Line(
+        f"bullmq: a list of {number} connections", len(listed) / 1000, "kB", note="read every 10 s, if long 30 s"
+    )
+    yield Line("  until it arrived", read_ms, "ms")
+    yield Line(f"  and parsed, with the {len(workers)} workers of one queue", all_ms, "ms")
+
+
 MEASURES = (
     measure_due_dispatch,
     measure_expired_requeue,
@@ -259,4 +292,5 @@ MEASURES = (
     measure_late_handout,
     measure_dead_consumer,
     measure_long_list_count,
+    measure_connection_list,
 )

@@ -337,6 +337,10 @@ class System:
     def draw_next_sample(self, queue: str, place: str) -> None:
         """Let the next page of an unordered place show other members than those shown so far."""
 
+    def probe_interval_s(self, queue: str) -> float | None:
+        """Return when the next `probe_request` of a queue is due (s after the last one); None: at the usual time."""
+        return None
+
     def needs_probe(self, queue: Queue) -> bool:
         """Return whether a queue may have findings of its system, judging by its counts (`probed_states`).
 

@@ -19,6 +19,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ from rqtui.system_base.foreign_system import ForeignSystem, build_facts, convert
 from rqtui.system_base.lru_cache import LruCache
 from rqtui.system_base.option_values import NAME
 from rqtui.system_base.system import Replies, Request, unwrap_reply
+from rqtui.text.formats import format_quantity
 from rqtui.text.names import to_bytes, to_text
 from rqtui.text.sanitise import safe
 
@@ -52,7 +54,11 @@ log = logging.getLogger("rqtui.systems.bullmq")
 QUEUES_PER_CALL = 25  # queues per call of `schedules`
 DENIED_RETRY_S = 60.0  # between reads of a key that an ACL denied: each read adds an entry to the server's ACL log
 MAX_DENIED = 10_000
-WORKER_REFRESH_S = 10.0  # between two reads of the connected workers
+WORKER_REFRESH_S = 10.0  # between two reads of the connections, for all queues together
+VIEW_REFRESH_S = 1.0  # the same while the workers themselves are shown
+DOUBT_PROBE_S = 2.0  # between two probes while it is open whether a worker was killed
+# CLIENT LIST with 2 000 connections is 0.5 MB, for which the server works 4 ms: longer lists are read less often.
+LONG_LIST_BYTES, LONG_LIST_FACTOR = 250_000, 3
 DUE_FACTOR = 4096  # of scores in `delayed`: due ms × 4096 + arrival (commands/includes/getDelayedScore.lua 6.7)
 _OTHER_KEYS = {
     "meta": "meta",
@@ -82,6 +88,67 @@ class _Runners(NamedTuple):
     first: str
     last: str
     seen_s: float
+
+
+_MIN_RENEWAL_MS = 1_000  # a lock that ends later by as much was renewed, or belongs to a new run
+_LATE_RENEWAL_MS = 1_000  # how late a living worker may renew a lock
+
+
+class _Holder(NamedTuple):
+    """A worker with running jobs. It renews each of their locks when half of the time is over (lockRenewTime)."""
+
+    name: str  # empty: it has none
+    ids: tuple[bytes, ...]  # its jobs
+    left_ms: int  # until its last lock ends
+    ends_ms: int  # when that is
+    longest_ms: int  # the longest time left that was seen: its lockDuration is not shorter
+    renewed_ms: int = 0  # when it was last seen to have renewed a lock, or taken a job; 0: never
+    missing_ms: int = 0  # since when it, or one of several unnamed workers, has no connection; 0: that is not so
+
+    @classmethod
+    def update(cls, previous: _Holder | None, runs: Sequence[Mapping[str, Any]], now_ms: int) -> _Holder:
+        """Return a worker with these runs, and with what is known of it from the previous look."""
+        left_ms, ids = max(run["left_ms"] for run in runs), tuple(run["id"] for run in runs)
+        ends_ms = now_ms + left_ms
+        if previous is None:
+            return cls(runs[0]["pb"], ids, left_ms, ends_ms, left_ms)
+        has_renewed = ends_ms > previous.ends_ms + _MIN_RENEWAL_MS
+        return previous._replace(
+            ids=ids,
+            left_ms=left_ms,
+            ends_ms=ends_ms,
+            longest_ms=max(previous.longest_ms, left_ms),
+            renewed_ms=now_ms if has_renewed else previous.renewed_ms,
+        )
+
+    @property
+    def renews_no_lock(self) -> bool:
+        """Whether its locks have less time left than the locks of a living worker ever have."""
+        return self.left_ms < self.longest_ms // 2 - _LATE_RENEWAL_MS
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a living worker with the default lockDuration would have renewed its locks."""
+        return self.left_ms < _LOCK_MS // 2 - _LATE_RENEWAL_MS
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether it renews no lock, and no connection proves that it lives."""
+        return self.renews_no_lock and (not self.name or self.missing_ms > 0)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it may be without a connection, and has renewed no lock since then.
+
+        A worker that stops the polite way closes its waiting connection before it ends its jobs (classes/worker.js
+        5.81, whenCurrentJobsFinished): its next renewal of a lock tells it from a killed one.
+        """
+        return 0 < self.missing_ms >= self.renewed_ms and not self.renews_no_lock
+
+    @property
+    def may_be_late(self) -> bool:
+        """Whether one look cannot know if an unnamed worker with late locks lives, since no lockDuration is stored."""
+        return self.is_late and not (self.name or self.renewed_ms or self.missing_ms or self.renews_no_lock)
 
 
 class BullMQ(ForeignSystem):
@@ -137,10 +204,13 @@ class BullMQ(ForeignSystem):
         self.key_patterns = (f"^{literal}:[^:]+:meta$",)
         self._denied_s: LruCache[bytes, float] = LruCache(MAX_DENIED)  # by `meta` key: when an ACL denied it
         self._cached_queues: tuple[str, ...] = ()  # queue names; replaced, never mutated, because threads read it
-        self._workers_by_queue: Counter[str] | None = None  # by queue: connected workers; None: unknown
-        self._workers_checked_s = float("-inf")
+        self._connections: dict[str, list[_WorkerConnection]] | RqtuiError | None = None  # by queue; None: not read yet
+        self._connections_read_s = float("-inf")
+        self._is_list_long = False
         self._queues_without_runs: set[str] = set()  # queues without running jobs at the last count
         self._runners: dict[str, dict[bytes, _Runners]] = {}  # by queue and job
+        self._holders: dict[str, dict[str, _Holder]] = {}  # by queue and uuid of the worker
+        self._has_seen_names = False  # whether a worker's connection has a name: some servers refuse them
         self._probe_cursors: dict[str, int] = {}  # by queue: where the scan for jobs in no place continues
 
     @property
@@ -185,7 +255,7 @@ class BullMQ(ForeignSystem):
         Only a walk over all keys finds BullMQ queues.
         """
         if self._cached_queues:
-            self._refresh_worker_counts(client)
+            self._refresh_connections(client)
         yield []
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
@@ -209,8 +279,8 @@ class BullMQ(ForeignSystem):
         ]
         if not set(names) <= set(self._cached_queues):
             self._cached_queues = tuple(dict.fromkeys((*self._cached_queues, *names)))
-        if names and self._workers_by_queue is None:
-            self._refresh_worker_counts(client)
+        if names and not isinstance(self._connections, dict):
+            self._refresh_connections(client)
         return names
 
     def has_queue(self, client: Any, queue: str) -> bool:
@@ -219,88 +289,103 @@ class BullMQ(ForeignSystem):
 
     # -- workers and schedules ------------------------------------------------------------------------------------
 
-    def _build_client_calls(self) -> tuple[Call, ...]:
-        """Build the plain commands that list all connections of the server. Scripts may not run them."""
+    def _build_connection_calls(self, max_age_s: float) -> tuple[Call, ...]:
+        """Build the commands that list all connections of the server, unless the last list is young enough.
+
+        Scripts may not run these commands. The reply is for all queues: several requests of a round trip need one.
+        """
+        max_age_s *= LONG_LIST_FACTOR if self._is_list_long else 1
+        now_s = time.monotonic()
+        if now_s - self._connections_read_s < max_age_s:
+            return ()
+        self._connections_read_s = now_s
         key = self.keys(next(iter(self._cached_queues), "any"))["meta"]
         return tuple(scripts.build_command(words, key) for words in self.commands)
 
-    def _refresh_worker_counts(self, client: Any) -> None:
-        """Count the connected workers of each queue, at most once per `WORKER_REFRESH_S`."""
-        if time.monotonic() - self._workers_checked_s >= WORKER_REFRESH_S:
-            self._record_worker_counts(scripts.send_calls(client, self._build_client_calls()))
+    def _refresh_connections(self, client: Any) -> None:
+        """Read the connections of workers, at most once per `WORKER_REFRESH_S`."""
+        self._store_connections(scripts.send_calls(client, self._build_connection_calls(WORKER_REFRESH_S)))
 
-    def _record_worker_counts(self, replies: Replies) -> None:
-        """Store the number of connected workers of each queue.
-
-        It is unknown if an ACL denies the list of connections.
-        """
-        self._workers_checked_s = time.monotonic()
+    def _store_connections(self, replies: Replies) -> None:
+        """Store the connections of workers by queue, or the error if an ACL denies the list of connections."""
+        if not replies:
+            return
         try:
-            clients = _parse_worker_connections(self.prefix, replies)
+            connections = _parse_worker_connections(self.prefix, replies)
         except RqtuiError as error:  # without the right to list clients the workers are unknown
             log.debug("who is connected is not told: %s", error)
-            self._workers_by_queue = None
-        else:
-            self._workers_by_queue = Counter(client.queue for client in clients)
+            self._connections = error
+            return
+        self._is_list_long = len(unwrap_reply(replies[1]).values["reply"]) > LONG_LIST_BYTES
+        self._has_seen_names = self._has_seen_names or bool(connections)
+        self._connections = {}
+        for connection in connections:
+            self._connections.setdefault(connection.queue, []).append(connection)
+
+    def probe_interval_s(self, queue: str) -> float | None:
+        """Return a short interval while it is open whether a worker of the queue was killed."""
+        return DOUBT_PROBE_S if any(holder.is_missing for holder in self._list_holders(queue)) else None
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]]:
-        """Build the request for the findings about one queue.
-
-        At most once per `WORKER_REFRESH_S` the request also counts the connected workers.
-        """
+        """Build the request for the findings about one queue, and for the connections of workers if they are due."""
         call = self.build_call("faults", queue, {"from_id": self._probe_cursors.get(queue)})
-        has_runs = queue not in self._queues_without_runs
-        is_due = time.monotonic() - self._workers_checked_s >= WORKER_REFRESH_S
-        if is_due:
-            self._workers_checked_s = time.monotonic()
+        clients = self._build_connection_calls(WORKER_REFRESH_S)
+        roster = () if queue in self._queues_without_runs else (self.build_call("roster", queue, {}),)
 
         def parse_findings(replies: Replies) -> tuple[Finding, ...]:
-            if is_due:
-                self._record_worker_counts(replies[1:3])
+            self._store_connections(replies[1 : 1 + len(clients)])
             if isinstance(replies[0], Reply):
                 self._probe_cursors[queue] = replies[0].values["next_id"]
-            disconnected = self._find_disconnected_workers(queue, replies[1:]) if has_runs else ()
-            return (*self._parse_findings(queue, replies[0]), *disconnected)
+            if not roster:
+                self._holders.pop(queue, None)
+                return self._parse_findings(queue, replies[0])
+            return (*self._parse_findings(queue, replies[0]), *self._find_disconnected_workers(queue, replies[-1]))
 
-        clients = self._build_client_calls() if is_due or has_runs else ()
-        roster = (self.build_call("roster", queue, {}),) if has_runs else ()
         return Request((call, *clients, *roster), parse_findings)
 
-    def _find_disconnected_workers(self, queue: str, replies: Replies) -> tuple[Finding, ...]:
-        """Report running jobs whose named worker has no connection: it was killed, and their locks are not over yet."""
-        try:
-            clients = _parse_worker_connections(self.prefix, replies)
-            runs = [run for run in convert_rows_to_dicts(unwrap_reply(replies[2])) if run["pb"] and run["left_ms"] >= 0]
-        except RqtuiError as error:
-            log.debug("who holds jobs is not told: %s", error)
+    def _find_disconnected_workers(self, queue: str, reply: Reply | Exception) -> tuple[Finding, ...]:
+        """Report running jobs whose worker has no connection, or renews no lock, although their locks are not over."""
+        if isinstance(reply, Exception) or not isinstance(self._connections, dict):
             return ()
-        connected = {client.name for client in clients if client.queue == queue}
-        second_runs = self._find_second_runs(queue, runs, connected)
-        abandoned_runs = [run for run in runs if run["pb"] not in connected]
-        if not abandoned_runs or not any(
-            client.name for client in clients
-        ):  # Some servers refuse the names of connections.
-            return second_runs
-        names = sorted({run["pb"] for run in abandoned_runs})
-        further_workers = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        left_s = -(-max(run["left_ms"] for run in abandoned_runs) // 1000)
-        example = to_text(abandoned_runs[0]["id"])
-        worker = f"worker {names[0]}{further_workers}"
-        text = f"{len(abandoned_runs)} held by {worker}, which has no connection, such as {example}"
-        remedy = f"they come back when their locks expire, within {left_s} s, and a worker runs its stalled check"
-        return (
-            Finding(
-                "worker-gone",
-                "warning",
-                queue,
-                text,
-                remedy,
-                ids=(abandoned_runs[0]["id"],),
-                key="w",
-                jobs=len(abandoned_runs),
-            ),
-            *second_runs,
+        now_ms: Any = reply.values["now_ms"]
+        runs = [run for run in convert_rows_to_dicts(reply) if run["lock"] and run["left_ms"] >= 0]
+        clients = self._connections.get(queue, [])
+        connected = {client.name for client in clients if client.name}
+        unnamed_count = sum(not client.name for client in clients)
+        second_runs = self._find_second_runs(queue, [run for run in runs if run["pb"]], connected)
+        self._update_holders(queue, runs, connected, unnamed_count, now_ms)
+        holders = self._list_holders(queue)
+        findings = (
+            *_describe_silent_workers(queue, [holder for holder in holders if holder.was_killed]),
+            *_describe_missing_workers(queue, [holder for holder in holders if holder.is_missing], unnamed_count),
+            *_describe_late_locks(queue, [holder for holder in holders if holder.may_be_late]),
         )
+        return (*findings, *second_runs)
+
+    def _list_holders(self, queue: str) -> list[_Holder]:
+        return list(self._holders.get(queue, {}).values())
+
+    def _update_holders(
+        self, queue: str, runs: Sequence[Mapping[str, Any]], connected: Collection[str], unnamed_count: int, now_ms: int
+    ) -> None:
+        """Update what is known of the workers that hold jobs, by the uuid in their locks.
+
+        `connected` are the names of connected workers, `unnamed_count` is the number of the others. A worker that is
+        younger than the list of connections is not missing.
+        """
+        runs_by_holder: dict[str, list[Mapping[str, Any]]] = {}
+        for run in runs:
+            runs_by_holder.setdefault(run["lock"].partition(":")[0], []).append(run)
+        previous = self._holders.get(queue, {})
+        holders = {uuid: _Holder.update(previous.get(uuid), held, now_ms) for uuid, held in runs_by_holder.items()}
+        unnamed_living = sum(not holder.name and not holder.renews_no_lock for holder in holders.values())
+        is_list_new = time.monotonic() - self._connections_read_s < VIEW_REFRESH_S
+        for uuid, holder in holders.items():
+            is_unconnected = holder.name not in connected if holder.name else unnamed_living > unnamed_count
+            # Some servers refuse the names of connections.
+            is_missing = self._has_seen_names and is_unconnected and (is_list_new or uuid in previous)
+            holders[uuid] = holder._replace(missing_ms=(holder.missing_ms or now_ms) if is_missing else 0)
+        self._holders[queue] = holders
 
     def _find_second_runs(
         self, queue: str, runs: Sequence[Mapping[str, Any]], connected: Collection[str]
@@ -331,15 +416,19 @@ class BullMQ(ForeignSystem):
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
         """Build the request for the workers connected to a queue, and for unnamed workers that hold locks of jobs."""
+        connection_calls = self._build_connection_calls(VIEW_REFRESH_S)
 
         def parse_workers(replies: Replies) -> tuple[Worker, ...]:
+            self._store_connections(replies[:-1])
             roster = unwrap_reply(replies[-1])
-            clients = [client for client in _parse_worker_connections(self.prefix, replies) if client.queue == queue]
+            if isinstance(self._connections, RqtuiError):
+                raise self._connections
+            clients = (self._connections or {}).get(queue, [])
             workers = _build_workers(queue, clients, convert_rows_to_dicts(roster), roster.values["now_ms"])
             note = describe_unread_rest(len(roster.rows), roster.values["total"], f"running jobs of {queue}")
             return WorkerList(workers, note and f"{note} for the workers that hold their locks")
 
-        return Request((*self._build_client_calls(), self.build_call("roster", queue, {})), parse_workers)
+        return Request((*connection_calls, self.build_call("roster", queue, {})), parse_workers)
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]]:
         """Build the request for the job schedulers of all known queues."""
@@ -384,7 +473,8 @@ class BullMQ(ForeignSystem):
         )
         totals = self.counters(reply.values)  # the value named failed is a place, not a counter
         limits = {name: reply.values[name] for name in _LIMITS if reply.values[name]}
-        workers = None if self._workers_by_queue is None else self._workers_by_queue[queue]
+        connections = self._connections
+        workers = len(connections.get(queue, ())) if isinstance(connections, dict) else None
         return counted._replace(
             is_paused=bool(reply.values["is_paused"]), workers=workers, counters={**totals, **limits}
         )
@@ -602,30 +692,87 @@ def _parse_worker_connections(prefix: str, replies: Replies) -> list[_WorkerConn
     have no such name.
     """
     own_fields, client_lines = (unwrap_reply(reply).values["reply"] for reply in replies[:2])
-    database = _parse_client_fields(own_fields).get(b"db", b"0")
+    database = _find_client_field(b"db", own_fields) or b"0"
     name_prefix = b" name=" + to_bytes(prefix) + b":"
     connections = []
     for line in client_lines.splitlines():
         if name_prefix not in line:
             continue
-        fields = _parse_client_fields(line)
-        encoded, _, name = fields[b"name"][len(name_prefix) - len(b" name=") :].partition(b":")
-        if fields.get(b"db") == database and (not name or name.startswith(b"w:")):
+        full_name = _find_client_field(b"name", line)
+        encoded, _, name = full_name[len(name_prefix) - len(b" name=") :].partition(b":")
+        if _find_client_field(b"db", line) == database and (not name or name.startswith(b"w:")):
             try:
                 queue = to_text(base64.b64decode(encoded, validate=True))
             except ValueError:
                 continue
-            is_waiting = b"b" in fields.get(b"flags", b"")
-            age_s = _parse_int(to_text(fields.get(b"age", b""))) or 0
-            connections.append(
-                _WorkerConnection(queue, to_text(name[2:]), to_text(fields.get(b"addr", b"")), age_s, is_waiting)
-            )
+            is_waiting = b"b" in _find_client_field(b"flags", line)
+            age_s = _parse_int(to_text(_find_client_field(b"age", line))) or 0
+            address = to_text(_find_client_field(b"addr", line))
+            connections.append(_WorkerConnection(queue, to_text(name[2:]), address, age_s, is_waiting))
     return connections
 
 
-def _parse_client_fields(line: bytes) -> dict[bytes, bytes]:
-    """Parse one line of CLIENT LIST to its fields, `{b"addr": b"10.0.0.1:5000", …}`."""
-    return {name: value for name, _, value in (pair.partition(b"=") for pair in line.split())}
+def _find_client_field(name: bytes, line: bytes) -> bytes:
+    """Return the value of one field in a line of CLIENT LIST, `addr=10.0.0.1:5000 …`; empty if it is missing."""
+    _before, found, rest = (b" " + line).partition(b" " + name + b"=")
+    return rest.split(b" ", 1)[0].rstrip() if found else b""
+
+
+def _describe_silent_workers(queue: str, holders: Sequence[_Holder]) -> Iterator[Finding]:
+    """Yield the finding about jobs of workers that renew no lock and may have no connection."""
+    if holders:
+        clause = "which renews no lock" if len(holders) == 1 else "which renew no lock"
+        cause = "killed, or their event loop is blocked" if any(not holder.name for holder in holders) else "killed"
+        yield _build_worker_finding(queue, holders, clause, f"{cause}: they")
+
+
+def _describe_missing_workers(queue: str, holders: Sequence[_Holder], unnamed_count: int) -> Iterator[Finding]:
+    """Yield the findings about jobs of workers without a connection that have renewed no lock since.
+
+    Of unnamed workers only the numbers of workers and of connections are known. Until a lock is late, a worker may also
+    be stopping the polite way, which is information.
+    """
+    for is_late in (True, False):
+        cause = "killed: they" if is_late else "killed, or stopping after these jobs: if killed, they"
+        severity = "warning" if is_late else "info"
+        chosen = [holder for holder in holders if holder.is_late == is_late]
+        if named := [holder for holder in chosen if holder.name]:
+            clause = "which has no connection" if len(named) == 1 else "which have no connection"
+            yield replace(_build_worker_finding(queue, named, clause, cause), severity=severity)
+        if unnamed := [holder for holder in chosen if not holder.name]:
+            connected = str(unnamed_count) if unnamed_count else "none"
+            clause = "which has no connection" if len(unnamed) == 1 else f"of which {connected} can have a connection"
+            yield replace(_build_worker_finding(queue, unnamed, clause, cause), severity=severity)
+
+
+def _describe_late_locks(queue: str, holders: Sequence[_Holder]) -> Iterator[Finding]:
+    """Yield the information that it is unknown whether unnamed workers live: one look knows no lockDuration."""
+    if holders:
+        clause = f"whose locks are late if their lockDuration is {_LOCK_MS // 1000} s"
+        finding = _build_worker_finding(queue, holders, clause, "")
+        remedy = "look again in 15 s: a worker whose locks are renewed lives"
+        yield replace(finding, kind="late-locks", severity="info", remedy=remedy)
+
+
+def _build_worker_finding(queue: str, holders: Sequence[_Holder], clause: str, cause: str) -> Finding:
+    """Build the finding about the jobs of workers that may be gone. `clause` ends the sentence about the workers."""
+    ids = [id for holder in holders for id in holder.ids]
+    names = sorted({holder.name for holder in holders if holder.name})
+    others = len(holders) - 1
+    workers = f"worker {names[0]}{f' and {others} more' if others else ''}"
+    if not names:
+        workers = f"{format_quantity(len(holders), 'worker')} without a name"
+    left_s = -(-max(holder.left_ms for holder in holders) // 1000)
+    return Finding(
+        "worker-gone",
+        "warning",
+        queue,
+        f"{len(ids)} held by {workers}, {clause}, such as {to_text(ids[0])}",
+        f"{cause} come back when their locks expire, within {left_s} s, and a worker runs its stalled check",
+        ids=(ids[0],),
+        key="w",
+        jobs=len(ids),
+    )
 
 
 def _build_workers(

@@ -831,9 +831,9 @@ def test_a_look_sends_no_command_that_writes_and_many_queues_are_counted_in_one_
         job(client, "1", of=f"queue-{number:03d}")
     writes = {name.decode() for name in client.execute_command("ACL", "CAT", "write")}
     before = keyspace.dump(client)
+    client.config_resetstat()
     engine = open_engine(client, "bullmq")
     engine.take_snapshot()
-    client.config_resetstat()
     for look in looks(engine):
         look()
     snapshot = engine.take_snapshot()

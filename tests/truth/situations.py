@@ -306,6 +306,26 @@ def play_killed_busy(world: World) -> Iterator[float]:
     yield from play_interrupted_work(world, world.kill)
 
 
+def play_killed_unnamed(world: World) -> Iterator[float]:
+    if world.system != "bullmq":
+        raise DoesNotApply("each of its workers has a name, or none has one")
+    world.names_workers = False
+    yield from play_interrupted_work(world, world.kill)
+
+
+def play_closing_worker(world: World) -> Iterator[float]:
+    """Stop a worker the polite way: its connection closes while it ends its job and renews the lock."""
+    if world.system != "bullmq":
+        raise DoesNotApply("no connection of its workers ends before their last job")
+    world.start("w1", "w2")
+    world.put(1)
+    world.hold("w1", 1)
+    yield 10
+    yield OPEN
+    world.alive["w1"].connection.close()
+    yield from pass_time(122, 1)
+
+
 def play_stopped_worker(world: World) -> Iterator[float]:
     if world.system == "bullmq":
         raise DoesNotApply("its other workers take the jobs back before a stopped worker can be told from a busy one")
@@ -436,6 +456,7 @@ def play_storm(world: World) -> Iterator[float]:
 FAILURES, MINUTES, WORKERS, LEASES = "failures", "failures of the last minutes", "workers", "leases"
 GROWTH, IDLE, WAITS, RUNS = "growth", "idle workers", "waiting times", "repeated runs"
 EARLIER = "runs before rqtui listened"
+LOCKS = "workers that hold jobs"
 SITUATIONS: Sequence[Situation] = (
     Situation("Q1", "empty queue, with and without workers", play_empty),
     Situation("Q2", "busy: as many jobs come as go, all succeed", play_busy),
@@ -452,6 +473,7 @@ SITUATIONS: Sequence[Situation] = (
     Situation("Q12", "a person requeues 200 dead jobs by the system's own tool", play_requeue,
               prepare=plant_old_dead),
     Situation("Q13", "workers stopped the polite way with nothing waiting", play_polite_stop),
+    Situation("Q13b", "a worker stopped the polite way ends a job of two minutes", play_closing_worker),
     Situation("Q14", "screen opened one second ago on a well queue", play_first_second),
     Situation("Q15", "a queue works at its limit of jobs at once", play_limit,
               (Expected({"at-limit", "held-by-limit"}, r"at its limit of 2\b", is_info=True),)),
@@ -475,6 +497,9 @@ SITUATIONS: Sequence[Situation] = (
     Situation(
         "L5", "worker killed with -9 while it runs jobs, others alive", play_killed_busy,
         (Expected(GONE),), frozenset({LEASES, EARLIER}),
+    ),
+    Situation(
+        "L5b", "the same, and no worker has a name", play_killed_unnamed, (Expected(GONE),), frozenset({LOCKS}),
     ),
     Situation(
         "L6", "worker stopped (SIGSTOP) while it runs jobs, others alive", play_stopped_worker,

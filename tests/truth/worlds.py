@@ -67,6 +67,7 @@ class World:
     keeps_ends = True  # False: the system stores neither when a job ended nor its error
     has_workers = True  # False: the system stores no list of workers
     stores_runs = True  # False: the system stores no kind of a job, or not when its run began
+    names_workers = True  # a situation may set it to False where the system's workers need no name
     can_extend = True  # False: a worker cannot extend its lease, so that a long job is given out again
 
     def __init__(self, client: Redis, clock: SimulatedClock, url: str) -> None:
@@ -794,10 +795,11 @@ class BullMQ(World):
 
     def create_worker(self, name: str) -> Any:
         connection = Redis.from_url(self.url, single_connection_client=True)
-        worker = bullmq.Worker(self.client, self.queue, name, self._work, clock=self.clock)
+        shown_name = name if self.names_workers else ""
+        worker = bullmq.Worker(self.client, self.queue, shown_name, self._work, clock=self.clock, uuid=f"{name}-4b1d")
         worker.connection = connection  # type: ignore[attr-defined]
         self.connections.append(connection)
-        connection.client_setname(bullmq.build_connection_name(self.queue, name))
+        connection.client_setname(bullmq.build_connection_name(self.queue, shown_name))
         return worker
 
     def _work(self, *_job: Any) -> None:

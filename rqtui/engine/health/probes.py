@@ -187,7 +187,7 @@ class Probes:
             due_queues = [
                 (self._find_last_probe_s(ref, kind_name), ref) for ref in self._refs_by_kind[kind_name] & requested_refs
             ]
-            due_queues = [pair for pair in due_queues if now_s - pair[0] >= kind.interval_s]
+            due_queues = [pair for pair in due_queues if now_s - pair[0] >= self._find_interval_s(kind_name, pair[1])]
             due_queues.sort(key=lambda pair: (pair[0], -compute_queue_urgency(self._queues[pair[1]])))
             for _ran_at_s, ref in due_queues[:max_queues]:
                 request = self._build_probe_request(kind, ref)
@@ -196,6 +196,11 @@ class Probes:
         if "faults" in kind_names:
             requests |= self._build_schedule_requests(refs, now_s)
         return requests
+
+    def _find_interval_s(self, kind_name: str, ref: Ref) -> float:
+        """Return the time (s) between two runs of a kind of probe; a system may want its own probe earlier."""
+        own_interval_s = self._systems[ref.system].probe_interval_s(ref.queue) if kind_name == "faults" else None
+        return PROBE_KINDS[kind_name].interval_s if own_interval_s is None else own_interval_s
 
     def _build_schedule_requests(self, refs: Iterable[Ref], now_s: float) -> ProbeRequests:
         """Return the due requests for the schedules of whole systems, under a reference without a queue name."""

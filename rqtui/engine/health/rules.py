@@ -221,6 +221,7 @@ def format_finding(finding: Finding, now_ms: int) -> str:
 FAILURES, WORKERS, LEASES, WAITS = "failures", "workers", "leases", "waiting times"
 REPEATED_RUNS, EARLIER_RUNS = "repeated runs", "runs before rqtui listened"
 FAILURES_OF_MINUTES, GROWTH, IDLE_WORKERS = "failures of the last minutes", "growth", "idle workers"
+HOLDERS = "workers that hold jobs"
 EARLIER_RUNS_MS = 3_600_000  # what happened before events arrived matters for so long
 MIN_MINUTES_MS = 60_000  # the time that a queue must be watched, or recorded, to know its failures
 
@@ -267,7 +268,7 @@ MIN_GROWN = 60  # ready jobs from which on it matters whether a queue grows
 def find_unwatched_facts(queue: Queue, rate: Rate) -> tuple[str, ...]:
     """Return the kinds of data about a queue that are unknown after one snapshot, because its system stores no history.
 
-    They are the failures of the last minutes, growth and idle workers.
+    They are the failures of the last minutes, growth, idle workers, and workers that may have been killed.
     """
     finding_kinds, unwatched_facts = {finding.kind for finding in queue.findings}, []
     has_no_history = rate.recent.duration_ms < MIN_WATCHED_MS
@@ -283,6 +284,8 @@ def find_unwatched_facts(queue: Queue, rate: Rate) -> tuple[str, ...]:
         and not finding_kinds & _IDLE_KINDS
     ):
         unwatched_facts.append(IDLE_WORKERS)
+    if "late-locks" in finding_kinds:
+        unwatched_facts.append(HOLDERS)
     return tuple(unwatched_facts)
 
 

@@ -218,8 +218,8 @@ def build_key_prefix(queue: str) -> str:
 
 
 def build_connection_name(queue: str, worker: str) -> str:
-    """Return the connection name that a worker sets."""
-    return f"bull:{base64.b64encode(queue.encode()).decode()}:w:{worker}"
+    """Return the connection name that a worker sets. A worker may have no name."""
+    return f"bull:{base64.b64encode(queue.encode()).decode()}" + (f":w:{worker}" if worker else "")
 
 
 class JobError(Exception):
@@ -285,8 +285,10 @@ class Worker:
         pause: Pause = _continue_at_once,
         clock: Clock = time.time,
         lock_ms: int = LOCK_MS,
+        uuid: str = "",
     ) -> None:
         self.client, self.queue, self.name, self.p = client, Queue(client, queue, clock), name, build_key_prefix(queue)
+        self._uuid = uuid or f"{name}-4b1d-8d2f"
         self._run, self._pause, self._lock_ms, self._taken = run, pause, lock_ms, 0
 
     def connect(self) -> None:
@@ -320,7 +322,7 @@ class Worker:
         Return its id, lock token and fields, or None if no job is ready.
         """
         self._taken += 1
-        token = f"{self.name}-4b1d-8d2f:{self._taken}"
+        token = f"{self._uuid}:{self._taken}"
         found = self.client.eval(_TAKE, 0, self.p, self.queue.read_clock_ms(), token, self._lock_ms, self.name)
         if not found:
             return None

@@ -235,7 +235,7 @@ async def test_a_terminal_that_shrinks_while_a_filter_is_typed_takes_no_letter_f
         await it.press("R")
         await it.pilot.resize_terminal(*NARROW)
         await it.until_shown("d1", "d2", "1 marked")
-        await it.press("j")
+        await it.press("k")
         await it.until(lambda: find_pane(it).cursor_id == b"d2", "the focus is back on the list")
         assert seeded.ids("dead") == ["d1", "d2"]
 
