@@ -759,8 +759,9 @@ def _build_worker_finding(queue: str, holders: Sequence[_Holder], clause: str, c
     ids = [id for holder in holders for id in holder.ids]
     names = sorted({holder.name for holder in holders if holder.name})
     others = len(holders) - 1
-    workers = f"worker {names[0]}{f' and {others} more' if others else ''}"
-    if not names:
+    if names:
+        workers = f"worker {names[0]}{f' and {others} more' if others else ''}"
+    else:
         workers = f"{format_quantity(len(holders), 'worker')} without a name"
     left_s = -(-max(holder.left_ms for holder in holders) // 1000)
     return Finding(
