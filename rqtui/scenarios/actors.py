@@ -1,7 +1,8 @@
-"""The class `Actor`: one worker or producer of an original system, with its own thread and connection.
+"""The class `Actor`: one worker or producer of another queue system, with its own thread and connection.
 
-An actor takes turns until it is dismissed or killed. When Redis is unavailable it starts again, as a supervised process
-would. The original calls the actor's `work` and `pause`, in which it spends time, stalls or dies. `foreign_run.py`
+An actor runs the code of `originals/`, which sends the Redis commands of the system's own program. It takes turns until
+it is dismissed or killed. When Redis is unavailable it starts again, as a supervised process would. The code of
+`originals/` calls the actor's `work` and `pause`, in which the actor spends time, stalls or dies. `foreign_run.py`
 creates the actors.
 """
 
@@ -23,13 +24,14 @@ SPEED_CHECK_S = 0.25  # seconds until a change of speed takes effect
 
 
 class Killed(BaseException):
-    """The death of a worker, which the original's program must not catch as an error."""
+    """Raised in the thread of a worker to simulate its death. The program that the worker runs must not catch it."""
 
 
 class Actor:
-    """One simulated worker or producer of an original system, on a thread of its own.
+    """One simulated worker or producer of another queue system, on a thread of its own.
 
-    `build_turn(actor)` returns its turn. `on_loss(job)` is called for a job that is lost because the actor dies.
+    `build_turn(actor)` returns the function that runs one turn of the actor, and returns the seconds until the next
+    turn. `on_loss(job)` is called for a job that is lost because the actor dies.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Actor:
         self._thread.start()
 
     def dismiss(self) -> None:
-        """Let an actor finish its current work at once, and stop."""
+        """Let an actor finish its current work without delay, and stop taking turns."""
         self.is_dismissed = True
         self._orders.set()
 
@@ -82,10 +84,10 @@ class Actor:
 
     # -- called by the original --------------------------------------------------------------------------------------
 
-    def work(self, job: bytes, run_s: float, at_least_s: float = 0.0, *, falls: bool = False) -> None:
+    def work(self, job: bytes, run_s: float, at_least_s: float = 0.0, *, is_lost_with_worker: bool = False) -> None:
         """Simulate work on a job for `run_s` of the scenario, and for at least `at_least_s` by the wall clock.
 
-        `falls`: no other process can find the job, so that it is lost if this worker dies.
+        `is_lost_with_worker`: no other process can find the job, so that it is lost if this worker dies.
         """
         self.holds, self.until_s = job, self.pace.read_clock_s() + run_s
         if self.state == "idle":
@@ -100,13 +102,16 @@ class Actor:
                     break
                 self._orders.wait(min(left_s, SPEED_CHECK_S))
         except Killed:
-            if falls:
+            if is_lost_with_worker:
                 self._on_loss(job)
             raise
         self.state = "idle"
 
     def pause(self, gap: str) -> None:
-        """Wait between two steps of the original's code that belong together, or die there."""
+        """Wait in the gap between two Redis commands that belong together, or die there.
+
+        Tests and demos can act in the gap.
+        """
         if gap == self.dies_in:
             self.kill()
             raise Killed
@@ -121,6 +126,7 @@ class Actor:
     # -- its thread ---------------------------------------------------------------------------------------------------
 
     def _raise_if_killed(self) -> None:
+        """Raise Killed if the actor was killed, to end its thread."""
         if self._is_killed:
             raise Killed
 

@@ -117,7 +117,7 @@ def build_webhook(rng: Random) -> bytes:
 
 
 def build_upload(rng: Random) -> bytes:
-    """Return the body that names an archive too large to unpack."""
+    """Return the body of an upload job, which names an archive that is too large to unpack."""
     source = f"s3://uploads/{rng.getrandbits(40):010x}.zip"
     return encode_json({"upload": source, "bytes": 42_374, "unpacked_bytes": 4_503_599_626_321_920})
 
@@ -128,18 +128,21 @@ def build_event(rng: Random) -> bytes:
 
 
 def _build_markup(_rng: Random) -> bytes:
+    """Return a body with Rich markup, which a screen must show as plain text."""
     return encode_json(
         {"subject": "[bold red]SALE[/bold red] [link=https://evil.example]click[/link] [/]", "text": "[/b]"}
     )
 
 
 def _build_escapes(_rng: Random) -> bytes:
+    """Return a body with terminal escape sequences, which a screen must not obey."""
     return (
         b'{"subject":"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;a new title\x07", "note":"control characters, shown as signs"}'
     )
 
 
 def _build_bidi(_rng: Random) -> bytes:
+    """Return a body with bidirectional control characters, which would reorder a line."""
     return encode_json(
         {
             "file": "invoice\u202egpj.exe",
@@ -152,10 +155,12 @@ def _build_bidi(_rng: Random) -> bytes:
 
 
 def _build_binary(rng: Random) -> bytes:
+    """Return a body of plain binary data."""
     return b"\x89PNG\r\n\x1a\n" + rng.randbytes(180)
 
 
 def _build_msgpack(rng: Random) -> bytes:
+    """Return a body in MessagePack."""
     import msgpack
 
     body = {"to": rng.choice(_PEOPLE)[1], "amount": rng.randrange(1000), "raw": rng.randbytes(8), "tags": ["msgpack"]}
@@ -164,11 +169,13 @@ def _build_msgpack(rng: Random) -> bytes:
 
 
 def _build_long_text(rng: Random) -> bytes:
+    """Return a long body, which a screen must truncate."""
     words = [rng.choice((*_WARES, *_CITIES)) for _ in range(900)]
     return encode_json({"to": rng.choice(_PEOPLE)[1], "text": " ".join(words)})
 
 
 def _build_secret(rng: Random) -> bytes:
+    """Return a body with a secret, which a screen must mask."""
     login = {"user": "robot", "password": f"hunter{rng.randrange(10)}"}
     return encode_json({"smtp": login, "session_token": f"{rng.getrandbits(128):032x}"})
 

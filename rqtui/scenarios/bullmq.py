@@ -49,7 +49,7 @@ _BY_JOB = {cause.job: cause for cause in CAUSES}
 
 
 class Shop(ShopStage):
-    """The stage of `bullmq`: a shop's jobs, and four workers of one job at a time."""
+    """The producer and workers of the scenario `bullmq`: a shop's jobs, and four workers of one job at a time."""
 
     overslept_s = LOCK_MS / 1000 + 4
 
@@ -108,7 +108,7 @@ class Shop(ShopStage):
     def run_command(self, client: Any, command: ProducerCommand) -> None:
         """Add a job by the producer's `Queue.add`, or write a record of the initial state."""
         if command.verb in ("pause", "resume"):
-            self._run_by_5(original.Queue(client, self.queue), command.verb)
+            self._pause_or_resume_with_bullmq_5(original.Queue(client, self.queue), command.verb)
             return
         at_s = time.time() + min(0, command.delay_ms) / 1000
         queue, id = original.Queue(client, self.queue, lambda: at_s), command.job.decode()
@@ -125,15 +125,16 @@ class Shop(ShopStage):
             self.write_past_job(client, queue, command, queue.build_fields(name, data, opts))
         self.ledger.put[command.job] = 1
 
-    def _run_by_5(self, queue: original.Queue, verb: str) -> None:
-        """Pause or resume with BullMQ 5, and record the jobs that this removes from all places."""
-        for job in queue.pause_as_5(verb == "pause"):
+    def _pause_or_resume_with_bullmq_5(self, queue: original.Queue, verb: str) -> None:
+        """Pause or resume the queue as BullMQ 5 does, and record the jobs that are in no place afterwards."""
+        for job in queue.pause_or_resume_as_version_5(verb == "pause"):
             self.ledger.count(self.ledger.lost_with_worker, job)
         queue.connect()  # as the producers do from time to time
 
     def write_past_job(
         self, client: Any, queue: original.Queue, command: ProducerCommand, fields: dict[str, Any]
     ) -> None:
+        """Write a job of the initial state to Redis: held by a killed worker, failed, left by BullMQ 5, or a parcel."""
         id, name, at_ms, p = command.job.decode(), fields["name"], queue.read_clock_ms(), queue.p
         parent = json.loads(fields["data"]).get("parent")
         pipe = client.pipeline(transaction=True)
@@ -146,7 +147,7 @@ class Shop(ShopStage):
             pipe.zadd(f"{p}waiting-children", {id: at_ms})
         else:
             error = build_error(_BY_JOB[name])
-            worker = f"web-{1 + int(4 * self.roll(command.job))}"
+            worker = f"web-{1 + int(4 * self.draw_fraction(command.job))}"
             times = {"timestamp": at_ms - 41_000, "processedOn": at_ms - 300, "finishedOn": at_ms}
             fields |= {"atm": 3, "ats": 3, "pb": worker, **times}
             fields |= {"failedReason": str(error), "stacktrace": original.encode_json([error.trace] * 3)}
@@ -166,18 +167,18 @@ class Shop(ShopStage):
         """Build the turn of a worker, which registers, then takes, runs and records jobs."""
         is_registered = False
 
-        def run(id: str, name: str, _data: object) -> object:
+        def simulate_job_run(id: str, name: str, _data: object) -> object:
             job = id.encode()
             attempt = self.count_attempt(job)
-            actor.work(job, 0.3 + 1.4 * self.roll(job))
+            actor.work(job, 0.3 + 1.4 * self.draw_fraction(job))
             cause = _BY_JOB.get(name)
             if cause and self.is_failing(job, attempt, cause.share):
                 raise build_error(cause)
             return {"ok": True}
 
-        worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, lock_ms=LOCK_MS)
+        worker = original.Worker(actor.client, self.queue, actor.name, simulate_job_run, actor.pause, lock_ms=LOCK_MS)
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             nonlocal is_registered
             if not is_registered:
                 worker.connect()
@@ -191,22 +192,23 @@ class Shop(ShopStage):
                 self.ledger.count_word("late")
             return IDLE_S / 2 if word == "idle" else 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the actor for the workers' check for stalled jobs."""
+        """Return the turn of one more actor: the workers' periodic check for stalled jobs."""
         return {"stalled": self._build_stalled_check_turn}
 
     def _build_stalled_check_turn(self, actor: Actor) -> Turn:
         queue = original.Queue(actor.client, self.queue)
 
-        def take_turn() -> float:
+        def run_stalled_check_turn() -> float:
             queue.move_stalled_jobs()
             return 1.0
 
-        return take_turn
+        return run_stalled_check_turn
 
     def _toggle_pause(self) -> str:
+        """Pause the queue with BullMQ 5, or resume it; return a sentence about the effect."""
         self._is_paused = not self._is_paused
         self.send_command(ProducerCommand(0, b"", verb="pause" if self._is_paused else "resume"))
         if self._is_paused:
@@ -225,7 +227,7 @@ class Shop(ShopStage):
 
 
 def build_error(cause: Cause) -> original.JobError:
-    """Return the error as Node throws it."""
+    """Return the error of a failed job, as Node throws it."""
     return original.JobError(cause.kind, cause.message, cause.line, "async Worker.processJob (worker.js:606:28)")
 
 

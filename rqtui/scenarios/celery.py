@@ -57,7 +57,7 @@ class Cause:
     is_retried: bool = False
 
     def build_error(self, retries: int) -> original.TaskError:
-        """Return the error as Python raises it."""
+        """Return the error of a failed task, as Python raises it."""
         function = self.task.rpartition(".")[2]
         trace = _TRACE.format(line=self.line, function=function, code=self.code, kind=self.kind, message=self.message)
         is_again = self.is_retried and retries < RETRIES
@@ -79,7 +79,10 @@ _BY_TASK = {cause.task: cause for cause in CAUSES}
 
 
 class Shop(ShopStage):
-    """The stage of `celery`: a shop's tasks, of which exports ack late, and four workers of one task at a time."""
+    """The producer and workers of the scenario `celery`: a shop's tasks, and four workers of one task at a time.
+
+    Export tasks are acknowledged after they ran (`acks_late`).
+    """
 
     reminds = ("shop.remind", 0.08, 240_000)
     on_fix = ("the gateway answers: nothing fails from now on", "the gateway is away again")
@@ -89,7 +92,7 @@ class Shop(ShopStage):
         super().__init__(*args)
         self._workers: list[tuple[Actor, original.Worker]] = []
         self._raws = 0
-        self.actions = {**self.actions, "raw": self._send_raw, "flower": self._send_flower}
+        self.actions = {**self.actions, "raw": self._send_invalid_message, "flower": self._start_impatient_flower}
 
     def plan_commands(self) -> Iterator[ProducerCommand]:
         """Yield web-9's tasks, unread replies and waiting tasks; then five tasks every two seconds."""
@@ -135,7 +138,7 @@ class Shop(ShopStage):
         if command.verb == "replies":
             mailbox = str(UUID(int=Random(f"celery-replies:{self.seed}").getrandbits(128), version=4))
             hosts = (f"celery@web-{number}" for number in range(1, _REPLIES + 1))
-            original.leave_replies(client, mailbox, hosts, time.time() - 86_400)
+            original.add_unread_replies(client, mailbox, hosts, time.time() - 86_400)
             return
         if command.verb == "flower":
             original.restore_overdue_messages(client, FLOWER_S)
@@ -148,6 +151,7 @@ class Shop(ShopStage):
         self.ledger.put[command.job] = 1
 
     def _send_task(self, client: Any, command: ProducerCommand) -> None:
+        """Send the task of a command as `apply_async` does."""
         name, args, kwargs, priority = json.loads(command.body)
         at_s = time.time() + command.delay_ms / 1000
         message = original.build_task_message(
@@ -176,14 +180,14 @@ class Shop(ShopStage):
     def build_worker_turn(self, actor: Actor) -> Turn:
         """Build the turn of a worker, which runs tasks; another actor has heartbeats and commands."""
 
-        def run(headers: Mapping[str, Any], _args: list[Any], _kwargs: dict[str, Any]) -> object:
+        def simulate_task_run(headers: Mapping[str, Any], _args: list[Any], _kwargs: dict[str, Any]) -> object:
             id, name = str(headers["id"]), str(headers["task"])
             job = id.encode()
             attempt = self.count_attempt(job)
             if not name.startswith("shop."):
                 raise original.TaskError("NotRegistered", f"{name!r}", f"celery.exceptions.NotRegistered: {name!r}\n")
-            run_s = 9 + 9 * self.roll(job) if name == LATE else 0.3 + 1.4 * self.roll(job)
-            actor.work(job, run_s, falls=name != LATE)
+            run_s = 9 + 9 * self.draw_fraction(job) if name == LATE else 0.3 + 1.4 * self.draw_fraction(job)
+            actor.work(job, run_s, is_lost_with_worker=name != LATE)
             if worker.is_terminated(id):
                 raise original.Terminated
             cause = _BY_TASK.get(name)
@@ -196,7 +200,7 @@ class Shop(ShopStage):
             actor.client,
             self.queue,
             actor.name,
-            run,
+            simulate_task_run,
             actor.pause,
             acks_late=lambda name: name == LATE,
             visibility_s=VISIBILITY_S,
@@ -204,7 +208,7 @@ class Shop(ShopStage):
         )
         is_registered = False
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             nonlocal is_registered
             if not is_registered:
                 worker.begin()
@@ -225,9 +229,10 @@ class Shop(ShopStage):
                 worker.leave()
             return 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def _record_outcome(self, word: str, job: bytes) -> None:
+        """Record in the ledger how a worker ended a task: succeeded, revoked, failed or retried."""
         if word == "succeeded":
             self.ledger.finish(job)
         elif word == "revoked":
@@ -238,11 +243,11 @@ class Shop(ShopStage):
                 self.ledger.count(self.ledger.given_up, job)
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the workers' main processes: heartbeats, commands and restores continue while a task runs."""
+        """Return the turns of the workers' main processes, which obey commands while a task runs."""
         return {"main": self._build_main_turn}
 
     def _build_main_turn(self, actor: Actor) -> Turn:
-        def take_turn() -> float:
+        def run_main_process_turn() -> float:
             for its_actor, worker in list(self._workers):
                 if its_actor.state == "dead":
                     worker.die()
@@ -253,14 +258,19 @@ class Shop(ShopStage):
                     its_actor.until_s = 0.0
             return TURN_S
 
-        return take_turn
+        return run_main_process_turn
 
-    def _send_raw(self) -> str:
+    def _send_invalid_message(self) -> str:
+        """Push a text that is no JSON into the queue; return a sentence about the effect."""
         self._raws += 1
         self.send_command(ProducerCommand(0, b"%b %d" % (_RAW, self._raws), verb="raw"))
         return "a script pushes a text that is no JSON: the worker that takes it exits"
 
-    def _send_flower(self) -> str:
+    def _start_impatient_flower(self) -> str:
+        """Restore held messages as a Flower with a short visibility timeout does.
+
+        Return a sentence about the effect.
+        """
         self.send_command(ProducerCommand(0, b"", verb="flower"))
         return f"a Flower with a visibility timeout of {FLOWER_S} s starts: what workers hold goes out again"
 
@@ -273,6 +283,7 @@ class Shop(ShopStage):
 
 
 def _parse_id(raw: bytes) -> bytes:
+    """Return the task id of a message in a queue's list or in `unacked`."""
     try:
         return str(json.loads(raw)["headers"]["id"]).encode()
     except ValueError:

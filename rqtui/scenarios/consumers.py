@@ -1,7 +1,7 @@
 """The scenario `consumers`: consumers with heartbeats, a killed one's list, rejected jobs and the collector (orizuru).
 
-rqtui's reaper returns the jobs of a dead consumer, which no part of the original does. The original's collector puts
-rejected jobs into the *processing* list, which no consumer reads again. `registry.py` lists the scenario.
+rqtui's reaper returns the jobs of a dead consumer, which no part of orizuru does. Its garbage collector moves rejected
+jobs to the *processing* list, which no consumer reads again. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _UNDECODABLE = b"\xc1 never used"
 
 
 class Rejected(Exception):
-    """The error of an attempt whose work failed."""
+    """Raised when the simulated work on a job fails, so that the consumer rejects the job."""
 
 
 class Consumers(Stage):
-    """The stage of `consumers`: a producer of images to resize, and five consumers."""
+    """The producer and workers of the scenario `consumers`: images to resize, and five consumers."""
 
     workers = 5
     overslept_s = SILENT_MS / 1000 + 4
@@ -63,29 +63,29 @@ class Consumers(Stage):
         self.ledger.put[command.body] += 1
 
     def name_worker(self, number: int) -> str:
-        """Return the consumer's name in its keys."""
+        """Return the name that a consumer has in its keys."""
         return f"resizer-{number}"
 
     def describe_job(self, job: bytes) -> str:
-        """Return the number of the image."""
+        """Return the number of the image that a job resizes."""
         return f"picture {msgpack.unpackb(job)[0]}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
         """Build the turn of a consumer, which sends a heartbeat, then runs a job and acks or rejects it."""
         beat_s = 0.0
 
-        def run(message: list[Any]) -> None:
+        def simulate_job_run(message: list[Any]) -> None:
             job = original.encode_struct(*message)
             attempt = self.count_attempt(job)
             began_s = time.monotonic()
-            actor.work(job, 0.3 + 1.2 * self.roll(job))
+            actor.work(job, 0.3 + 1.2 * self.draw_fraction(job))
             hung = time.monotonic() - began_s > self.overslept_s  # a late reject would duplicate the job
-            if self.roll(job, f"reject {attempt}") < _REJECTED and not hung:
+            if self.draw_fraction(job, f"reject {attempt}") < _REJECTED and not hung:
                 raise Rejected
 
-        worker = original.Worker(actor.client, SOURCE, actor.name, run, actor.pause)
+        worker = original.Worker(actor.client, SOURCE, actor.name, simulate_job_run, actor.pause)
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             nonlocal beat_s
             if not beat_s:
                 worker.register()
@@ -99,26 +99,28 @@ class Consumers(Stage):
                 self.ledger.count_word(word)
             return IDLE_S / 2 if word == "idle" else 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the original's collector, which runs one pass after its key is pressed."""
+        """Return the turn of orizuru's garbage collector, which runs one pass each time a person presses its key."""
         return {"collector": self._build_collector_turn}
 
     def _build_collector_turn(self, actor: Actor) -> Turn:
-        def take_turn() -> float:
+        def run_collector_turn() -> float:
             if self._is_collecting:
                 self._is_collecting = False
                 original.collect_unacked(actor.client, actor.pause)
             return IDLE_S
 
-        return take_turn
+        return run_collector_turn
 
     def _request_collection(self) -> str:
+        """Let orizuru's garbage collector run one pass; return a sentence about the effect."""
         self._is_collecting = True
         return "the original's collector makes a pass: unacked goes to processing, which nobody reads"
 
     def _send_undecodable(self) -> str:
+        """Push a job that no consumer can decode; return a sentence about the effect."""
         self._bad += 1
         body = b"%s %d" % (_UNDECODABLE, self._bad)
         self.send_command(ProducerCommand(0, body, body))

@@ -1,8 +1,8 @@
 """The scenario `delays`: jobs that become due over a minute, on the keys of redis_queue_dispatcher (dispatcher).
 
-rqtui's dispatcher moves the due jobs. The original's dispatcher can run beside it or instead of it, to show its batches
-of ten and its back-off. A consumer of this system keeps no lease: a popped job is lost if its consumer dies, and the
-ledger records it. `registry.py` lists the scenario.
+rqtui's dispatcher moves the due jobs. The program's own dispatcher can run beside it or instead of it, to show its
+batches of ten and its back-off. A consumer of this system keeps no lease: a popped job is lost if its consumer dies,
+and the ledger records it. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST = 1 << 30
 
 
 class Delays(Stage):
-    """The stage of `delays`: a producer of delayed tasks, and six consumers."""
+    """The producer and workers of the scenario `delays`: delayed tasks, and six consumers."""
 
     workers = 6
     keeps_leases = False
@@ -63,40 +63,40 @@ class Delays(Stage):
             yield _build_command(rng, number, 0, rng.randrange(0, 20_000))
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Put a job with the producer's ZADD, whose score is in whole seconds."""
+        """Add a delayed task with ZADD as a producer does; the score is in whole seconds."""
         original.put_delayed_task(client, command.body, int(time.time() + command.delay_ms / 1000))
         self.ledger.put[command.body] = 1
 
     def describe_job(self, job: bytes) -> str:
-        """Return the id that most bodies contain."""
+        """Return the id inside the body of a task; most bodies contain one."""
         return job[7:29].decode() if job.startswith(b'{"id":"') else "a task without an id"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
         """Build the turn of a worker, which pops a job and processes it."""
 
-        def work(task: bytes) -> None:
+        def simulate_task_run(task: bytes) -> None:
             low, high = next((row[3] for row in _KINDS if b'"%s"' % row[0].encode() in task[:60]), (0.2, 0.9))
-            actor.work(task, low + (high - low) * self.roll(task), falls=True)
+            actor.work(task, low + (high - low) * self.draw_fraction(task), is_lost_with_worker=True)
 
-        worker = original.Worker(actor.client, work, pause=actor.pause)
+        worker = original.Worker(actor.client, simulate_task_run, pause=actor.pause)
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             task = worker.step()
             if task is None:
                 return IDLE_S
             self.ledger.finish(task)
             return 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the original's dispatcher, which is idle until its key is pressed."""
+        """Return the turn of the program's own dispatcher, which is idle until a person presses its key."""
         return {"original": self._build_dispatcher_turn}
 
     def _build_dispatcher_turn(self, actor: Actor) -> Turn:
         program: list[original.Dispatcher] = []
 
-        def take_turn() -> float:
+        def run_dispatcher_turn() -> float:
             if not self._is_original_on:
                 program.clear()
                 return IDLE_S
@@ -110,9 +110,10 @@ class Delays(Stage):
                 actor.sleep(min(IDLE_S, max(0.0, until_s - time.monotonic())))
             return 0.0
 
-        return take_turn
+        return run_dispatcher_turn
 
     def _toggle_original(self) -> str:
+        """Start or stop the program's own dispatcher; return a sentence about the effect."""
         self._is_original_on = not self._is_original_on
         if self._is_original_on:
             return "the original's dispatcher runs: ten at a time, and up to 13 s late once it has idled"

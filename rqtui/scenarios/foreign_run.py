@@ -1,4 +1,4 @@
-"""The class `ForeignRun`: a scenario on the keys of another system, run by the original's own producers and workers.
+"""The class `ForeignRun`: a scenario on the keys of another system, run by that system's own producers and workers.
 
 Each actor has a thread and a connection. rqtui's dispatcher and reaper are not part of the run: the demo's screen has
 its own, and `headless_foreign.py` starts them for a run without a screen.
@@ -59,20 +59,20 @@ class ForeignRun(Run):
         """Put the jobs that the scenario has at its start."""
         open_and_authenticate(self._client, self.url)
         self.pace.restart()
-        self.stage.produce(self._client)
+        self.stage.run_due_commands(self._client)
 
     def stop(self) -> None:
-        """Stop all actors, which finish their current work at once. May be called again."""
+        """Stop all actors, which finish their current work without delay. Further calls do nothing."""
         self.restore_redis()
         stop_actors([*self.crew, *self._others])
         self._client.close()
 
     def halt(self, at_s: float | None = None) -> None:
-        """Stop the simulation as at `at_s` seconds: put the jobs due by then, finish current work."""
+        """Stop the simulation as if `at_s` seconds had passed: put the jobs due by then, and finish current work."""
         stop_actors([*self.crew, *self._others])
         if at_s is not None:
             self.pace.stop_at(at_s)
-            while self.stage.produce(self._client):
+            while self.stage.run_due_commands(self._client):
                 pass
 
     def _create_actor(self, name: str, build_turn: Callable[[Actor], Turn]) -> Actor:
@@ -87,8 +87,8 @@ class ForeignRun(Run):
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def compute_status(self) -> Status:
-        """Return the figures for the demo's strip, without a request to Redis."""
-        living = self._list_living()
+        """Return the figures that the demo's strip (the lines below its screen) shows, without a request to Redis."""
+        living = self._list_live_workers()
         words = self.ledger.words
         return Status(
             workers=len(living),
@@ -113,9 +113,9 @@ class ForeignRun(Run):
     @property
     def workers_lost(self) -> int:
         """The number of workers that died, by a key of the strip or by the job they took."""
-        return len(self.crew) - len(self._list_living())
+        return len(self.crew) - len(self._list_live_workers())
 
-    def _list_living(self) -> list[Actor]:
+    def _list_live_workers(self) -> list[Actor]:
         return [actor for actor in list(self.crew) if actor.state != "dead"]
 
     # -- the strip --------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class ForeignRun(Run):
         actor = self._create_actor(self.stage.name_worker(next(self._numbers)), self.stage.build_worker_turn)
         self.crew.append(actor)
         actor.start()
-        return f"{actor.name} started; {format_quantity(len(self._list_living()), 'worker')}"
+        return f"{actor.name} started; {format_quantity(len(self._list_live_workers()), 'worker')}"
 
     def stall_worker(self) -> str:
         """Stall a worker that holds a job. The worker continues after its lease ended."""
@@ -137,7 +137,7 @@ class ForeignRun(Run):
 
     def kill_worker(self) -> str:
         """Kill a worker of the scenario. A job that it holds stays in its place, or is lost."""
-        actor = self._choose_busy_worker("") or next(iter(self._list_living()), None)
+        actor = self._choose_busy_worker("") or next(iter(self._list_live_workers()), None)
         if actor is None:
             return "there is no worker left"
         held_text = f", holding {self.stage.describe_job(actor.holds)}" if actor.state == "busy" else ""

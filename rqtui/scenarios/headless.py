@@ -1,4 +1,4 @@
-"""The parts of a run without a screen: rqtui's dispatcher and reaper, and the scripted key presses.
+"""Start rqtui's dispatcher and reaper for a run without a screen, and press the scenario's controls on schedule.
 
 `headless_native.py` and `headless_foreign.py` use them.
 """
@@ -43,6 +43,7 @@ class DispatcherAndReaper:
             client.close()
 
     def _count_moved(self, round: Round) -> None:
+        """Add the jobs that one round of a loop moved to the counts."""
         self.errors += filter(None, [round.error, *(step.error for step in round.steps)])
         for step in round.steps:
             self.moved[step.verb] += step.moved
@@ -51,7 +52,7 @@ class DispatcherAndReaper:
                 self.moved["reaped_dead"] += int(step.values.get("dead", 0) or 0)
 
 
-def press_controls(
+def press_controls_on_schedule(
     run: Run,
     acts: Sequence[tuple[float, str]],
     began_s: float,
@@ -59,7 +60,7 @@ def press_controls(
     stop: threading.Event,
     is_over: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Press each control of `acts` at its share of the time, until `seconds`, `stop` or `is_over()`."""
+    """Press each control of `acts` at its share of the run's time, until `seconds`, `stop` or `is_over()`."""
     waiting = [(began_s + share * seconds, name) for share, name in acts]
     end_s = began_s + seconds
     while not stop.is_set() and not is_over():

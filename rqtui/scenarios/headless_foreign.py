@@ -1,7 +1,7 @@
-"""The run of a scenario on another system without a screen: originals and rqtui's loops, then counts and a check.
+"""Run a scenario on another system without a screen, with that system's programs and rqtui's loops; check the result.
 
 The check reads Redis by plain commands, never through the system, and compares its state with the ledger: each job has
-a trace, and none is in two places. Jobs that an original loses by itself are counted and reported. `runs.py` calls it.
+a trace, and none is in two places. Jobs that the system itself loses are counted and reported. `runs.py` calls it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rqtui.connection.connect import connect, hide_url_passwords, read_server_in
 from rqtui.engine.engine import Engine
 from rqtui.model import Focus, Ref
 from rqtui.scenarios.foreign_run import ForeignRun
-from rqtui.scenarios.headless import DispatcherAndReaper, press_controls
+from rqtui.scenarios.headless import DispatcherAndReaper, press_controls_on_schedule
 from rqtui.scenarios.scenario import PLAY_S
 from rqtui.scenarios.stage import ForeignScenario, Stage, count_places
 from rqtui.text.formats import format_quantity
@@ -48,7 +48,7 @@ def run_foreign_headless(
         began_s = time.monotonic()
         with DispatcherAndReaper(url, stage.system, run.queues) as movers:
             acts = [(share * for_s / limit_s, name) for share, name in scenario.acts]
-            press_controls(run, acts, began_s, limit_s, stop, lambda: stage.is_over(client))
+            press_controls_on_schedule(run, acts, began_s, limit_s, stop, lambda: stage.is_over(client))
             elapsed_s = time.monotonic() - began_s
             engine = Engine(client, [stage.system])
             ref = Ref(stage.system.name, stage.queue)
@@ -111,7 +111,7 @@ def run_foreign_headless(
 
 
 def _find_unfinished(stage: Stage, places_by_job: Mapping[bytes, Sequence[str]]) -> list[dict[str, Any]]:
-    """Return a finding for jobs that are not in the scenario's final place alone."""
+    """Return a finding if jobs are in another place than the scenario's final one, or in several places."""
     ids = [job for job in stage.ledger.put if list(places_by_job.get(job, ())) != [stage.ends_in]]
     text = f"{format_quantity(len(ids), 'job')} not in {stage.ends_in} alone, after {stage.longest_s:g} s at most"
     finding = {

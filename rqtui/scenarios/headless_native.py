@@ -1,4 +1,4 @@
-"""The run of a native scenario without a screen: some seconds with a dispatcher and a reaper, then counts and a check.
+"""Run a native scenario without a screen: some seconds with a dispatcher and a reaper, then counts and a check.
 
 Equal seed and length give equal jobs on every machine, because the producers catch up to the exact second at the end.
 The scenario's `acts` press controls meanwhile. `headless_foreign.py` runs the other systems; `runs.py` calls both.
@@ -14,7 +14,7 @@ from typing import Any
 
 from rqtui.client.native_keys import build_queue_keys
 from rqtui.connection.connect import connect, hide_url_passwords, read_server_info
-from rqtui.scenarios.headless import DispatcherAndReaper, press_controls
+from rqtui.scenarios.headless import DispatcherAndReaper, press_controls_on_schedule
 from rqtui.scenarios.native_run import NativeRun
 from rqtui.scenarios.proof import verify_accepted_jobs
 from rqtui.scenarios.scenario import NativeScenario
@@ -43,11 +43,11 @@ def run_native_headless(
         run.cut_s, run.pace.max_s = min(run.cut_s, seconds / 2), seconds
         began = time.monotonic()
         with DispatcherAndReaper(url, registry.create_system("native"), run.queues) as movers:
-            press_controls(run, scenario.acts, began, seconds, stop)
+            press_controls_on_schedule(run, scenario.acts, began, seconds, stop)
             jobs_s = run.compute_status().finished / max(0.001, time.monotonic() - began)
         elapsed_ms = int((time.monotonic() - began) * 1000)
         run.halt(None if stop.is_set() else seconds)
-        status, tally = run.compute_status(), run.crew.tally
+        status, totals = run.compute_status(), run.crew.totals
         queues = [_read_counts(client, queue) for queue in run.queues]
         findings = [finding for queue in run.queues for finding in check_queue(client, queue)]
         total = {name: sum(queue[name] for queue in queues) for name in _COUNTS}
@@ -62,10 +62,10 @@ def run_native_headless(
             "digest": run.producers.digest,
             "done": status.finished,
             "failed": status.failed,
-            "retries": status.failed - tally.died + movers.moved["reaped_ready"],
+            "retries": status.failed - totals.died + movers.moved["reaped_ready"],
             "dead": total["dead"],
             "stale": status.stale,
-            "released": tally.released,
+            "released": totals.released,
             "workers_lost": status.workers_lost,
             "dispatched": movers.moved["dispatch"],
             "reaped": {"ready": movers.moved["reaped_ready"], "dead": movers.moved["reaped_dead"]},
@@ -78,7 +78,10 @@ def run_native_headless(
 
 
 def _verify_jobs(client: Any, run: NativeRun) -> dict[str, Any]:
-    """Return the outcome of every accepted id, or an empty dict if the scenario does not keep ids."""
+    """Search for every id that the queues accepted, and return how many are lost.
+
+    Empty if the scenario stores no ids.
+    """
     if not run.scenario.is_proved:
         return {}
     proof = verify_accepted_jobs(client, run.producers.copy_accepted_ids())
@@ -94,6 +97,7 @@ def _verify_jobs(client: Any, run: NativeRun) -> dict[str, Any]:
 
 
 def _read_counts(client: Any, queue: str) -> dict[str, Any]:
+    """Return the job counts of a queue, with its name."""
     values = scripts.run_call(
         client, scripts.load_scripts("native")["counts"].build_call(build_queue_keys(queue))
     ).values

@@ -25,7 +25,7 @@ _LEASE_MS = 3_600_000  # too long for the reaper to return the jobs during a dem
 
 
 class _Cause(NamedTuple):
-    """The reason why jobs died: their number, names and traceback, with placeholders filled per job."""
+    """The reason why jobs died: their number, names and traceback, whose placeholders are filled per job."""
 
     dead: int
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ def _plan_burst(seed: int) -> Iterator[Arrival]:
 
 
 def _build_past_groups(seed: int) -> tuple[PastGroup, ...]:
-    """Return the past: dead jobs in chunks, then the jobs of the silent workers, then the ready jobs."""
+    """Return the state before the first screen: dead jobs, then the jobs of silent workers, then the ready jobs."""
     rng, number = Random(f"incident-past:{seed}"), _PAST
 
     def yield_jobs(names: tuple[str, ...] = _ORDERS) -> Iterator[NewJob]:

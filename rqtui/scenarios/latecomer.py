@@ -1,8 +1,8 @@
 """The scenario `latecomer`: a worker slower than its lease, whose ack comes when another has the job (safe_pop).
 
-Some workers are the original's, others are rqtui's on the same keys. rqtui's workers use the entry as their token, so a
-late ack is refused. An original's late `mark_done` is accepted: it marks a job as done that another worker still runs.
-`registry.py` lists the scenario.
+Some workers are those of the package redis-queue, others are rqtui's on the same keys. rqtui's workers use the entry as
+their token, so a late ack is refused. A late `mark_done` of the package is accepted: it marks a job as done that
+another worker still runs. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GAP = "popped, not yet pushed back"
 
 
 class Latecomer(Stage):
-    """The stage of `latecomer`: rqtui's workers with tokens, one of them slow, and the original's."""
+    """The producer and workers of the scenario `latecomer`: rqtui's workers, one of them slow, and the package's."""
 
     workers = 5
     bursts_of = 20
@@ -70,27 +70,29 @@ class Latecomer(Stage):
         return f"{_RQTUI_PREFIX if number % 2 else _ORIGINAL_PREFIX}-{number}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Build the turn of one of rqtui's workers or of the original's."""
+        """Build the turn of a worker: half of the workers are rqtui's, the others those of the package redis-queue."""
         return (
             self._build_rqtui_turn(actor) if actor.name.startswith(_RQTUI_PREFIX) else self._build_original_turn(actor)
         )
 
     def _build_original_turn(self, actor: Actor) -> Turn:
-        def work(id: bytes, _message: bytes) -> None:
+        """Build the turn of a worker of the package redis-queue."""
+
+        def simulate_job_run(id: bytes, _message: bytes) -> None:
             self.count_attempt(id)
             actor.work(id, self._choose_run_s(id))
 
         worker = original.Worker(
             actor.client,
             QUEUE,
-            work,
+            simulate_job_run,
             task_timeout_s=TIMEOUT_S,
             block_s=1,  # 30 in the original, which sleeps that long when it meets a running entry
             pause=actor.pause,
             sleep=actor.sleep,
         )
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             if self._crashes:
                 self._crashes -= 1
                 actor.dies_in = _GAP
@@ -98,19 +100,20 @@ class Latecomer(Stage):
                 self.ledger.finish(actor.holds)
             return 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def _build_rqtui_turn(self, actor: Actor) -> Turn:
+        """Build the turn of a worker that uses rqtui's scripts with tokens."""
         system = registry.create_system(self.scenario.system)
         engine, ref = Engine(actor.client, [system]), Ref(system.name, QUEUE)
         is_slow = actor.name == f"{_RQTUI_PREFIX}-1"
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             reply = scripts.run_call(actor.client, system.build_call("reserve", QUEUE, {"limit": 1}))
             taken = system.read_taken_jobs(QUEUE, reply)
             for job in taken:
                 attempt = self.count_attempt(job.id)
-                slow = is_slow and self.roll(job.id, f"slow {attempt}") < _SLOW
+                slow = is_slow and self.draw_fraction(job.id, f"slow {attempt}") < _SLOW
                 actor.work(job.id, self._choose_run_s(job.id), _SLOW_S if slow else 0.0)
                 [outcome] = engine.apply_verb("ack", ref, [job])
                 if outcome.moved:
@@ -119,17 +122,17 @@ class Latecomer(Stage):
                     self.ledger.count_word("stale")
             return 0.0 if taken else IDLE_S
 
-        return take_turn
+        return run_worker_turn
 
     def _choose_run_s(self, id: bytes) -> float:
-        return 0.4 + 1.6 * self.roll(id)
+        return 0.4 + 1.6 * self.draw_fraction(id)
 
     def _request_crash(self) -> str:
         self._crashes += 1
         return "the next original worker that pops dies before it has pushed back: that job is lost, in no list at all"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Read the listed ids by place, without those marked as done, which the original drops later."""
+        """Read the listed ids by place, without those marked as done, which a worker of the package drops later."""
         done = client.smembers(f"{QUEUE}:done")
         entries = [entry.partition(b"|")[::2] for entry in client.lrange(QUEUE, 0, -1)]
         return map_places(

@@ -52,7 +52,7 @@ class Ledger:
         self._digest.update(repr(action).encode())
 
     def count(self, counter: Counter[bytes], job: bytes) -> int:
-        """Increase a counter of a job by one and return the new count."""
+        """Increase the number of a job in one of the ledger's counters by one, and return the new number."""
         with self._lock:
             counter[job] += 1
             return counter[job]

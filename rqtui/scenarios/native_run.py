@@ -1,6 +1,6 @@
 """The class `NativeRun`: a scenario that runs on rqtui's own queues, with simulated producers and workers.
 
-The producers and the crew are two background loops with a connection each. The demo's screen and `runs.py` use it.
+The producers and the workers are two background loops with a connection each. The demo's screen and `runs.py` use it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NativeRun(Run):
             self.schedule_cut(self.scenario.cut_at_s)
 
     def prepare(self) -> None:
-        """Write the settings, names and past of the queues. Jobs of an earlier run on the same server are unchanged."""
+        """Write the settings, the names and the past jobs of the queues. Jobs of an earlier run are unchanged."""
         client = self._clients[0]
         configure = scripts.load_scripts("native")["configure"]
         for plan in self.scenario.queues:
@@ -77,7 +77,7 @@ class NativeRun(Run):
         self.pace.restart()
 
     def stop(self) -> None:
-        """Stop both loops, release the workers' jobs and close the connections. May be called again."""
+        """Stop producers and workers, release the workers' jobs and close the connections. Further calls do nothing."""
         self.restore_redis()
         if self._check_timer is not None:
             self._check_timer.cancel()
@@ -88,7 +88,7 @@ class NativeRun(Run):
             client.close()
 
     def halt(self, at_s: float | None = None) -> None:
-        """Stop the simulation as at `at_s` seconds: put the jobs due by then, release the held ones."""
+        """Stop the simulation as if `at_s` seconds had passed: put the jobs due by then, and release held jobs."""
         self.restore_redis()
         for loop in self._loops:
             loop.stop()
@@ -100,18 +100,18 @@ class NativeRun(Run):
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def compute_status(self) -> Status:
-        """Return the figures for the demo's strip, without a request to Redis."""
-        tally, workers = self.crew.tally, list(self.crew.workers)
+        """Return the figures that the demo's strip (the lines below its screen) shows, without a request to Redis."""
+        totals, workers = self.crew.totals, list(self.crew.workers)
         errors = [loop.rounds[-1].error for loop in self._loops if loop.rounds and loop.rounds[-1].error]
         return Status(
             workers=len(workers),
             stalled=sum(worker.state == "stalled" for worker in workers),
             put=self.producers.put + self._past_count,
             planned=self.producers.size,
-            finished=tally.finished,
-            failed=tally.failed,
-            stale=tally.stale,
-            workers_lost=tally.workers_lost,
+            finished=totals.finished,
+            failed=totals.failed,
+            stale=totals.stale,
+            workers_lost=totals.workers_lost,
             jobs_s=self.crew.compute_finished_per_s(),
             speed=self.pace.speed,
             is_cut=self._cut_timer is not None,
@@ -165,6 +165,7 @@ class NativeRun(Run):
             self._check_timer.start()
 
     def _publish_check(self) -> None:
+        """Check all jobs after Redis was suspended, and show the result in the demo's strip."""
         self._message = f"Redis is back. {self.check_jobs()}"
 
     def check_jobs(self) -> str:
@@ -177,6 +178,6 @@ class NativeRun(Run):
         return found.format_result()
 
     def toggle_fix(self) -> str:
-        """Fix the failing code of the scenario, or break it again."""
+        """Apply the fix of the scenario's failing code, or remove it again; return a sentence about the effect."""
         self.crew.is_fixed = not self.crew.is_fixed
         return "the code is fixed: nothing fails from now on" if self.crew.is_fixed else "the code is broken again"

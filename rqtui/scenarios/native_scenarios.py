@@ -80,7 +80,7 @@ def _build_poison_arrival(rng: Random, number: int, at_ms: int, queue: str = "or
 
 
 def build_poison_job(seed: int, number: int, queue: str) -> Arrival:
-    """Return the arrival of the `number`-th poison job of this run, for the strip's key."""
+    """Return the `number`-th job of this run that kills every worker which takes it; a key of the demo puts it."""
     return _build_poison_arrival(Random(f"poison-key:{seed}:{number}"), _FIRST_EXTRA * 2 + number, 0, queue)
 
 
@@ -164,7 +164,7 @@ _OUTAGE_KINDS = (
 _QUEUE_SETTINGS = {"keep_ms": _KEEP_MS, "done_max": 5_000}
 
 
-def _map_kinds(*kinds: Kind) -> dict[str, Kind]:
+def _map_kinds_by_name(*kinds: Kind) -> dict[str, Kind]:
     return {kind.name: kind for kind in (*kinds, POISON)}
 
 
@@ -188,7 +188,7 @@ NATIVE: tuple[NativeScenario, ...] = (
                 "webhooks", 2, settings={**_QUEUE_SETTINGS, "ttr_ms": 4_000, "max_attempts": 3, "backoff_ms": 2_000}
             ),
         ),
-        kinds=_map_kinds(*_ORDER_KINDS),
+        kinds=_map_kinds_by_name(*_ORDER_KINDS),
         plan=_plan_poison,
         extra=_plan_poison_burst,
         past=_build_poison_past,
@@ -209,7 +209,7 @@ NATIVE: tuple[NativeScenario, ...] = (
         name="rush",
         summary="100 000 jobs at once, and how long they take; add workers and see it change",
         queues=(QueuePlan("clicks", 8, batch=16, settings={"keep_ms": 20_000, "done_max": 2_000, "ttr_ms": 10_000}),),
-        kinds=_map_kinds(*_RUSH_KINDS),
+        kinds=_map_kinds_by_name(*_RUSH_KINDS),
         plan=_plan_rush,
         extra=_plan_rush_burst,
         tries=(
@@ -233,7 +233,7 @@ NATIVE: tuple[NativeScenario, ...] = (
                 settings={"keep_ms": _HOUR_MS, "ttr_ms": 6_000, "max_attempts": 5, "backoff_ms": 2_000},
             ),
         ),
-        kinds=_map_kinds(*_OUTAGE_KINDS),
+        kinds=_map_kinds_by_name(*_OUTAGE_KINDS),
         plan=_plan_outage,
         extra=_plan_outage_burst,
         tries=(

@@ -1,7 +1,7 @@
 """The scenario `onboarding`: a mail to each new user in three days, deleted by its id if the user acts (redisched).
 
 Some users signed up three days ago, so their mails are due now. Some sends take longer than the lease (ttr). The reaper
-then returns the mail to the queue, as the original's `requeue` does, and it is sent again. `registry.py` lists the
+then returns the mail to the queue, as redisched's own `requeue` does, and it is sent again. `registry.py` lists the
 scenario.
 """
 
@@ -29,7 +29,7 @@ _ACTS = 0.7  # the share of new users who act
 
 
 class Onboarding(Stage):
-    """The stage of `onboarding`: users who sign up and act, and four workers that send mails."""
+    """The producer and workers of the scenario `onboarding`: users who sign up and act, and four mail workers."""
 
     bursts_of = 100
     overslept_s = TTR_MS / 1000 + 2.5
@@ -80,23 +80,24 @@ class Onboarding(Stage):
     def build_worker_turn(self, actor: Actor) -> Turn:
         """Build the turn of a worker, which reserves, sends and deletes one mail."""
 
-        def work(id: bytes, _body: bytes | None) -> None:
-            run, attempt = self.roll(id), self.count_attempt(id)
-            is_late = self.roll(id, f"late {attempt}") < _LATE
+        def simulate_mail_sending(id: bytes, _body: bytes | None) -> None:
+            run, attempt = self.draw_fraction(id), self.count_attempt(id)
+            is_late = self.draw_fraction(id, f"late {attempt}") < _LATE
             actor.work(id, 0.5 + 1.5 * run, TTR_MS / 1000 + 1 + 2 * run if is_late else 0.0)
 
-        worker = original.Worker(original.Scheduler(actor.client, TOPIC), work, TTR_MS, actor.pause)
+        worker = original.Worker(original.Scheduler(actor.client, TOPIC), simulate_mail_sending, TTR_MS, actor.pause)
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             id = worker.step()
             if id is None:
                 return IDLE_S
             self.ledger.finish(id)
             return 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def _delete_newest(self) -> str:
+        """Delete the newest mail by its id; return a sentence about the effect."""
         if not self._newest:
             return "nobody has signed up yet"
         id = self._newest.pop()

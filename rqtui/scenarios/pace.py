@@ -1,4 +1,4 @@
-"""The time inside a scenario, which a person may slow down or speed up, and the rests of the loops of a run."""
+"""The clock of a scenario, which a person may slow down or speed up, and the pauses of the loops of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Pace:
-    """The time inside a scenario in seconds since its start, `speed` times as fast as the wall clock."""
+    """The clock of a scenario: seconds since its start, `speed` times as fast as the wall clock."""
 
     def __init__(self) -> None:
         self.speed = 1.0
@@ -26,7 +26,7 @@ class Pace:
         return min(self.max_s, self._base + (time.monotonic() - self._since) * self.speed)
 
     def set_speed(self, speed: float) -> None:
-        """Continue from the present time at another speed."""
+        """Let the scenario's clock continue from the present time at another speed."""
         self._base, self._since = self.read_clock_s(), time.monotonic()
         self.speed = speed
 
@@ -35,5 +35,5 @@ class Pace:
         self._base, self._since, self._end = 0.0, time.monotonic(), None
 
     def stop_at(self, end_s: float) -> None:
-        """Stop the clock at `end_s`."""
+        """Stop the scenario's clock at `end_s`."""
         self._end = end_s

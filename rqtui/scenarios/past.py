@@ -1,4 +1,4 @@
-"""The past of a queue: jobs that failed at every attempt and died, that a silent worker holds, or that are ready.
+"""Create the past of a queue: jobs that died at their last attempt, that a silent worker holds, or that are ready.
 
 The scripts create the past in order, with the clock argument that tests use (`now_ms`). Every record, counter and line
 of history equals what a real hour would have written. `native_run.py` calls it.
@@ -26,7 +26,7 @@ _EMULATED_SHARE = 10  # on fakeredis only one job of ten gets a past: all would 
 
 
 def create_past(client: Any, groups: tuple[PastGroup, ...], now_ms: int, share: int = 1) -> int:
-    """Create the past of `groups` in empty queues, the oldest first; return the number of jobs.
+    """Create jobs of the past in empty queues, the oldest group first; return the number of jobs.
 
     One job of `share` is put, and at least one of each group.
     """
@@ -39,11 +39,11 @@ def create_past(client: Any, groups: tuple[PastGroup, ...], now_ms: int, share: 
 
 
 def choose_share(client: Any, groups: tuple[PastGroup, ...]) -> int:
-    """Return the `share` for `create_past` with which a person need not wait long."""
-    return _EMULATED_SHARE if sum(len(group.jobs) for group in groups) > _LARGE_PAST and _is_emulated(client) else 1
+    """Return which share of the past jobs to create (one of N), so that a person need not wait long."""
+    return _EMULATED_SHARE if sum(len(group.jobs) for group in groups) > _LARGE_PAST and _is_fakeredis(client) else 1
 
 
-def _is_emulated(client: Any) -> bool:
+def _is_fakeredis(client: Any) -> bool:
     """Return whether the server is fakeredis, the only server for our scripts without INFO."""
     try:
         client.info("server")
@@ -53,6 +53,7 @@ def _is_emulated(client: Any) -> bool:
 
 
 def _create_group(client: Any, group: PastGroup, at_ms: int) -> None:
+    """Enqueue the jobs of one group, and let them fail or be leased as the group describes."""
     for at in range(0, len(group.jobs), BATCH):
         scripts.run_call(client, build_enqueue_call(group.queue, group.jobs[at : at + BATCH], at_ms))
     if group.worker:
@@ -73,6 +74,7 @@ def _lease_jobs(client: Any, group: PastGroup, worker: str, at_ms: int) -> list[
 
 
 def _fail_until_dead(client: Any, group: PastGroup, at_ms: int) -> None:
+    """Lease and reject the jobs of a group until each has failed at its last attempt and is dead."""
     native, key = scripts.load_scripts("native"), build_queue_keys(group.queue)
     for attempt in range(1, ATTEMPTS + 1):
         leased = _lease_jobs(client, group, f"{group.queue}-{attempt}", at_ms)

@@ -56,7 +56,7 @@ class Producers:
         self._burst_jobs.extend(next(self._burst_plan) for _ in range(number))
 
     def add(self, arrival: Arrival) -> None:
-        """Put a job at the next turn."""
+        """Put a job at the producers' next turn."""
         self._burst_jobs.append(arrival)
 
     def turn(self) -> Round:
@@ -72,7 +72,7 @@ class Producers:
         return Round(wait_s=self._compute_rest_s())
 
     def flush(self) -> None:
-        """Put everything that is due by now."""
+        """Put all jobs that are due by now, in as many calls as needed."""
         while self._pending or self._burst_jobs or self._is_due():
             self.turn()
 

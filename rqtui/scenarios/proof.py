@@ -1,4 +1,4 @@
-"""The check that every accepted job still exists in exactly one place.
+"""Check that every accepted job still exists in exactly one place.
 
 The check uses plain commands, so that its result does not depend on rqtui's own scripts. `native_run.py` and
 `headless_native.py` call it.
@@ -33,7 +33,7 @@ class Proof:
         return max(0, len(self.missing) - self.deleted_count)
 
     def format_result(self) -> str:
-        """Return the result as a sentence."""
+        """Return a sentence that says how many accepted jobs are where, and how many are lost."""
         places_text = ", ".join(f"{number} {place}" for place, number in self.places.items() if number)
         words = [f"{self.accepted} were put: {places_text or 'none is left'}"]
         if self.missing and not self.lost:

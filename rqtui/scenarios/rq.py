@@ -86,7 +86,7 @@ class Failed(Exception):
 
 
 class Shop(ShopStage):
-    """The stage of `rq`: a shop's jobs, and four workers of its new version."""
+    """The producer and workers of the scenario `rq`: a shop's jobs, and four workers of its new version."""
 
     overslept_s = TIMEOUT_S + 0.5
 
@@ -151,17 +151,17 @@ class Shop(ShopStage):
     def write_past_job(self, client: Any, command: ProducerCommand, words: tuple[str, bytes, str]) -> None:
         began_s = time.time() + command.delay_ms / 1000
 
-        def clock() -> float:
+        def read_start_time_s() -> float:
             return began_s
 
         is_held = command.verb == "held"
-        name = _KILLED if is_held else f"web-{1 + int(4 * self.roll(command.job))}"
-        worker = original.Worker(client, self.queue, name, clock=clock, host="web")
+        name = _KILLED if is_held else f"web-{1 + int(4 * self.draw_fraction(command.job))}"
+        worker = original.Worker(client, self.queue, name, clock=read_start_time_s, host="web")
         fields: dict[str, Any] = {"timeout": TIMEOUT_S, "enqueued_at": original.format_time(began_s)}
         if is_held:
             fields["retries_left"] = 1
         pipe = client.pipeline(transaction=True)
-        original.Queue(client, self.queue, clock).save(pipe, "queued", *words, **fields)
+        original.Queue(client, self.queue, read_start_time_s).save(pipe, "queued", *words, **fields)
         pipe.execute()
         job = original.Job(words[0], "", TIMEOUT_S, 0, (), self.queue)
         if is_held:
@@ -184,19 +184,21 @@ class Shop(ShopStage):
         """Build the turn of a worker, which registers, then takes, runs and records jobs."""
         is_registered = False
 
-        def run(job: original.Job) -> None:
+        def simulate_job_run(job: original.Job) -> None:
             id = job.id.encode()
             attempt, began_s = self.count_attempt(id), time.monotonic()
-            actor.work(id, 0.3 + 1.4 * self.roll(id))
+            actor.work(id, 0.3 + 1.4 * self.draw_fraction(id))
             if time.monotonic() - began_s > TIMEOUT_S and not actor.is_dismissed:
                 raise Failed(_OVERSLEPT.format("{}", TIMEOUT_S))
             cause = _BY_FUNCTION.get(job.function)
             if cause and self.is_failing(id, attempt, cause.share):
                 raise Failed(format_traceback(cause))
 
-        worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, host="web", trace=str)
+        worker = original.Worker(
+            actor.client, self.queue, actor.name, simulate_job_run, actor.pause, host="web", trace=str
+        )
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             nonlocal is_registered
             if not is_registered:
                 worker.register()
@@ -208,16 +210,16 @@ class Shop(ShopStage):
                 self.ledger.count_word("rejected")
             return IDLE_S / 2 if word in ("idle", "suspended") else 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the scheduler of a worker with `--with-scheduler`, idle until its key is pressed."""
+        """Return the turn of RQ's scheduler inside a worker, which is idle until a person presses its key."""
         return {"scheduler": self._build_scheduler_turn}
 
     def _build_scheduler_turn(self, actor: Actor) -> Turn:
         owner, is_active = uuid4().hex, False
 
-        def take_turn() -> float:
+        def run_scheduler_turn() -> float:
             nonlocal is_active
             was_active, is_active = is_active, self._is_scheduling  # a person may change it between turns
             if is_active:
@@ -226,7 +228,7 @@ class Shop(ShopStage):
                 original.release_scheduler_lock(actor.client, self.queue, owner)
             return _SCHEDULE_S if is_active else IDLE_S
 
-        return take_turn
+        return run_scheduler_turn
 
     def _toggle_scheduler(self) -> str:
         self._is_scheduling = not self._is_scheduling

@@ -1,4 +1,4 @@
-"""The base class `Run`: one running scenario on a Redis server, with the keys of the demo's strip as methods.
+"""The base class `Run`: one running scenario on a Redis server, with the controls of the demo as methods.
 
 The class has the parts that all runs share: life cycle, speed, and the suspension of Redis. `native_run.py` runs on
 rqtui's own queues, `foreign_run.py` on those of other systems. Every method may be called from the screen's thread: a
@@ -81,7 +81,7 @@ class Run:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Stop the scenario and close its connections. May be called again."""
+        """Stop the scenario and close its connections. Further calls do nothing."""
         raise NotImplementedError
 
     def __enter__(self: R) -> R:
@@ -94,13 +94,13 @@ class Run:
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def compute_status(self) -> Status:
-        """Return the figures for the demo's strip, without a request to Redis."""
+        """Return the figures that the demo's strip (the lines below its screen) shows, without a request to Redis."""
         raise NotImplementedError
 
     # -- the strip --------------------------------------------------------------------------------------------------
 
     def press(self, name: str) -> str:
-        """Run the control of that name, and return a sentence about its effect."""
+        """Run the control called `name` (a key of the demo), and return a sentence about its effect."""
         return self._actions[name]()
 
     def set_speed(self, speed: float) -> str:
@@ -139,7 +139,7 @@ class Run:
             self.on_redis_restored()
 
     def on_redis_restored(self) -> None:
-        """Handle the end of a suspension, when Redis replies again."""
+        """Continue after a suspension of Redis, when it replies again. Does nothing by default."""
 
     def _find_next_speed(self, step: int) -> float:
         nearest = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - self.pace.speed))

@@ -1,6 +1,6 @@
-"""The functions that start a scenario: `create_run` for a screen, `run_headless` for a run without one.
+"""Start a scenario: `create_run` for a screen, `run_headless` for a run without one.
 
-Both choose the native or the foreign implementation by the type of the scenario.
+Both choose the implementation for native queues or for other systems by the type of the scenario.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The behavior of one kind of job: run time, failures with their errors, and whether it kills its worker.
+    """The behaviour of one kind of job: its run time, its failures with their errors, and whether it kills its worker.
 
     `fails` is the share of attempts that fail, `doomed` the share of jobs that fail at every attempt.
     """
@@ -78,8 +78,8 @@ def fill_placeholders(error: str, number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """The end of one attempt after `run_ms`: success (`error` is empty), failure, or the worker's death."""
+class AttemptOutcome:
+    """How one attempt at a job ends after `run_ms`: success (`error` is empty), failure, or the worker's death."""
 
     run_ms: int
     error: str = ""
@@ -114,7 +114,7 @@ class PastGroup:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A key of the demo's strip; `name` is the argument of `Run.press`."""
+    """A key of the demo with which a person changes the running scenario; `name` is the argument of `Run.press`."""
 
     key: str
     name: str
@@ -138,7 +138,10 @@ _SIGNS = {"6": "@", "7": "#", "8": "$", "9": "^"}
 
 
 def replace_digit_keys(controls: tuple[Control, ...]) -> tuple[Control, ...]:
-    """Return `controls` with signs as keys, for systems with more than five places: digits select those."""
+    """Return the controls with signs instead of digits as their keys.
+
+    In systems with more than five places the digits select places.
+    """
     return tuple(replace(each, key=_SIGNS.get(each.key, each.key)) for each in controls)
 
 
@@ -167,7 +170,7 @@ class Scenario:
         raise NotImplementedError
 
     def describe_length(self, seconds: float | None) -> str:
-        """Return the length of a run without a screen as text. `seconds` is the requested length, or None."""
+        """Describe how long a run without a screen takes. `seconds` is the requested length, or None."""
         return f"{seconds or PLAY_S:g} s"
 
 
@@ -201,18 +204,18 @@ class NativeScenario(Scenario):
         """The names of the scenario's queues."""
         return tuple(plan.name for plan in self.queues)
 
-    def choose_fate(self, seed: int, name: str, id: bytes, attempt: int) -> Fate:
+    def choose_attempt_outcome(self, seed: int, name: str, id: bytes, attempt: int) -> AttemptOutcome:
         """Return how one attempt at a job ends. Equal seed, job and attempt give an equal result."""
         kind = self.kinds.get(name) or _ANY
         low, high = kind.run_ms
         roll, pick = divmod(crc32(b"%d:%d:%s" % (seed, attempt, id)), 1 << 16)
         run_ms = low + (high - low) * pick // 65535
         if kind.kills:
-            return Fate(run_ms, kills=True)
+            return AttemptOutcome(run_ms, kills=True)
         is_doomed = kind.doomed > 0 and crc32(b"%d:doomed:%s" % (seed, id)) < kind.doomed * 2**32
         if kind.errors and (is_doomed or roll < kind.fails * 2**16):
-            return Fate(run_ms, fill_placeholders(kind.errors[pick % len(kind.errors)], crc32(id) + attempt))
-        return Fate(run_ms)
+            return AttemptOutcome(run_ms, fill_placeholders(kind.errors[pick % len(kind.errors)], crc32(id) + attempt))
+        return AttemptOutcome(run_ms)
 
 
 FILL_S = 5.0  # Redis accepts 60 000 jobs per second or more, fakeredis a few thousand: the choice is clear

@@ -27,7 +27,10 @@ class Cause:
 
 
 class ShopStage(Stage):
-    """The base stage of a shop with one queue, whose jobs arrive one by one; some are delayed reminders."""
+    """The base class for the producer and the workers of a shop with one queue, used by four scenarios.
+
+    Jobs arrive one by one; some are delayed reminders.
+    """
 
     every_ms: ClassVar[float] = 330
     reminds: ClassVar[tuple[str, float, int]]  # the reminder's job name, its share of the jobs, its longest delay in ms
@@ -44,7 +47,7 @@ class ShopStage(Stage):
         raise NotImplementedError
 
     def plan_arrivals(self, rng: Random) -> Iterator[ProducerCommand]:
-        """Yield jobs without end."""
+        """Yield a command for each job that arrives, without end."""
         reminder, share, longest_ms = self.reminds
         at_ms = 0.0
         while True:
@@ -60,9 +63,10 @@ class ShopStage(Stage):
             yield self.build_command(rng, 0)
 
     def is_failing(self, job: bytes, attempt: int, share: float) -> bool:
-        """Return whether this attempt fails. The given share of attempts fails until the fix is applied."""
-        return not self.is_fixed and self.roll(job, f"fails {attempt}") < share
+        """Return whether this attempt at a job fails. Until the fix is applied, the share `share` of attempts fails."""
+        return not self.is_fixed and self.draw_fraction(job, f"fails {attempt}") < share
 
     def _toggle_fix(self) -> str:
+        """Apply the fix of the shop's failing code, or remove it again; return a sentence about the effect."""
         self.is_fixed = not self.is_fixed
         return self.on_fix[0 if self.is_fixed else 1]

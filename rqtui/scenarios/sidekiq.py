@@ -50,7 +50,7 @@ _BY_JOB = {cause.job: cause for cause in CAUSES}
 
 
 class Shop(ShopStage):
-    """The stage of `sidekiq`: a shop's jobs, and four processes of one thread each."""
+    """The producer and processes of the scenario `sidekiq`: a shop's jobs, and four processes of one thread each."""
 
     reminds = ("RemindJob", 0.12, 90_000)
     on_fix = ("the gateway answers: nothing fails from now on", "the gateway is away again")
@@ -141,7 +141,9 @@ class Shop(ShopStage):
             told = original.add_error({**item, "retry": 3, "retry_count": 2}, build_error(cause), at_s)
             original.add_to_dead(client, original.encode_item(told), at_s)
             return
-        process = original.Process(client, self.queue, _KILLED, clock=lambda: at_s, roll=lambda: self.roll(command.job))
+        process = original.Process(
+            client, self.queue, _KILLED, clock=lambda: at_s, roll=lambda: self.draw_fraction(command.job)
+        )
         process.fail(item, build_error(cause))
 
     def name_worker(self, number: int) -> str:
@@ -155,11 +157,13 @@ class Shop(ShopStage):
     def build_worker_turn(self, actor: Actor) -> Turn:
         """Build the turn of a process, which runs jobs and records failures; another actor sends its heartbeats."""
 
-        def run(item: Mapping[str, Any]) -> None:
+        def simulate_job_run(item: Mapping[str, Any]) -> None:
             jid = str(item["jid"]).encode()
             attempt, job = self.count_attempt(jid), str(item.get("wrapped") or item["class"])
             try:
-                actor.work(jid, 9 + 9 * self.roll(jid) if job == "ExportJob" else 0.3 + 1.4 * self.roll(jid))
+                actor.work(
+                    jid, 9 + 9 * self.draw_fraction(jid) if job == "ExportJob" else 0.3 + 1.4 * self.draw_fraction(jid)
+                )
             except Killed:
                 if not process.die():  # no heartbeat has reported the job, so that only the process knew it
                     self.ledger.count(self.ledger.lost_with_worker, jid)
@@ -173,14 +177,14 @@ class Shop(ShopStage):
             actor.client,
             self.queue,
             actor.name,
-            run,
+            simulate_job_run,
             actor.pause,
-            roll=lambda: self.roll(actor.holds, "jitter"),
+            roll=lambda: self.draw_fraction(actor.holds, "jitter"),
             number=number if number < 9 else number + 1,
         )
         is_registered = False
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             nonlocal is_registered
             if not is_registered:
                 process.beat()
@@ -196,22 +200,25 @@ class Shop(ShopStage):
                 process.leave()
             return 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the actors for the heartbeats and the pollers of all processes; pollers start by a key."""
+        """Return the turns of the processes' heartbeats and pollers.
+
+        The pollers start when a person presses their key.
+        """
         return {"beats": self._build_heartbeat_turn, "poller": self._build_poller_turn}
 
     def _build_heartbeat_turn(self, actor: Actor) -> Turn:
-        def take_turn() -> float:
+        def send_heartbeat_turn() -> float:
             for process in self._processes:
                 process.beat(actor.client)
             return original.BEAT_S
 
-        return take_turn
+        return send_heartbeat_turn
 
     def _build_poller_turn(self, actor: Actor) -> Turn:
-        def take_turn() -> float:
+        def run_poller_turn() -> float:
             if not self._is_polling:
                 return IDLE_S
             try:
@@ -221,7 +228,7 @@ class Shop(ShopStage):
                 return TURN_S
             return _POLL_S
 
-        return take_turn
+        return run_poller_turn
 
     def _toggle_poller(self) -> str:
         self._is_polling = not self._is_polling
@@ -244,7 +251,7 @@ class Shop(ShopStage):
 
 
 def build_error(cause: Cause) -> original.JobError:
-    """Return the error as Ruby raises it."""
+    """Return the error of a failed job, as Ruby raises it."""
     return original.JobError(cause.kind, cause.message, cause.line, "/srv/shop/config/boot.rb:14:in `call'")
 
 

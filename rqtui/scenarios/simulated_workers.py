@@ -37,7 +37,7 @@ HandledCall = tuple[Call, Callable[[Reply], None]]
 
 @dataclass(slots=True)
 class _Lease:
-    """A job that a worker holds."""
+    """A job that a simulated worker holds, with its lease."""
 
     id: bytes
     token: str
@@ -48,7 +48,7 @@ class _Lease:
 
 
 @dataclass(slots=True)
-class SimWorker:
+class SimulatedWorker:
     """One simulated worker; `until_s` is the scenario time at which it finishes its jobs."""
 
     name: str
@@ -63,8 +63,8 @@ class SimWorker:
 
 
 @dataclass(slots=True)
-class Tally:
-    """The counters of the workers' results so far."""
+class WorkerTotals:
+    """The numbers of jobs that the simulated workers finished, failed and released so far."""
 
     finished: int = 0
     failed: int = 0
@@ -78,8 +78,8 @@ class SimulatedWorkers:
     """The simulated workers of a scenario. `turn` is a loop's step; other methods may be called from any thread."""
 
     def __init__(self, scenario: NativeScenario, seed: int, client: Any, pace: Pace) -> None:
-        self.tally = Tally()
-        self.workers: list[SimWorker] = []
+        self.totals = WorkerTotals()
+        self.workers: list[SimulatedWorker] = []
         self.is_fixed = False
         self._scenario, self._seed, self._client, self._pace = scenario, seed, client, pace
         self._plans = {plan.name: plan for plan in scenario.queues}
@@ -95,15 +95,15 @@ class SimulatedWorkers:
 
     # -- a person's actions -----------------------------------------------------------------------------------------
 
-    def add(self, queue: str = "") -> SimWorker:
+    def add(self, queue: str = "") -> SimulatedWorker:
         """Add a worker to `queue`, or to the first queue."""
         plan: QueuePlan = self._plans[queue] if queue else self._scenario.queues[0]
         with self._lock:
-            worker = SimWorker(f"{plan.name}-{next(self._numbers[plan.name])}", plan.name, plan.batch)
+            worker = SimulatedWorker(f"{plan.name}-{next(self._numbers[plan.name])}", plan.name, plan.batch)
             self.workers.append(worker)
         return worker
 
-    def stall(self) -> SimWorker | None:
+    def stall(self) -> SimulatedWorker | None:
         """Stall a busy worker for longer than its lease; return None if no worker is busy."""
         with self._lock:
             worker = self._find_last_busy_worker()
@@ -112,7 +112,7 @@ class SimulatedWorkers:
                 worker.wakes_s = time.monotonic() + max(lease.ttr_s for lease in worker.holds) + OVERSLEPT_S
         return worker
 
-    def kill(self) -> SimWorker | None:
+    def kill(self) -> SimulatedWorker | None:
         """Kill a worker together with its jobs; return None if no worker is left."""
         with self._lock:
             worker = self._find_last_busy_worker() or next(iter(self.workers), None)
@@ -120,13 +120,13 @@ class SimulatedWorkers:
                 self._remove_dead_worker(worker)
         return worker
 
-    def _find_last_busy_worker(self) -> SimWorker | None:
+    def _find_last_busy_worker(self) -> SimulatedWorker | None:
         busy = [worker for worker in self.workers if worker.state == "busy"]
         return max(busy, key=lambda worker: worker.until_s, default=None)
 
-    def _remove_dead_worker(self, worker: SimWorker) -> None:
+    def _remove_dead_worker(self, worker: SimulatedWorker) -> None:
         self.workers.remove(worker)
-        self.tally.workers_lost += 1
+        self.totals.workers_lost += 1
 
     # -- the figures ------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class SimulatedWorkers:
             while len(self._pulse) > 1 and self._pulse[0][0] < now - RATE_S:
                 self._pulse.popleft()
             since_s, before = self._pulse[0]
-            return (self.tally.finished - before) / max(0.5, now - since_s)
+            return (self.totals.finished - before) / max(0.5, now - since_s)
 
     # -- the step ---------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class SimulatedWorkers:
         """Settle finished jobs, send heartbeats, extend leases and reserve jobs, in one round trip."""
         calls: list[HandledCall] = []
         with self._lock:
-            self._respawn()
+            self._restart_dead_workers()
             self._remove_stopped_workers(calls)
             free = self._add_settle_calls(calls)
             self._add_extend_calls(calls)
@@ -156,7 +156,7 @@ class SimulatedWorkers:
             for (_, take_reply), reply in zip(calls, replies, strict=True):
                 if reply is not None:
                     take_reply(reply)
-            self._pulse.append((time.monotonic(), self.tally.finished))
+            self._pulse.append((time.monotonic(), self.totals.finished))
             if error:
                 raise error
             return Round(wait_s=self._compute_rest_s())
@@ -166,15 +166,16 @@ class SimulatedWorkers:
         waits = [(worker.until_s - now_s) / self._pace.speed for worker in self.workers if worker.state == "busy"]
         return min(IDLE_S, max(TURN_S, min(waits, default=IDLE_S)))
 
-    def _respawn(self) -> None:
+    def _restart_dead_workers(self) -> None:
+        """Add a new worker for each one that died some seconds ago."""
         while self._respawns and self._respawns[0][0] <= time.monotonic():
             self.add(self._respawns.popleft()[1])
 
-    def _add_settle_calls(self, calls: list[HandledCall]) -> list[SimWorker]:
-        """Append the calls that settle finished jobs to `asked`; return the workers that are idle after them."""
+    def _add_settle_calls(self, calls: list[HandledCall]) -> list[SimulatedWorker]:
+        """Append the calls that settle finished jobs to `calls`; return the workers that are idle after these calls."""
         now_s, wall_s = self._pace.read_clock_s(), time.monotonic()
-        acks: dict[str, list[tuple[SimWorker, _Lease]]] = {}
-        rejects: dict[str, list[tuple[SimWorker, _Lease]]] = {}
+        acks: dict[str, list[tuple[SimulatedWorker, _Lease]]] = {}
+        rejects: dict[str, list[tuple[SimulatedWorker, _Lease]]] = {}
         free = []
         for worker in list(self.workers):
             is_done = worker.state == "busy" and worker.until_s <= now_s
@@ -196,25 +197,25 @@ class SimulatedWorkers:
         return free
 
     def _build_settle_call(
-        self, verb: str, queue: str, held: list[tuple[SimWorker, _Lease]], rows: list[Any]
+        self, verb: str, queue: str, held: list[tuple[SimulatedWorker, _Lease]], rows: list[Any]
     ) -> HandledCall:
-        def take_reply(reply: Reply) -> None:
+        def record_settled_jobs(reply: Reply) -> None:
             for (worker, lease), each in zip(held, reply.each, strict=True):
                 self._count_outcome(verb, each)
                 worker.holds = [other for other in worker.holds if other is not lease]
                 if not worker.holds:
                     worker.state = "idle"
 
-        return self._scripts[verb].build_call(build_queue_keys(queue), {}, rows), take_reply
+        return self._scripts[verb].build_call(build_queue_keys(queue), {}, rows), record_settled_jobs
 
     def _count_outcome(self, verb: str, each: Reply) -> None:
         if each.word not in ("moved", "done"):
-            self.tally.stale += 1
+            self.totals.stale += 1
         elif verb == "ack":
-            self.tally.finished += 1
+            self.totals.finished += 1
         else:
-            self.tally.failed += 1
-            self.tally.died += each.values.get("place") == "dead"
+            self.totals.failed += 1
+            self.totals.died += each.values.get("place") == "dead"
 
     def _add_extend_calls(self, calls: list[HandledCall]) -> None:
         wall_s = time.monotonic()
@@ -227,7 +228,7 @@ class SimulatedWorkers:
             if not leases:
                 continue
 
-            def take_reply(reply: Reply, leases: list[_Lease] = leases) -> None:
+            def record_extended_leases(reply: Reply, leases: list[_Lease] = leases) -> None:
                 for lease, each in zip(leases, reply.each, strict=True):
                     lease.extended_s = wall_s
                     if each.word == "cancelled":
@@ -238,7 +239,7 @@ class SimulatedWorkers:
                     self._scripts["extend"].build_call(
                         build_queue_keys(queue), {}, [[item.id, item.token] for item in leases]
                     ),
-                    take_reply,
+                    record_extended_leases,
                 )
             )
 
@@ -251,10 +252,12 @@ class SimulatedWorkers:
             job = worker.holds[0].id if worker.holds else b""
             args = {"worker": worker.name, "ttl_ms": WORKER_TTL_MS, "host": "demo", "job": job}
 
-            def take_reply(reply: Reply, worker: SimWorker = worker) -> None:
+            def record_operator_order(reply: Reply, worker: SimulatedWorker = worker) -> None:
                 worker.order = reply.word
 
-            calls.append((self._scripts["beat"].build_call(build_queue_keys(worker.queue), args), take_reply))
+            calls.append(
+                (self._scripts["beat"].build_call(build_queue_keys(worker.queue), args), record_operator_order)
+            )
 
     def _remove_stopped_workers(self, calls: list[HandledCall]) -> None:
         """Remove workers that an operator stopped, once they hold no job."""
@@ -262,19 +265,21 @@ class SimulatedWorkers:
             self.workers.remove(worker)
             calls.append((self._build_leave_call(worker), lambda _answer: None))
 
-    def _add_claim_calls(self, calls: list[HandledCall], free: list[SimWorker]) -> None:
+    def _add_claim_calls(self, calls: list[HandledCall], free: list[SimulatedWorker]) -> None:
         now = time.monotonic()
         for worker in free:
             if worker.order != "run" or self._rests.get(worker.queue, 0.0) > now:
                 continue
 
-            def take_reply(reply: Reply, worker: SimWorker = worker) -> None:
+            def record_claimed_jobs(reply: Reply, worker: SimulatedWorker = worker) -> None:
                 self._take_claimed_jobs(worker, reply)
 
             args = {"limit": worker.batch, "worker": worker.name}
-            calls.append((self._scripts["reserve"].build_call(build_queue_keys(worker.queue), args), take_reply))
+            calls.append(
+                (self._scripts["reserve"].build_call(build_queue_keys(worker.queue), args), record_claimed_jobs)
+            )
 
-    def _take_claimed_jobs(self, worker: SimWorker, reply: Reply) -> None:
+    def _take_claimed_jobs(self, worker: SimulatedWorker, reply: Reply) -> None:
         if not reply.rows:
             self._rests[worker.queue] = time.monotonic() + IDLE_S
             return
@@ -282,7 +287,7 @@ class SimulatedWorkers:
         wall_s = time.monotonic()
         for id, token, attempt, _most, ttr_ms, record, _body in reply.rows:
             name = native_record.parse_record_fields(record)[-1].decode("utf-8", "replace")
-            fate = self._scenario.choose_fate(self._seed, name, id, attempt)
+            fate = self._scenario.choose_attempt_outcome(self._seed, name, id, attempt)
             error = "" if self.is_fixed else fate.error
             worker.holds.append(_Lease(id, token, ttr_ms / 1000, error, fate.kills, wall_s))
             run_ms += fate.run_ms
@@ -302,10 +307,10 @@ class SimulatedWorkers:
                     )
                 calls += [self._build_leave_call(worker) for worker in mine]
             replies, _ = _send_calls(self._client, calls) if calls else ([], None)
-            self.tally.released += sum(each.word == "moved" for reply in replies if reply for each in reply.each)
+            self.totals.released += sum(each.word == "moved" for reply in replies if reply for each in reply.each)
             self.workers.clear()
 
-    def _build_leave_call(self, worker: SimWorker) -> Call:
+    def _build_leave_call(self, worker: SimulatedWorker) -> Call:
         args = {"worker": worker.name, "ttl_ms": WORKER_TTL_MS, "leave": True}
         return self._scripts["beat"].build_call(build_queue_keys(worker.queue), args)
 

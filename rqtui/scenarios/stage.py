@@ -1,4 +1,4 @@
-"""The base class `Stage`: how one system's producers and workers behave in a scenario, by the original's code.
+"""The base class `Stage`: the producers and workers of another queue system in a scenario.
 
 A scenario on another system is a `Stage` subclass and a `ForeignScenario` that names it; `foreign_run.py` runs it. The
 plan of commands and the outcome of each job follow from the seed alone. The order of threads, and which worker takes
@@ -57,7 +57,7 @@ class ForeignScenario(Scenario):
 
 
 class Stage:
-    """The behavior of one system's producers and workers in one run of a scenario; each system has a subclass."""
+    """The behaviour of one system's producers and workers in one run of a scenario; each system has a subclass."""
 
     workers: ClassVar[int] = 4
     bursts_of: ClassVar[int] = 50
@@ -85,15 +85,15 @@ class Stage:
     # -- defined by subclasses -----------------------------------------------------------------------------------------
 
     def plan_commands(self) -> Iterator[ProducerCommand]:
-        """Yield the commands of the producer in order of time, from the seed alone."""
+        """Yield the commands of the producer in order of time. They depend only on the seed."""
         raise NotImplementedError
 
     def plan_burst(self) -> Iterator[ProducerCommand]:
-        """Yield the commands of bursts, from the seed alone."""
+        """Yield the commands of further jobs for bursts. They depend only on the seed."""
         return iter(())
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Run one command of the producer as the original's producer does."""
+        """Run one command of the producer, with the Redis commands of the system's own client."""
         raise NotImplementedError
 
     def name_worker(self, number: int) -> str:
@@ -109,11 +109,11 @@ class Stage:
         raise NotImplementedError
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the turns of further actors that run from the start, such as a garbage collector."""
+        """Return the turns of further actors, such as a garbage collector, by the actor's name."""
         return {}
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Read the places of each job with plain Redis commands. A place is repeated per entry of the job."""
+        """Read with plain Redis commands in which places each job is. A place is repeated per entry of the job."""
         raise NotImplementedError
 
     def is_over(self, client: Any) -> bool:
@@ -122,7 +122,7 @@ class Stage:
 
     @property
     def is_sent(self) -> bool:
-        """Return whether all planned commands were run."""
+        """Return whether all planned commands of the producer were run."""
         return self._next is None and not self._sending and not self._at_once
 
     # -- the producers ------------------------------------------------------------------------------------------------
@@ -130,16 +130,16 @@ class Stage:
     def build_producer_turn(self, actor: Actor) -> Turn:
         """Build the function that runs one turn of the producer: at most `MAX_COMMANDS` due commands."""
 
-        def take_turn() -> float:
-            self.produce(actor.client)
+        def run_producer_turn() -> float:
+            self.run_due_commands(actor.client)
             if self._next is None:
                 return IDLE_S
             until_s = (self._next.at_ms / 1000 - self.pace.read_clock_s()) / self.pace.speed
             return min(IDLE_S, max(0.0 if until_s <= 0 else TURN_S, until_s))
 
-        return take_turn
+        return run_producer_turn
 
-    def produce(self, client: Any) -> bool:
+    def run_due_commands(self, client: Any) -> bool:
         """Run the due commands of the producer, and return False if none was due.
 
         A command without a reply is run again.
@@ -178,8 +178,8 @@ class Stage:
 
     # -- fates --------------------------------------------------------------------------------------------------------
 
-    def roll(self, job: bytes, what: str = "") -> float:
-        """Return a number in [0, 1) that depends only on the seed, the job and `what`."""
+    def draw_fraction(self, job: bytes, what: str = "") -> float:
+        """Return a pseudo-random number in [0, 1) that depends only on the seed, the job and `what`."""
         return (crc32(b"%d:%s:%s" % (self.seed, what.encode(), job)) & 0xFFFFFFFF) / 2**32
 
     def count_attempt(self, job: bytes) -> int:

@@ -1,7 +1,8 @@
 """The scenario `timeouts`: 10 000 items, 40 workers, and some work that outlasts its lock (timeout_sets).
 
-The reaper returns an item whose lock expired, and another worker draws it. The original worker detects that it is
-late where its lock shows it. At the end every item is in `done` and in no other set. `registry.py` lists the scenario.
+The reaper returns an item whose lock expired, and another worker draws it. The slow worker itself detects that it is
+late where its lock shows that. At the end every item is in `done` and in no other set. `registry.py` lists the
+scenario.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ GAPS_S = {"moved, not locked": 0.01}  # long enough that the original's cleaner 
 
 
 class Timeouts(Stage):
-    """The stage of `timeouts`: items are numbers, and idle workers poll until all items are done."""
+    """The producer and workers of the scenario `timeouts`, whose items are numbers.
+
+    Idle workers poll until all items are done.
+    """
 
     workers = 40
     bursts_of = 1_000
@@ -53,22 +57,22 @@ class Timeouts(Stage):
             yield ProducerCommand(0, b"%d" % number)
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Put an item with SADD, as the original's creator does."""
+        """Add the command's item to `todos` with SADD, and count the item as put in the ledger."""
         original.add_items(client, [command.job])
         self.ledger.put[command.job] = 1
 
     def build_worker_turn(self, actor: Actor) -> Turn:
         """Build the turn of a worker, which draws, locks, processes and acknowledges one item."""
 
-        def work(item: int) -> None:
+        def simulate_item_run(item: int) -> None:
             job = b"%d" % item
             run_s, late_s = self.choose_work_time(job, self.count_attempt(job))
             actor.work(job, run_s, late_s)
 
         actor.gaps_s = GAPS_S
-        worker = original.Worker(actor.client, work=work, pause=actor.pause)
+        worker = original.Worker(actor.client, work=simulate_item_run, pause=actor.pause)
 
-        def take_turn() -> float:
+        def run_worker_turn() -> float:
             word = worker.step()
             if word == "done":
                 self.ledger.finish(actor.holds)
@@ -76,31 +80,32 @@ class Timeouts(Stage):
                 self.ledger.count_word("late")
             return IDLE_S if word == "empty" else 0.0
 
-        return take_turn
+        return run_worker_turn
 
     def choose_work_time(self, job: bytes, attempt: int) -> tuple[float, float]:
         """Return how long an attempt takes, in seconds of scenario time and additional seconds of wall time."""
-        run, late = self.roll(job, f"run {attempt}"), self.roll(job, f"late {attempt}")
+        run, late = self.draw_fraction(job, f"run {attempt}"), self.draw_fraction(job, f"late {attempt}")
         run_s = RUN_S[0] + run * (RUN_S[1] - RUN_S[0])
         is_late = late < LATE and attempt < TRIES
         return run_s, LATE_S[0] + run * (LATE_S[1] - LATE_S[0]) if is_late else 0.0
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return the original's cleaner, which runs one pass after its key is pressed."""
+        """Return the turn of the package's own cleaner, which runs one pass each time a person presses its key."""
         return {"cleaner": self._build_cleaner_turn}
 
     def _build_cleaner_turn(self, actor: Actor) -> Turn:
         cleaner = original.Cleaner(actor.client)
 
-        def take_turn() -> float:
+        def run_cleaner_turn() -> float:
             if self._cleans:
                 self._cleans = 0
                 cleaner.step()
             return IDLE_S
 
-        return take_turn
+        return run_cleaner_turn
 
     def _request_cleaning(self) -> str:
+        """Let the package's own cleaner run one pass; return a sentence about the effect."""
         self._cleans = 1
         return "the original's cleaner makes a pass: whatever has no lock at that moment goes back"
 

@@ -162,7 +162,7 @@ def _actor(client: Redis, run_s: float, fell: list[bytes]) -> tuple[Actor, list[
 
     def make(actor: Actor):  # type: ignore[no-untyped-def]
         def turn() -> float:
-            actor.work(b"job", run_s, falls=True)
+            actor.work(b"job", run_s, is_lost_with_worker=True)
             said.append("worked")
             return 5.0
 

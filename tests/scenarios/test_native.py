@@ -79,13 +79,13 @@ def test_jobs_arrive_in_order_with_ids_of_their_own(name: str) -> None:
 
 def test_the_fate_of_an_attempt_follows_from_seed_job_and_attempt() -> None:
     story = scenario("poison")
-    fates = [story.choose_fate(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
-    assert fates == [story.choose_fate(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
-    assert fates != [story.choose_fate(2, "charge_card", b"job-%d" % n, 1) for n in range(400)]
+    fates = [story.choose_attempt_outcome(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
+    assert fates == [story.choose_attempt_outcome(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
+    assert fates != [story.choose_attempt_outcome(2, "charge_card", b"job-%d" % n, 1) for n in range(400)]
     failed = sum(bool(fate.error) for fate in fates)
     assert 20 <= failed <= 130
-    assert story.choose_fate(1, "parse_upload", b"any", 1).kills
-    assert not story.choose_fate(1, "a job of your own", b"any", 1).error
+    assert story.choose_attempt_outcome(1, "parse_upload", b"any", 1).kills
+    assert not story.choose_attempt_outcome(1, "a job of your own", b"any", 1).error
 
 
 def test_some_bodies_are_hostile_and_most_are_plain_json() -> None:

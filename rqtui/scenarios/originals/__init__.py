@@ -1,1 +1,4 @@
-"""The Redis commands of other queue systems' own programs, faults included, for tests and the demo."""
+"""The Redis commands that the programs of other queue systems send (the originals), faults included.
+
+Tests and the demo use these modules in place of the real programs.
+"""

@@ -203,8 +203,8 @@ return lost"""
 )
 
 
-def _continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def _skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
 def encode_json(value: object) -> str:
@@ -256,7 +256,7 @@ class Queue:
         pairs = [part for pair in self.build_fields(name, data, opts, delay_ms, **more).items() for part in pair]
         return bool(self.client.eval(_ADD, 0, self.p, self.read_clock_ms(), id, due_ms, *pairs))
 
-    def pause_as_5(self, is_paused: bool) -> list[bytes]:
+    def pause_or_resume_as_version_5(self, is_paused: bool) -> list[bytes]:
         """Pause or resume the queue as `Queue.pause` and `Queue.resume` of BullMQ 5 do.
 
         Return the ids that are no longer in any place.
@@ -282,7 +282,7 @@ class Worker:
         queue: str,
         name: str,
         run: Callable[[str, str, Any], object] = lambda _id, _name, _data: None,
-        pause: Pause = _continue_at_once,
+        pause: Pause = _skip_gap,
         clock: Clock = time.time,
         lock_ms: int = LOCK_MS,
         uuid: str = "",

@@ -45,8 +45,8 @@ Clock = Callable[[], float]
 Message = dict[str, Any]
 
 
-def _continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def _skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
 def encode_json(value: object) -> bytes:
@@ -197,7 +197,7 @@ def restore_message(client: Any, tag: str) -> bool:
     Return whether the message was still in `unacked`.
     """
 
-    def move(pipe: Any) -> bool:
+    def move_message_to_list(pipe: Any) -> bool:
         raw = pipe.hget("unacked", tag)
         pipe.multi()
         pipe.zrem("unacked_index", tag)
@@ -209,7 +209,7 @@ def restore_message(client: Any, tag: str) -> bool:
         pipe.rpush(build_list_key(queue, message["properties"].get("priority", 0)), encode_json(message))
         return True
 
-    return bool(client.transaction(move, "unacked", value_from_callable=True))
+    return bool(client.transaction(move_message_to_list, "unacked", value_from_callable=True))
 
 
 def restore_overdue_messages(client: Any, visibility_s: float, now_s: float | None = None) -> int:
@@ -231,8 +231,11 @@ def restore_overdue_messages(client: Any, visibility_s: float, now_s: float | No
 # -- commands -------------------------------------------------------------------------------------------------------
 
 
-def leave_replies(client: Any, mailbox: str, hosts: Iterable[str], at_s: float) -> None:
-    """Add replies to an `inspect` that was killed before it read them. Their list is never deleted."""
+def add_unread_replies(client: Any, mailbox: str, hosts: Iterable[str], at_s: float) -> None:
+    """Add replies of workers to an `inspect` command that was killed before it read them.
+
+    Their list is never deleted.
+    """
     for host in hosts:
         _send_reply(client, f"{mailbox}.reply.{PIDBOX}", mailbox, host, {"ok": "pong", "at": at_s}, mailbox)
 
@@ -267,8 +270,8 @@ class Terminated(Exception):
 class Unreadable(Exception):
     """Raised when a worker takes an entry that it cannot read. The entry is lost.
 
-    `ends` is True for an entry that is not JSON, which ends the worker. After JSON that is not a message the worker
-    only restarts its consumer.
+    `ends` is True for an entry that is not JSON: it ends the worker. JSON that is not a message only restarts
+    the worker's consumer.
     """
 
     def __init__(self, raw: bytes, *, ends: bool) -> None:
@@ -278,7 +281,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Held:
-    """A message in the memory of a worker, ordered by ETA and then by arrival."""
+    """A message that a worker has fetched and not yet run, ordered by ETA and then by arrival."""
 
     eta_s: float
     number: int
@@ -286,10 +289,12 @@ class _Held:
 
     @property
     def id(self) -> str:
+        """The task id of the fetched message."""
         return str(self.message["headers"]["id"])
 
     @property
     def tag(self) -> str:
+        """The delivery tag of the fetched message."""
         return str(self.message["properties"]["delivery_tag"])
 
 
@@ -309,7 +314,7 @@ class Worker:
         queue: str,
         host: str,
         run: Callable[[Mapping[str, Any], list[Any], dict[str, Any]], object] = lambda *_: None,
-        pause: Pause = _continue_at_once,
+        pause: Pause = _skip_gap,
         clock: Clock = time.time,
         *,
         acks_late: Callable[[str], bool] = lambda _task: True,
@@ -458,7 +463,7 @@ class Worker:
             self._ready.append(held)
 
     def _pop_next_due_message(self) -> _Held | None:
-        """Remove and return the next held message that can run: one whose ETA has come, else the first one without."""
+        """Remove and return the fetched message to run next: one whose ETA has come, else the first one without ETA."""
         if self._later and self._later[0].eta_s <= self.clock():
             return heapq.heappop(self._later)
         return self._ready.popleft() if self._ready else None
@@ -603,7 +608,7 @@ class Worker:
                 _send_reply(client, queue, routing_key, self.host, reply, str(order.get("ticket")))
 
     def _revoke_tasks(self, arguments: Mapping[str, Any], client: Any) -> object:
-        """Remember revoked task ids, and terminate the running task if the command says so."""
+        """Store the ids of revoked tasks, and terminate the running task if the command says so."""
         task_ids = arguments.get("task_id") or []
         ids = [task_ids] if isinstance(task_ids, str) else list(task_ids)
         self._revoked.update(ids)
@@ -615,15 +620,18 @@ class Worker:
         return {"ok": f"tasks {', '.join(ids)} flagged as revoked"}
 
     def _terminate_tasks(self, arguments: Mapping[str, Any], client: Any) -> object:
+        """Revoke tasks and terminate the running one, as the control command `terminate` does."""
         self._revoke_tasks({**arguments, "terminate": True}, client)
         return {"ok": f"terminate: {arguments.get('task_id')}"}
 
     def _cancel_consumer(self, arguments: Mapping[str, Any], _client: Any) -> object:
+        """Stop fetching messages of a queue, as the control command `cancel_consumer` does."""
         if arguments.get("queue") == self.queue:
             self._is_consuming = False
         return {"ok": f"no longer consuming from {arguments.get('queue')}"}
 
     def _add_consumer(self, arguments: Mapping[str, Any], _client: Any) -> object:
+        """Fetch messages of a queue again, as the control command `add_consumer` does."""
         if arguments.get("queue") == self.queue:
             self._is_consuming = True
         return {"ok": f"add consumer {arguments.get('queue')}"}

@@ -31,8 +31,8 @@ return {#tasks, redis.call('zcard', KEYS[1]), redis.call('llen', KEYS[2]) - #tas
 """
 
 
-def continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
 def put_delayed_task(client: Any, body: bytes, due_s: float, delayed: str = DELAYED) -> None:
@@ -55,7 +55,7 @@ class Dispatcher:
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
-        pause: Callable[[str], None] = continue_at_once,
+        pause: Callable[[str], None] = skip_gap,
     ) -> None:
         self.client, self.delayed, self.ready, self.batch = client, delayed, ready, batch
         self.error = ""
@@ -102,7 +102,7 @@ class Worker:
         work: Callable[[bytes], None] = lambda _task: None,
         ready: str = READY,
         *,
-        pause: Callable[[str], None] = continue_at_once,
+        pause: Callable[[str], None] = skip_gap,
     ) -> None:
         self.client, self.ready = client, ready
         self._work, self._pause = work, pause

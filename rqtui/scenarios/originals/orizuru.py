@@ -28,12 +28,12 @@ CONSUMERS, HEARTBEATS = "orizuru:consumers", "orizuru:heartbeats"
 Pause = Callable[[str], None]
 
 
-def _continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def _skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
 def build_key(consumer: str, what: str) -> str:
-    """Return one of a consumer's keys; `what` is processing, unacked or heartbeat."""
+    """Return one of a consumer's keys; `what` is `processing`, `unacked` or `heartbeat`."""
     return f"orizuru:consumers:{consumer}:{what}"
 
 
@@ -80,7 +80,7 @@ class Guard:
         pipe.execute()
 
     def drop(self) -> None:
-        """Reject the message unless it was settled, as the guard's destructor does."""
+        """Reject the message unless it was acked, rejected or pushed before, as the guard's destructor in Rust does."""
         if not self._is_settled:
             self.reject()
 
@@ -97,7 +97,7 @@ class Worker:
         source: str,
         name: str,
         run: Callable[[Any], object] = lambda _message: None,
-        pause: Pause = _continue_at_once,
+        pause: Pause = _skip_gap,
     ) -> None:
         self.client, self.source, self.name = client, source, name
         self._run, self._pause = run, pause
@@ -150,7 +150,7 @@ class Worker:
         return "acked"
 
 
-def collect_unacked(client: Redis, pause: Pause = _continue_at_once) -> int:
+def collect_unacked(client: Redis, pause: Pause = _skip_gap) -> int:
     """Move unacked to processing for every registered consumer, once. Return how many messages were moved."""
     total = 0
     names: list[Any] = sorted(client.smembers(CONSUMERS))

@@ -48,8 +48,8 @@ _ABANDONED = "Moved to FailedJobRegistry, due to AbandonedJobError, at {}"
 Pause = Callable[[str], None]
 
 
-def _continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def _skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
 def build_queue_key(queue: str) -> str:
@@ -186,7 +186,7 @@ class Worker:
         queue: str,
         name: str,
         run: Callable[[Job], object] = lambda _job: None,
-        pause: Pause = _continue_at_once,
+        pause: Pause = _skip_gap,
         clock: Callable[[], float] = time.time,
         host: str = "",
         pid: int = 0,
@@ -264,6 +264,7 @@ class Worker:
         return self._run_job(Job.from_fields(taken.decode(), fields))
 
     def _send_heartbeat(self, state: str, ttl_s: int) -> None:
+        """Write the worker's state and a heartbeat to its hash, which expires after `ttl_s`."""
         pipe = self.client.pipeline(transaction=True)
         pipe.hset(self._key, mapping={"last_heartbeat": format_time(self.clock()), "state": state})
         pipe.expire(self._key, ttl_s)
@@ -271,6 +272,7 @@ class Worker:
         pipe.execute()
 
     def _run_job(self, job: Job) -> str:
+        """Run a taken job and record its end; return finished, failed or retried."""
         execution, began_s = self.begin(job), self.clock()
         try:
             if not job.function:
@@ -355,6 +357,7 @@ class Worker:
         return "retried" if job.retries_left > 0 else "failed"
 
     def _end_execution(self, pipe: Any, job: Job, execution: str) -> None:
+        """Remove the execution of a job from wip and its own keys."""
         pipe.delete(f"rq:execution:{job.id}:{execution}")
         pipe.zrem(f"rq:wip:{job.queue}", f"{job.id}:{execution}")
         pipe.zrem(f"rq:executions:{job.id}", execution)
@@ -381,12 +384,14 @@ def encode_traceback(error: str) -> str:
 
 
 def _move_to_failed(pipe: Any, job: Job, now_s: float) -> None:
+    """Move a job to the registry of failed jobs."""
     pipe.hset(build_job_key(job.id), "status", "failed")
     pipe.expire(build_job_key(job.id), FAILURE_S)
     pipe.zadd(f"rq:failed:{job.queue}", {job.id: int(now_s) + FAILURE_S})
 
 
 def _retry_job(pipe: Any, job: Job, now_s: float) -> None:
+    """Put a failed job back into its queue, or into scheduled if it has a retry interval."""
     pipe.hset(build_job_key(job.id), "retries_left", job.retries_left - 1)
     if job.retry_after_s:
         pipe.hset(build_job_key(job.id), "status", "scheduled")
@@ -424,6 +429,7 @@ def clean_registries(client: Any, queue: str, clock: Callable[[], float] = time.
 
 
 def _move_abandoned_job(client: Any, job: Job, now_s: float) -> None:
+    """Move the job of a killed worker to its queue, to scheduled or to failed."""
     pipe = client.pipeline(transaction=True)
     if job.retries_left > 0:
         _retry_job(pipe, job, now_s)

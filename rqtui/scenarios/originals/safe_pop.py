@@ -19,11 +19,11 @@ DATA_S = 60 * 60 * 24
 Pause = Callable[[str], None]
 
 
-def _continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def _skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
-def push_message(client: Any, queue: str, message: bytes, pause: Pause = _continue_at_once) -> bytes:
+def push_message(client: Any, queue: str, message: bytes, pause: Pause = _skip_gap) -> bytes:
     """Store the message under a new id and push the id, as `push_msg` does. Return the id."""
     id = str(uuid.uuid4()).encode()
     client.set(build_data_key(queue, id), message, ex=DATA_S)
@@ -61,7 +61,7 @@ class Worker:
         task_timeout_s: float = 30,
         block_s: float = 30,
         dialect: str = "python",
-        pause: Pause = _continue_at_once,
+        pause: Pause = _skip_gap,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -129,4 +129,5 @@ class Worker:
         return popped[1] if popped else None
 
     def _push_entry_back(self, id: bytes, seconds: int) -> None:
+        """Push a popped entry back to the list, with a time of delivery."""
         self.client.lpush(self.queue, b"%s|%d" % (id, seconds))

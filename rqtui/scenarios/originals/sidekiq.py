@@ -41,8 +41,8 @@ Pause = Callable[[str], None]
 Clock = Callable[[], float]
 
 
-def _continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def _skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
 def encode_item(item: Mapping[str, object]) -> bytes:
@@ -124,13 +124,14 @@ def add_to_dead(client: Any, payload: bytes, at_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A job that a thread runs: its queue, its exact text and its start time."""
+    """A job that a thread of a process runs: its queue, its exact text and its start time."""
 
     queue: str
     payload: bytes
     began_s: float
 
     def to_json(self) -> str:
+        """Return the entry of the running job in the hash `<identity>:work`."""
         payload = self.payload.decode("utf-8", "replace")
         return json.dumps({"queue": self.queue, "payload": payload, "run_at": int(self.began_s)}, ensure_ascii=False)
 
@@ -148,7 +149,7 @@ class Process:
         queue: str,
         host: str,
         run: Callable[[Mapping[str, Any]], object] = lambda _item: None,
-        pause: Pause = _continue_at_once,
+        pause: Pause = _skip_gap,
         clock: Clock = time.time,
         roll: Callable[[], float] = lambda: 0.5,
         number: int = 1,
@@ -260,7 +261,7 @@ class Process:
         return word
 
     def begin(self, payload: bytes) -> str:
-        """Record that a thread has started a job. Return the thread's id."""
+        """Record in the memory of the process that a thread has started a job. Return the thread's id."""
         thread = f"{self._pid:x}{len(self._held)}"
         self._held[thread] = _Held(self.queue, payload, self.clock())
         return thread

@@ -19,8 +19,8 @@ TODOS, IN_PROGRESS, DONE = "todos", "in_progress", "done"
 Pause = Callable[[str], None]
 
 
-def continue_at_once(_gap: str) -> None:
-    """Continue at once: the default where nothing happens between two steps."""
+def skip_gap(_gap: str) -> None:
+    """Do nothing: the default for the gap between two commands of a program."""
 
 
 def add_items(client: Any, items: Iterable[int | str | bytes]) -> int:
@@ -45,7 +45,7 @@ class Worker:
         *,
         lock_ms: int = LOCK_MS,
         work: Callable[[int], None] = lambda _item: None,
-        pause: Pause = continue_at_once,
+        pause: Pause = skip_gap,
     ) -> None:
         self.client, self.lock_ms, self.work, self.pause = client, lock_ms, work, pause
         self.taken = self.successes = 0
@@ -63,7 +63,7 @@ class Worker:
         return "done" if self.acknowledge(item) else "late"
 
     def take(self, found: bytes | str) -> int | None:
-        """Move an item to `in_progress` and then lock it. Return it, or None if another worker moved it first.
+        """Move an item to `in_progress` and then lock it. Return the item, or None if another worker moved it first.
 
         Between the two steps the item looks like one whose worker died. Raises ValueError if the item is not a number.
         """
@@ -98,7 +98,7 @@ class Worker:
 class Cleaner:
     """The cleaner, which returns every item in progress without a lock to `todos`, even if its worker still runs."""
 
-    def __init__(self, client: Any, *, pause: Pause = continue_at_once) -> None:
+    def __init__(self, client: Any, *, pause: Pause = skip_gap) -> None:
         self.client, self.pause = client, pause
 
     def step(self) -> int:

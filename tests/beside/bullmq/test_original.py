@@ -87,13 +87,13 @@ def test_a_stock_pause_and_that_of_the_demo_lose_the_same(stock: Stock, client: 
         if is_stock:
             stock.do("whole", queue="mail", verb="pause")
         else:
-            assert queue.pause_as_5(True) == []
+            assert queue.pause_or_resume_as_version_5(True) == []
         client.hset(f"{P}{name}-lost", mapping=queue.build_fields("work", {}, {}))
         client.lpush(f"{P}wait", f"{name}-lost")  # as BullMQ 6 does
         if is_stock:
             stock.do("whole", queue="mail", verb="resume")
         else:
-            assert queue.pause_as_5(False) == [b"demo-lost"]
+            assert queue.pause_or_resume_as_version_5(False) == [b"demo-lost"]
         assert client.lrange(f"{P}wait", 0, -1) == [f"{name}-kept".encode()]
         assert not client.exists(f"{P}paused")
         assert stock.state(f"{name}-lost") == "unknown"
