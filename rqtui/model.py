@@ -426,16 +426,25 @@ class RecentActivity(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """The throughput of a queue in jobs per second, computed from two polls, and its recent activity."""
+    """The throughput of a queue in jobs per second in the last minute, and its recent activity.
+
+    A queue that has been watched for less than a minute has the throughput since its first poll.
+    """
 
     in_s: float = 0.0  # jobs enqueued per second
     out_s: float = 0.0  # jobs completed per second
     failed_s: float = 0.0  # attempts failed per second
-    history: tuple[float, ...] = ()  # `out_s` of the last polls
+    history: tuple[float, ...] = ()  # jobs completed per second between each two of the last polls
     due_since_ms: int | None = None  # since when the oldest due job could have been dispatched; None: none is due
     recent: RecentActivity = RecentActivity()
     usual_wait_ms: int | None = None  # the usual age of the oldest ready job before that period; None: unknown
     idle_since_ms: int | None = None  # since when ready jobs wait, none is reserved and none ends; None: not the case
+    window_ms: int = 0  # a duration: the time that the rates per second cover; 0: they are unknown
+
+    @property
+    def last_out_s(self) -> float:
+        """The jobs completed per second between the last two polls."""
+        return self.history[-1] if self.history else 0.0
 
     def estimate_drain_s(self, waiting: int) -> float | None:
         """Return the seconds until `waiting` jobs are processed at this rate, or None if the queue does not shrink."""

@@ -26,7 +26,7 @@ from rqtui.config.settings import Settings
 from rqtui.connection import connect
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.engine.loops import Loop, Round, ScriptStep
-from rqtui.model import Cost, Job, Rate, Ref
+from rqtui.model import Cost, Job, Rate, RecentActivity, Ref
 from rqtui.scripts.script import Call
 from rqtui.system_base.system import Request, System
 from rqtui.systems.native import Native
@@ -154,7 +154,9 @@ def _rate(queue: str) -> Rate:
     in_s, out_s = RATES.get(queue, (0.0, 0.0))
     rng = random.Random(queue)
     history = tuple(out_s * (0.15 + 0.6 * at / 60 + 0.4 * rng.random()) for at in range(60)) if out_s else ()
-    return Rate(in_s, out_s, 0.04 * out_s if queue == "webhooks" else 0.0, history)
+    failed_s = 0.04 * out_s if queue == "webhooks" else 0.0
+    recent = RecentActivity(300_000, completed=round(300 * out_s), failed=round(300 * failed_s))
+    return Rate(in_s, out_s, failed_s, history, recent=recent, window_ms=60_000)
 
 
 def stop_the_clock() -> None:

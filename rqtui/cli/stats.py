@@ -24,7 +24,7 @@ def stats(
     queues: QUEUES = None,
     minutes: Annotated[int, typer.Option("--minutes", metavar="N", help="How far back, 1 to 1440.")] = 60,
 ) -> int:
-    """Show the jobs enqueued and completed in queues, minute by minute, with totals and rates.
+    """Show the jobs enqueued and completed in queues, minute by minute, with totals, and rates over these minutes.
 
     Example: rqtui stats mail --minutes 60 --json
     """
@@ -61,7 +61,8 @@ def stats(
     if session.as_json:
         output.write_json(documents_)
         return DONE
-    _write_statistics_table([(ref.queue, engine.systems[ref.system].missing_history) for ref in refs], documents_)
+    queues_and_reasons = [(ref.queue, engine.systems[ref.system].missing_history) for ref in refs]
+    _write_statistics_table(queues_and_reasons, documents_, minutes)
     return DONE
 
 
@@ -104,14 +105,16 @@ def _build_queue_statistics(
     }
 
 
-def _write_statistics_table(queues: Sequence[tuple[str, str]], statistics: Sequence[dict[str, Any]]) -> None:
-    """Print the statistics of queues as a table with a sparkline of completed jobs.
+def _write_statistics_table(
+    queues: Sequence[tuple[str, str]], statistics: Sequence[dict[str, Any]], minutes: int
+) -> None:
+    """Print the statistics of queues over the last `minutes` as a table with a sparkline of completed jobs.
 
     `queues` are their names, each with the reason why its system may have no counters per minute.
     """
     from rqtui.text.formats import UNKNOWN, format_count, format_rate
 
-    titles = ("queue", "system", "in", "out", "failed", "waiting", "out by the minute")
+    titles = ("queue", "system", "in", "out", "failed", "waiting", f"out by the minute (rates: last {minutes} min)")
     rows = []
     for (queue, missing_history), queue_statistics in zip(queues, statistics, strict=True):
         rates = queue_statistics["rates"] or {}

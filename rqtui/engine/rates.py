@@ -1,4 +1,4 @@
-"""Compute each queue's job rates between two polls, and its recent activity over the last five minutes.
+"""Compute each queue's job rates over the last minute, and its recent activity over the last five minutes.
 
 Called by the engine once per snapshot. Both come from the counters that a system stores. For a system without counters
 they are estimated from the changes of its job counts, as a lower bound. This module also tracks since when a queue's
@@ -100,7 +100,7 @@ class Rates:
         return ref in self._histories
 
     def compute_rate(self, ref: Ref, queue: Queue, now_s: float) -> Rate:
-        """Return the rates of a queue since its previous poll, and store this poll.
+        """Return the rates of a queue in the last minute, and store this poll.
 
         The first poll of a queue returns `NO_RATE`. Idle queues with the same history share one Rate object. `now_s` is
         a value of `time.monotonic`.
@@ -123,26 +123,16 @@ class Rates:
             _update_checkpoints(history, queue)
         has_no_new_ends = totals is previous_totals or (totals[1:4], history.assumed_completions) == previous_ends
         idle_since_ms = _update_idle_since_ms(history, queue, previous_totals, has_no_new_ends)
-        if seconds <= 0:
-            return Rate(
-                history=history.throughput,
-                due_since_ms=due_since_ms,
-                recent=_compute_recent_activity(history),
-                idle_since_ms=idle_since_ms,
+        if seconds > 0:
+            out_s = max(0, totals.completed - previous_totals.completed) / seconds
+            history.throughput = (
+                (*history.throughput, out_s)[-HISTORY_POLLS:] if out_s else _append_idle_poll(history.throughput)
             )
-        if totals is previous_totals and totals == history.checkpoints[0].totals:
-            history.throughput = _append_idle_poll(history.throughput)
+        if totals == history.checkpoints[0].totals:
             return self._reuse_idle_rate(history, due_since_ms, idle_since_ms)
-        out_s = max(0, totals.completed - previous_totals.completed) / seconds
-        in_s, failed_s = (
-            max(0, totals.enqueued - previous_totals.enqueued) / seconds,
-            max(0, totals.failed - previous_totals.failed) / seconds,
-        )
-        history.throughput = (
-            (*history.throughput, out_s)[-HISTORY_POLLS:] if out_s else _append_idle_poll(history.throughput)
-        )
+        window_ms, rates = _compute_minute_rates(history)
         recent = _compute_recent_activity(history)
-        return Rate(in_s, out_s, failed_s, history.throughput, due_since_ms, recent, idle_since_ms=idle_since_ms)
+        return Rate(*rates, history.throughput, due_since_ms, recent, idle_since_ms=idle_since_ms, window_ms=window_ms)
 
     def _reuse_idle_rate(self, history: _QueueHistory, due_since_ms: int | None, idle_since_ms: int | None) -> Rate:
         """Return the rate of a queue without recent activity, as the last such object if its fields are equal."""
@@ -158,6 +148,7 @@ class Rates:
                 due_since_ms=due_since_ms,
                 recent=RecentActivity(ms),
                 idle_since_ms=idle_since_ms,
+                window_ms=min(ms, MINUTE_MS),
             )
         return rate
 
@@ -354,6 +345,30 @@ def _count_last_minute_attempts(history: _QueueHistory) -> tuple[int, int]:
         return 0, 0
     end = history.totals
     return max(0, end.completed - checkpoint.totals.completed), max(0, end.failed - checkpoint.totals.failed)
+
+
+def _compute_minute_rates(history: _QueueHistory) -> tuple[int, tuple[float, float, float]]:
+    """Return a time in ms, and the jobs enqueued and completed and the attempts failed per second in that time.
+
+    The time is a minute, or up to two because checkpoints are some time apart, or longer if the queue is polled more
+    rarely. It is shorter if the queue was not watched for so long. Checkpoints from the ends that a system stores are
+    left out: they say nothing about enqueued jobs.
+    """
+    end, now_ms = history.totals, history.polled_at_ms
+    begin_ms = now_ms - MINUTE_MS
+    watched = [one for one in history.checkpoints if one.totals.ready is not None and one.at_ms < now_ms]
+    if not watched:
+        return 0, (0.0, 0.0, 0.0)
+    at = next((index for index in range(len(watched) - 1, 0, -1) if watched[index].at_ms <= begin_ms), 0)
+    start, start_ms = watched[at].totals, watched[at].at_ms
+    following = watched[at + 1] if at + 1 < len(watched) else None
+    if following is not None and following.totals == start:
+        start_ms = max(start_ms, min(following.at_ms, begin_ms))  # Nothing happened between them.
+    elif following is not None and start_ms < begin_ms - MINUTE_MS:  # The queue is one of many, and is rarely polled.
+        start, start_ms = following.totals, following.at_ms
+    seconds = (now_ms - start_ms) / 1000
+    in_s, out_s, failed_s = (max(0, after - before) / seconds for before, after in zip(start[:3], end[:3], strict=True))
+    return now_ms - start_ms, (in_s, out_s, failed_s)
 
 
 def _compute_ready_growth(history: _QueueHistory) -> tuple[int, int, int]:

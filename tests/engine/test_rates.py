@@ -38,6 +38,26 @@ def test_counters_tell_what_happened_lately() -> None:
     assert (rate.in_s, rate.out_s, rate.failed_s) == (30, 20, 20)
 
 
+def test_rates_are_those_of_the_last_minute_and_end_with_it() -> None:
+    def look(at_s: int, out: int) -> Queue:
+        return queue(at_s * 1000, {"in": 2 * out, "out": out, "failed": 0, "dead": 0}, ready=out)
+
+    busy = [look(at, 5 * at) for at in range(0, 121, 5)]
+    rate = last(*busy)
+    assert (rate.in_s, rate.out_s, rate.last_out_s) == (10, 5, 5)
+    rest = [look(at, 600) for at in range(125, 300, 5)]
+    assert 2 < last(*busy, *rest[:6]).out_s < 3.5, "half of the minute"
+    assert (last(*busy, *rest[:16]).out_s, last(*busy, *rest[:1]).last_out_s) == (0, 0)
+    again = last(*busy, *rest, look(300, 660))
+    assert again.out_s == 1.0, "60 in the last minute, of a queue that was at rest"
+
+
+def test_rates_of_a_queue_that_is_rarely_polled_are_those_since_the_last_checkpoint() -> None:
+    rate = last(*(queue(at, {"in": at, "out": at}) for at in (0, 200_000, 400_000)))
+    assert (rate.in_s, rate.out_s) == (1_000, 1_000)
+    assert last(queue(0, {"out": 5}), queue(0, {"out": 7})).out_s == 0, "no time went by"
+
+
 def test_what_happened_before_the_last_minutes_is_forgotten() -> None:
     looks = [
         queue(at, {"in": 0, "out": 0, "failed": 5 if at else 0})
@@ -133,7 +153,7 @@ def test_a_job_that_left_before_the_first_event_is_counted_once() -> None:
     rates = Rates()
     assert last(build_event_queue(0, 100), build_event_queue(2_000, 60), rates=rates).recent.completed == 40
     rate = last(build_event_queue(4_000, 60, 30, of=30), rates=rates)
-    assert (rate.recent.enqueued, rate.recent.completed, rate.out_s) == (0, 40, 0), "30 of those 40 are heard of"
+    assert (rate.recent.enqueued, rate.recent.completed, rate.last_out_s) == (0, 40, 0), "30 of those 40 are heard of"
     assert last(build_event_queue(6_000, 50, 50, of=50), rates=rates).recent.completed == 50, "ten of them, ten others"
 
 

@@ -447,7 +447,7 @@ def _find_missing_workers(queue: Queue, rate: Rate, thresholds: Thresholds, _res
     wait_ms = queue.oldest_ready_ms
     if wait_ms is None and queue.workers == 0 and rate.idle_since_ms is not None:  # The system stores no such age.
         wait_ms = queue.counted_ms - rate.idle_since_ms
-    if queue.workers != 0 or queue.is_paused or rate.out_s != 0 or not wait_ms:
+    if queue.workers != 0 or queue.is_paused or rate.last_out_s != 0 or not wait_ms:
         return None
     if queue.count_in_state(State.RESERVED) > queue.expired:  # A worker took a job since the workers were listed.
         return None

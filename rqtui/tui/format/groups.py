@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from rqtui.engine.health.urgency import compute_queue_urgency
-from rqtui.model import Queue, Rate, Ref, State
+from rqtui.model import Queue, Rate, RecentActivity, Ref, State
 from rqtui.reports.shared_places import count_in_state
 from rqtui.text import elision
 
@@ -148,13 +148,24 @@ def sum_group_queues(
 
 
 def sum_queue_rates(rates: Sequence[Rate]) -> Rate:
-    """Return the sum of the throughput rates of queues, and of their histories point by point."""
+    """Return the sum of the throughput and recent activity of queues, and of their histories point by point.
+
+    The recent activity covers the longest time for which one of the queues was watched.
+    """
     histories = [rate.history[::-1] for rate in rates if any(rate.history)]  # most of a thousand queues are idle
     total_history = [sum(values) for values in zip_longest(*histories, fillvalue=0.0)]
     longest = max((len(rate.history) for rate in rates), default=0)
+    recents = [rate.recent for rate in rates]
+    recent = RecentActivity(
+        max((each.duration_ms for each in recents), default=0),
+        completed=sum(each.completed for each in recents),
+        failed=sum(each.failed for each in recents),
+    )
     return Rate(
         sum(rate.in_s for rate in rates),
         sum(rate.out_s for rate in rates),
         sum(rate.failed_s for rate in rates),
         (*[0.0] * (longest - len(total_history)), *total_history[::-1]),
+        recent=recent,
+        window_ms=max((rate.window_ms for rate in rates), default=0),
     )

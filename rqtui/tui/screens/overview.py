@@ -18,7 +18,7 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Queue, Rate, Ref, Snapshot, State, Worker
+from rqtui.model import Focus, Queue, Rate, RecentActivity, Ref, Snapshot, State, Worker
 from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
@@ -324,13 +324,17 @@ class Overview(View):
     def _sum_active_rates(self, new_rates: Mapping[Ref, Rate]) -> Rate:
         """Return the sum of the throughput of all queues; idle queues contribute only the length of their history."""
         for ref, rate in new_rates.items():
-            if rate.in_s or rate.out_s or rate.failed_s or any(rate.history):
+            if rate.in_s or rate.out_s or rate.recent.failure_share is not None or any(rate.history):
                 self._active_refs.add(ref)
             else:
                 self._active_refs.discard(ref)
         self._active_refs &= self._rates.keys()
         idle_rate = max((rate for rate in new_rates.values()), key=lambda rate: len(rate.history), default=Rate())
-        idle_rate = Rate(history=(0.0,) * len(idle_rate.history))
+        idle_rate = Rate(
+            history=(0.0,) * len(idle_rate.history),
+            recent=RecentActivity(idle_rate.recent.duration_ms),
+            window_ms=idle_rate.window_ms,
+        )
         return groups.sum_queue_rates([*(self._rates[ref] for ref in self._active_refs), idle_rate])
 
     def rank_by_activity(self, refs: Collection[Ref]) -> list[Ref]:
@@ -715,19 +719,24 @@ class Overview(View):
         """Return for the header the totals of all queues and the sort order; while frozen, the changes since then."""
         match_count = self._match_count if self.filter_text else None
         totals = frame.format_overview_totals(len(self.session.refs), self._total_rate, match_count)
+        short_totals = frame.format_overview_totals(
+            len(self.session.refs), self._total_rate, match_count, is_short=True
+        )
         changes = self._count_changes_since_freeze(None)
         if changes is None:
             group_hint = frame.format_key_hint(
                 keys.find_current_key("group"), f"groups {self._levels}" if self._levels else "groups"
             )
             sort_hint = frame.format_key_hint(keys.find_current_key("sort"), f"sort: {self.sort}")
-            hint_variants = [Content("   ").join([group_hint, sort_hint]), sort_hint, Content()]
+            hint_variants = [Content("   ").join([group_hint, sort_hint]), sort_hint]
             if self._shared_prefix:
                 prefix_hint = Content.styled(f"{safe(self._shared_prefix)} is left out of the names", "$muted")
                 hint_variants[:0] = [
                     Content("   ").join([*hints, prefix_hint]) for hints in ([group_hint, sort_hint], [sort_hint], [])
                 ]
-            return frame.choose_first_fitting([(totals, hint) for hint in hint_variants], width)
+            candidates = [(totals, hint) for hint in hint_variants]
+            candidates += [(short_totals, sort_hint), (short_totals, Content())]
+            return frame.choose_first_fitting(candidates, width)
         age = formats.format_age((time.time() - self._frozen_s) * 1000)
         change_text = Content.assemble(
             (f"in {age}  ", "$muted"), (f"+{changes.added} −{changes.removed}", "b $accented")

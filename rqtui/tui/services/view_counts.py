@@ -6,13 +6,16 @@ The header and the list of views show these numbers. None means that the number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rqtui.engine.dead_sample import is_outdated
-from rqtui.model import Queue, Ref
+from rqtui.model import Queue, Ref, State
 from rqtui.reports import schedules
 from rqtui.tui.format import groups
 from rqtui.tui.session import Session
+
+if TYPE_CHECKING:
+    from rqtui.tui.widgets.queue_preview import DeathCauses
 
 
 class RowCount(NamedTuple):
@@ -47,17 +50,24 @@ def _list_cached_queues(session: Session, refs: tuple[Ref, ...]) -> list[Queue]:
 
 
 def _count_error_rows(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:
-    """Count the causes of death that were already read. The number is a lower bound if only a sample was read."""
-    dead_by_ref = {Ref(queue.system, queue.name): queue.count_failed() for queue in _list_cached_queues(session, refs)}
-    refs_with_dead = [ref for ref, dead in dead_by_ref.items() if dead]
-    known = {ref: session.death_causes[ref] for ref in refs_with_dead if ref in session.death_causes}
-    if (refs_with_dead and not known) or not dead_by_ref:
+    """Count the causes of failed jobs that were already read: a lower bound, unless all failed jobs were read."""
+    queues = {Ref(queue.system, queue.name): queue for queue in _list_cached_queues(session, refs)}
+    queues_with_dead = {ref: queue for ref, queue in queues.items() if queue.count_failed()}
+    known = {ref: session.death_causes[ref] for ref in queues_with_dead if ref in session.death_causes}
+    if (queues_with_dead and not known) or not queues:
         return None
-    is_complete = len(known) == len(refs_with_dead) and all(
-        causes.is_complete and not is_outdated(causes.dead, dead_by_ref[ref]) for ref, causes in known.items()
+    is_complete = len(known) == len(queues_with_dead) and all(
+        _covers_all_failures(causes, queues[ref]) for ref, causes in known.items()
     )
-    causes = {cause.id for known_causes in known.values() for cause in known_causes.causes}
-    return RowCount(len(causes), is_lower_bound=not is_complete)
+    ids = {cause.id for causes in known.values() for cause in causes.causes}
+    return RowCount(len(ids), is_lower_bound=not is_complete)
+
+
+def _covers_all_failures(known: DeathCauses, queue: Queue) -> bool:
+    """Return whether all dead jobs were read, and the jobs that wait for a retry, if there may be any."""
+    if not known.is_complete or is_outdated(known.dead, queue.count_failed()):
+        return False
+    return known.retrying is not None or not queue.count_in_state(State.SCHEDULED)
 
 
 def _count_worker_rows(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:

@@ -32,6 +32,7 @@ Sides = tuple[Content, Content]
 _assemble_cached = lru_cache(1024)(Content.assemble)  # cached, because most texts of the frame repeat at every refresh
 VIEWS_FROM_ROWS = 30  # terminals with this many rows show a line of views
 VIEW_NAMES_FROM_CELLS = 112  # terminals with this many cells show the names of all views
+_MINUTE_MS, _RECENT_MS = 60_000, 300_000  # recent activity covers five minutes and up to a checkpoint more
 RECENT_S = 5.0  # period over which a loop's rate is measured
 
 
@@ -294,10 +295,10 @@ def format_queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fi
     name, paused = _format_queue_name(queue, width, fit), _format_pause_mark(queue)
     drain_s = rate.estimate_drain_s(queue.count_in_state(State.READY))
     name_and_system = Content.assemble(name, (f"  {system}", "$muted")) if system else name
-    in_, out = _format_in_and_out_rates(queue, rate)
+    in_, out, window = _format_in_and_out_rates(queue, rate)
 
     def build_speed(cells: int, *prefix_pieces: Content) -> Content:
-        return _join_nonempty(*prefix_pieces, out, _format_sparkline(rate, cells))
+        return _join_nonempty(*prefix_pieces, out, *([window] if cells > 8 else []), _format_sparkline(rate, cells))
 
     drain_pieces = (
         [Content.assemble(("drains in ", "$muted"), formats.format_age(drain_s * 1000))] if drain_s is not None else []
@@ -330,13 +331,13 @@ def format_board_line(queue: Queue, rate: Rate, width: int, system: str = "", fi
         _list_queue_facts(queue, rate),
     )
     name_and_system = Content.assemble(name, (f"  {system}", "$muted")) if system else name
-    in_, out = _format_in_and_out_rates(queue, rate)
+    in_, out, window = _format_in_and_out_rates(queue, rate)
 
     def build_left(first: Content, number: int) -> Content:
         return Content("   ").join([first, *paused, *facts[:number]])
 
     def build_speed(cells: int) -> Content:
-        return _join_nonempty(in_, out, _format_sparkline(rate, cells))
+        return _join_nonempty(in_, out, window, _format_sparkline(rate, cells))
 
     min_facts = min(3, len(facts))  # facts that are shown beside a sparkline
     return choose_first_fitting(
@@ -357,10 +358,10 @@ def format_board_line(queue: Queue, rate: Rate, width: int, system: str = "", fi
 
 def _list_queue_facts(queue: Queue, rate: Rate) -> list[Content]:
     """Return the facts about a queue that no count shows, the most urgent first."""
-    drain_s, failed = rate.estimate_drain_s(queue.count_in_state(State.READY)), rate.failed_s
+    drain_s = rate.estimate_drain_s(queue.count_in_state(State.READY))
+    failing = format_failure_share(rate, is_short=True) if rate.recent.failed else []
     is_late = bool(queue.overdue), bool(queue.expired)
     facts = (
-        ("failing ", f"{100 * failed / (rate.out_s + failed):.1f} %" if failed else "", "$state-dead"),
         ("", f"{formats.format_count(queue.overdue)} due" if is_late[0] else "", "$state-scheduled"),
         ("", f"{formats.format_quantity(queue.expired, 'lease')} over" if is_late[1] else "", "$state-reserved"),
         ("oldest ", formats.format_age(queue.oldest_ready_ms) if queue.oldest_ready_ms is not None else "", "$data"),
@@ -369,7 +370,8 @@ def _list_queue_facts(queue: Queue, rate: Rate) -> list[Content]:
         ("next due in ", _format_time_ahead(queue.next_due_ms, is_late[0]), "$data"),
         ("next lease ends in ", _format_time_ahead(queue.next_expiry_ms, is_late[1]), "$data"),
     )
-    return [Content.assemble((label, "$muted"), (value, hue)) for label, value, hue in facts if value]
+    fact_texts = [Content.assemble((label, "$muted"), (value, hue)) for label, value, hue in facts if value]
+    return [Content.assemble(*failing), *fact_texts] if failing else fact_texts
 
 
 def _format_time_ahead(ms: int | None, is_late: bool) -> str:
@@ -384,13 +386,17 @@ def _format_pause_mark(queue: Queue) -> list[Content]:
     return [Content.styled("paused", "$state-reserved")] if queue.is_paused else []
 
 
-def _format_in_and_out_rates(queue: Queue, rate: Rate) -> tuple[Content, Content]:
-    """Format the rates of enqueued and completed jobs per second, or nothing if the queue's system has no counters."""
+def _format_in_and_out_rates(queue: Queue, rate: Rate) -> tuple[Content, Content, Content]:
+    """Format the rates of enqueued and completed jobs and the time that they cover.
+
+    Returns empty texts if the queue's system has no counters.
+    """
     if not ({"in", "out"} & set(queue.counters) or rate.in_s > 0 or any(rate.history)):
-        return Content(), Content()
+        return Content(), Content(), Content()
     return (
         Content.assemble(("in ", "$muted"), formats.format_rate(rate.in_s)),
         Content.assemble(("out ", "$muted"), formats.format_rate(rate.out_s)),
+        Content.styled(format_rate_window(rate), "$muted"),
     )
 
 
@@ -420,23 +426,52 @@ def _format_state_counts(queue: Queue, has_words: bool) -> Content:
     return Content("   " if has_words else "").join(pieces)
 
 
-def format_overview_totals(queue_count: int, rate: Rate, match_count: int | None = None) -> Content:
+def format_overview_totals(
+    queue_count: int, rate: Rate, match_count: int | None = None, *, is_short: bool = False
+) -> Content:
     """Format the throughput of all queues together, for the overview.
 
     `match_count` is the number that match a filter.
     """
-    share = 100 * rate.failed_s / (rate.out_s + rate.failed_s) if rate.failed_s else 0.0
-    failing = (f"{share:.1f} %", "$state-dead") if share else (formats.ZERO, "$data")
     queue_text = formats.format_quantity(queue_count, "queue", 7)
+    gap = "  " if is_short else "   "
     return _assemble_cached(
         (queue_text if match_count is None else f"{formats.format_count(match_count)} of {queue_text}", "b $strong"),
-        ("   in ", "$muted"),
+        (f"{gap}in ", "$muted"),
         formats.format_rate(rate.in_s),
-        ("   out ", "$muted"),
+        (f"{gap}out ", "$muted"),
         formats.format_rate(rate.out_s),
-        ("   failing ", "$muted"),
-        failing,
+        (f" {format_rate_window(rate)}".rstrip(), "$muted"),
+        *format_failure_share(rate, gap, is_short=is_short),
     )
+
+
+def format_rate_window(rate: Rate) -> str:
+    """Format the time that the rates per second cover: `(1 min)`, or less if a queue was watched for less.
+
+    Empty while the rates are unknown. The exact seconds of a shorter time would change at each refresh.
+    """
+    return f"({_format_minutes(rate.window_ms)})" if rate.window_ms else ""
+
+
+def _format_minutes(ms: int) -> str:
+    return f"{ms // _MINUTE_MS} min" if ms >= _MINUTE_MS else "<1 min"
+
+
+def format_failure_share(rate: Rate, gap: str = "", *, is_short: bool = False) -> list[tuple[str, str]]:
+    """Format the share of attempts that failed with its time, at most five minutes, as the verdict has it.
+
+    Returns nothing if no attempt ended in that time.
+    """
+    share = rate.recent.failure_share
+    if share is None:
+        return []
+    percent = f"{100 * share:.0f} %" if not 0 < share < 0.01 else "<1 %"
+    window = _format_minutes(min(rate.recent.duration_ms, _RECENT_MS))
+    return [
+        (f"{gap}{percent}", "$state-dead" if share else "$data"),
+        (f" {'fail' if is_short else 'of attempts fail'} ({window})", "$muted"),
+    ]
 
 
 # -- footer ------------------------------------------------------------------------------------------------------------

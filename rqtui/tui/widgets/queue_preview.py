@@ -25,7 +25,7 @@ from rqtui.text.sanitise import safe
 from rqtui.tui.format.queues import HUES
 from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.widgets import findings, plot
-from rqtui.tui.widgets.frame import align_sides
+from rqtui.tui.widgets.frame import align_sides, format_failure_share, format_rate_window
 
 if TYPE_CHECKING:
     from rqtui.engine.dead_sample import DeadSample
@@ -68,17 +68,19 @@ class DeathCause:
 class DeathCauses(NamedTuple):
     """The causes of the dead jobs of a queue, the most frequent first, and from how many jobs they come.
 
-    `read` of the `dead` jobs were read at `taken_ms`: all of them, or a sample from all parts of the place.
+    `read` of the `dead` jobs were read at `taken_ms`: all of them, or a sample from all parts of the place. An error
+    report also reads the jobs that failed and wait for a retry.
     """
 
     causes: tuple[DeathCause, ...] = ()
     dead: int = 0
     read: int = 0
     taken_ms: int = 0
+    retrying: int | None = None  # jobs that wait for a retry; None: not read
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every dead job was read, so that no cause is missing."""
+        """Return whether every dead job was read, so that no cause of death is missing."""
         return self.read >= self.dead
 
 
@@ -100,9 +102,9 @@ def _format_rates_line(details: QueueDetails, width: int) -> Content:
         formats.format_rate(rate.in_s),
         ("   out ", "$muted"),
         (formats.format_rate(rate.out_s), "$state-ready"),
+        (f" {format_rate_window(rate)}".rstrip(), "$muted"),
+        *(format_failure_share(rate, "   ", is_short=True) if rate.recent.failed else ()),
     ]
-    if rate.failed_s:
-        pieces += [("   failed ", "$muted"), (formats.format_rate(rate.failed_s), "$state-dead")]
     drain_s = rate.estimate_drain_s(details.queue.count_in_state(State.READY))
     if drain_s is not None:
         pieces += [("   drains in ", "$muted"), formats.format_age(drain_s * 1000)]
@@ -317,19 +319,21 @@ def group_causes_of_death(sample: DeadSample, taken_ms: int) -> DeathCauses:
 
 
 def select_causes_of_death(report: Errors, ref: Ref) -> DeathCauses | None:
-    """Return the causes of the dead jobs of a queue in an error report, or None if the report did not read them all."""
+    """Return the causes of a queue's failed jobs in an error report, or None if not all of its dead jobs were read."""
     dead = report.complete.get(ref)
     if dead is None:
         return None
-    found = []
+    found, retrying = [], 0
     for group in report.groups:
-        jobs = [job for job in group.jobs if job.state is State.DEAD and Ref(job.system, job.queue) == ref]
+        jobs = [job for job in group.jobs if Ref(job.system, job.queue) == ref]
         if jobs:
-            times_ms = [job.since_ms for job in jobs if job.since_ms]
-            first_ms, last_ms = min(times_ms, default=None), max(times_ms, default=None)
+            died_ms = [job.since_ms for job in jobs if job.state is State.DEAD and job.since_ms]
+            first_ms, last_ms = min(died_ms, default=group.first_ms), max(died_ms, default=group.last_ms)
             cause = _build_death_cause(group)
             found.append(replace(cause, jobs=len(jobs), first_ms=first_ms, last_ms=last_ms))
-    return DeathCauses(tuple(sorted(found, key=lambda cause: -cause.jobs)), dead, dead, report.size.taken_ms)
+            retrying += sum(job.state is not State.DEAD for job in jobs)
+    ordered = tuple(sorted(found, key=lambda cause: -cause.jobs))
+    return DeathCauses(ordered, dead, dead, report.size.taken_ms, retrying)
 
 
 def _build_death_cause(group: Group) -> DeathCause:
@@ -344,6 +348,7 @@ def format_causes_title(known: DeathCauses, now_ms: int) -> str:
         return ""
     dead = formats.format_quantity(known.dead, "dead job")
     jobs = dead if known.is_complete else f"{formats.format_count(known.read)} of {dead} read"
+    jobs += f" and {formats.format_count(known.retrying)} to be tried again" if known.retrying else ""
     is_old = now_ms - known.taken_ms >= SHOW_TIME_FROM_MS
     time_text = (
         f"{',' if known.is_complete else ''} at {formats.format_start_time(known.taken_ms, now_ms)}" if is_old else ""
@@ -417,7 +422,9 @@ def merge_causes_of_death(known: Sequence[DeathCauses], dead: int) -> DeathCause
         previous = merged.get(cause.id)
         merged[cause.id] = _add_causes(previous, cause) if previous else cause
     ordered = tuple(sorted(merged.values(), key=lambda cause: -cause.jobs))
-    return DeathCauses(ordered, dead, sum(each.read for each in known), min((k.taken_ms for k in known), default=0))
+    retrying = sum(each.retrying or 0 for each in known)
+    taken_ms = min((each.taken_ms for each in known), default=0)
+    return DeathCauses(ordered, dead, sum(each.read for each in known), taken_ms, retrying)
 
 
 def _add_causes(cause: DeathCause, other: DeathCause) -> DeathCause:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rqtui.model import Count, Queue, Rate, State
+from rqtui.model import Count, Queue, Rate, RecentActivity, State
 from rqtui.tui.widgets import frame
 
 QUEUE = Queue(
@@ -14,7 +14,14 @@ QUEUE = Queue(
     workers=3,
     next_due_ms=9_000,
 )
-RATE = Rate(in_s=2.0, out_s=14.0, failed_s=2.0, history=(14.0,) * 40)
+RATE = Rate(
+    in_s=2.0,
+    out_s=14.0,
+    failed_s=2.0,
+    history=(14.0,) * 40,
+    recent=RecentActivity(309_000, completed=630, failed=90),
+    window_ms=67_000,
+)
 
 
 def format_frame(queue: Queue = QUEUE, rate: Rate = RATE, width: int = 78, system: str = "native") -> str:
@@ -24,9 +31,11 @@ def format_frame(queue: Queue = QUEUE, rate: Rate = RATE, width: int = 78, syste
 
 
 def test_the_line_of_a_board_with_tabs_says_what_its_tabs_do_not() -> None:
-    words = format_frame(width=126)
-    assert words.startswith("mail  native   failing 12.5 %   oldest 4m12   drains in 18s   workers 3   next due in 9s|")
-    assert "in 2/s  out 14/s" in words and not any(str(count.count) in words for count in QUEUE.counts)
+    words = format_frame(width=134)
+    assert words.startswith(
+        "mail  native   12 % fail (5 min)   oldest 4m12   drains in 18s   workers 3   next due in 9s|"
+    )
+    assert "in 2/s  out 14/s  (1 min)" in words and not any(str(count.count) in words for count in QUEUE.counts)
     late = format_frame(QUEUE._replace(overdue=7, next_due_ms=-5_000, expired=2, is_paused=True), width=118)
     assert "paused" in late and "7 due" in late and "2 leases over" in late and "next" not in late
 
@@ -34,8 +43,19 @@ def test_the_line_of_a_board_with_tabs_says_what_its_tabs_do_not() -> None:
 def test_where_room_is_short_the_rates_and_the_most_pressing_stay() -> None:
     for width in range(24, 130):
         words = format_frame(QUEUE._replace(name="acme.production.mail"), width=width)
-        assert "failing" in words or width < 39, words
+        assert "12 % fail (5 min)" in words or width < 43, words
         assert "out 14/s" in words, words
+
+
+def test_the_totals_of_all_queues_name_the_time_of_their_rates_and_of_the_failing_share() -> None:
+    assert frame.format_overview_totals(3, RATE).plain == (
+        "3 queues   in 2/s   out 14/s (1 min)   12 % of attempts fail (5 min)"
+    )
+    few = RATE._replace(recent=RecentActivity(50_000, completed=999, failed=1), window_ms=50_000)
+    assert frame.format_overview_totals(3, few, 1, is_short=True).plain == (
+        "1 of 3 queues  in 2/s  out 14/s (<1 min)  <1 % fail (<1 min)"
+    )
+    assert frame.format_overview_totals(1, Rate()).plain == "1 queue   in ·   out ·", "nothing is known yet"
 
 
 def test_of_a_queue_that_tells_nothing_more_it_says_its_name() -> None:
