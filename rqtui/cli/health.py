@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output
 from rqtui.cli.arguments import QUEUES, open_engine
+from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import Session
 from rqtui.errors import RqtuiError
 
@@ -23,11 +24,10 @@ def health(session: Session, queues: QUEUES = None) -> int:
     """
     from rqtui.engine.health import rules as judge
     from rqtui.engine.health.urgency import compute_urgency_step
-    from rqtui.model import Focus
 
     try:
         engine, refs = open_engine(session, queues)
-        counted = engine.take_snapshot(Focus(queues=tuple(refs), is_thorough=True))
+        counted, unwatched = take_settled_snapshot(engine, refs)
         server = [*engine.problems.values(), *judge.find_server_problems(engine.client)]
     except RqtuiError:
         if session.as_json:
@@ -36,12 +36,6 @@ def health(session: Session, queues: QUEUES = None) -> int:
     severity = judge.find_worst_severity(
         [*server, *(finding for queue in counted.queues for finding in queue.findings)]
     )
-    rates = counted.rates
-    unwatched = {
-        ref: unwatched_facts
-        for ref, queue in zip(refs, counted.queues, strict=True)
-        if ref in rates and (unwatched_facts := judge.find_unwatched_facts(queue, rates[ref]))
-    }
     if severity == "ok" and unwatched:
         severity = "unknown"  # A single command cannot know what matters now, such as failures of the last minutes.
     pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -compute_urgency_step(pair[1]))

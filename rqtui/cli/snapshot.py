@@ -11,6 +11,7 @@ import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES, report_unheard_places, report_unknown_queue
+from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import DONE, NO_WAIT, Session
 from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError, UsageError
@@ -39,7 +40,11 @@ def snapshot(
     if watch_s is None:
         engine = session.create_engine(discover=not queues)
         _write_snapshot(
-            session, engine, _take_sorted_snapshot(session, engine, queues), is_stream=False, is_all=not queues
+            session,
+            engine,
+            _take_sorted_snapshot(session, engine, queues, is_stream=False),
+            is_stream=False,
+            is_all=not queues,
         )
         return DONE
     return _watch_snapshots(session, queues, watch_s, no_wait)
@@ -57,7 +62,7 @@ def _watch_snapshots(session: Session, queues: list[str] | None, watch_s: float,
             if not queues:
                 for _chunk in engine.discover():
                     pass
-            taken = _take_sorted_snapshot(session, engine, queues)
+            taken = _take_sorted_snapshot(session, engine, queues, is_stream=True)
         except ServerError as error:
             wait_s = compute_reconnect_delay_s(failures)
             failures += 1
@@ -79,13 +84,16 @@ def _wait_and_deliver_events(engine: Engine, seconds: float) -> None:
         engine.deliver_events()
 
 
-def _take_sorted_snapshot(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
+def _take_sorted_snapshot(session: Session, engine: Engine, queues: list[str] | None, *, is_stream: bool) -> Snapshot:
     """Take a snapshot of queues, the most urgent first; queues named by the user keep their order."""
     from rqtui.engine.health.urgency import compute_urgency_step
     from rqtui.model import Focus
 
     refs = session.find_queues(engine, queues or ())
-    taken = engine.take_snapshot(Focus(queues=tuple(refs), is_thorough=True))
+    if is_stream:
+        taken = engine.take_snapshot(Focus(queues=tuple(refs), is_thorough=True))
+    else:
+        taken = take_settled_snapshot(engine, refs).snapshot
     for queue in taken.queues if queues else ():
         report_unknown_queue(engine, queue)
     return (

@@ -219,6 +219,10 @@ class Engine(Discovery):
             taken_ms, focused_queues, tuple(replies["pages"]), job, rates, cost, extra_results, refs=tuple(refs)
         )
 
+    def attach_idle_workers(self, ref: Ref, queue: Queue, rate: Rate) -> Queue:
+        """Return a queue with the finding about idle workers, if it was watched for as long as a command can wait."""
+        return rules.attach_idle_workers(queue, rate, self._probes.find_probe_results(ref, queue))
+
     def _build_snapshot_requests(self, focus: Focus, refs: Sequence[Ref]) -> dict[object, Sequence[Request[Any]]]:
         """Build the requests of the first round trip of a snapshot, in groups by what they read.
 

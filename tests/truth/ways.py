@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
+from unittest.mock import patch
 
 from redis import Redis
 from shell import shell
@@ -12,6 +13,7 @@ from truth.simulated_clock import SimulatedClock
 from truth.situations import OPEN, Expected, Situation
 from truth.worlds import World
 
+from rqtui.cli import second_look
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
 from rqtui.engine.health.rules import format_finding
@@ -78,8 +80,14 @@ def _describe(finding: Finding, now_ms: int) -> Told:
 
 
 def ask_once(world: World) -> Answer:
-    """Run `rqtui health --json` without a history."""
-    ran = shell(world.url, "--system", world.spec, "health", "--json")
+    """Run `rqtui health --json` without a history. While it waits, the living programs go on."""
+
+    def wait(seconds: float) -> None:
+        world.clock.advance(seconds)
+        world.beat()
+
+    with patch.object(second_look, "sleep", wait):
+        ran = shell(world.url, "--system", world.spec, "health", "--json")
     assert ran.out, ran.err
     document = ran.json
     found = []

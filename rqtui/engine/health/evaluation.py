@@ -130,6 +130,7 @@ def _is_evaluation_valid(cached: _CachedEvaluation, previous: Queue, queue: Queu
     return (
         is_same_oldest_job
         and rate.usual_wait_ms == cached.rate.usual_wait_ms
+        and (rate.idle_since_ms is None) == (cached.rate.idle_since_ms is None)
         and _counted_fields(queue) == _counted_fields(previous)
         and rules.is_minute_known(rate) == rules.is_minute_known(cached.rate)
         and (rate is cached.rate or _is_queue_idle(queue, rate))

@@ -44,6 +44,7 @@ SUDDEN_SHARE = 0.2  # more of the last minute's attempts failed than of the last
 MIN_STORM_PER_MINUTE = 10  # attempts of one kind: fewer do not keep workers from other jobs
 MAX_NAMED_QUEUES = 3
 MIN_IDLE_MS = 15_000  # ready jobs that wait while idle workers take none; a worker's poll is a few seconds at most
+MIN_IDLE_WATCH_MS = 5_000  # of that, the time that a single command watches where the oldest ready job waits longer
 FAILURE_FIX = "fix the failures first"
 IDLE_FIX = "some workers hold no job: find out why (rqtui workers)"
 LIMIT_FIX = "the queue works at its limit: raise the limit"
@@ -156,7 +157,7 @@ def compute_valid_until_ms(queue: Queue, rate: Rate, thresholds: Thresholds, res
     Returns 0 (at every snapshot) if a finding states that age, and infinity if no threshold is left. The ages at which
     a probe is needed count as thresholds.
     """
-    if any(finding.kind == "oldest-ready" for finding in queue.findings):
+    if any(finding.kind in ("oldest-ready", "idle-workers") for finding in queue.findings):
         return 0
     age_ms = queue.oldest_ready_ms or 0
     ages = [*thresholds.late, *_compute_wait_limit(rate, thresholds, results), SUSPICIOUS_WAIT_MS, MAX_PLAUSIBLE_AGE_MS]
@@ -570,7 +571,21 @@ def _compute_wait_limit(rate: Rate, thresholds: Thresholds, results: ProbeResult
     )
 
 
-def _find_idle_workers(queue: Queue, rate: Rate, _thresholds: Thresholds, results: ProbeResults) -> Finding | None:
+def attach_idle_workers(queue: Queue, rate: Rate, results: ProbeResults) -> Queue:
+    """Return a queue with the finding about idle workers, if a single command has watched it for long enough.
+
+    The age of the oldest ready job must show that the jobs waited before, too.
+    """
+    finding = _find_idle_workers(queue, rate, DEFAULTS, results, MIN_IDLE_WATCH_MS)
+    if finding is None or (queue.oldest_ready_ms or 0) < MIN_IDLE_MS:
+        return queue
+    findings = sorted((*queue.findings, finding), key=_build_finding_sort_key)
+    return queue._replace(findings=tuple(findings), verdict=_build_verdict(findings))
+
+
+def _find_idle_workers(
+    queue: Queue, rate: Rate, _thresholds: Thresholds, results: ProbeResults, min_watch_ms: int | None = None
+) -> Finding | None:
     """Report ready jobs that no registered worker takes: the workers are quiet, were killed, or listen elsewhere.
 
     A worker that was killed stays registered until its record expires. Idle workers are reported only after the queue
@@ -581,19 +596,22 @@ def _find_idle_workers(queue: Queue, rate: Rate, _thresholds: Thresholds, result
         return None
     if _is_at_limit(queue):
         return None
+    detail = ""
     ready_jobs, since_ms = _format_count(ready, "ready job"), rate.idle_since_ms
     if workers.quiet == workers.total:
         quiet_workers = f"{_format_count(workers.quiet, 'worker')} {_inflect_verb(workers.quiet, 'is')} quiet"
         text = f"{quiet_workers}, nobody takes {ready_jobs}"
         remedy = "start a worker that is not quiet"
-    elif workers.idle and since_ms is not None and queue.counted_ms - since_ms >= MIN_IDLE_MS:
+    elif workers.idle and since_ms is not None and queue.counted_ms - since_ms >= (min_watch_ms or MIN_IDLE_MS):
         text = (
             f"{_format_count(workers.idle, 'idle worker')} {_inflect_verb(workers.idle, 'takes')} none of {ready_jobs}"
         )
         remedy = "restart them, w shows them"
+        detail = f"watched for {_format_age(queue.counted_ms - since_ms)}"
     else:
         return None
-    return Finding("idle-workers", "warning", queue.name, text, remedy, key="w", since_ms=since_ms, jobs=ready)
+    finding = Finding("idle-workers", "warning", queue.name, text, remedy, key="w", since_ms=since_ms, jobs=ready)
+    return replace(finding, detail=detail)
 
 
 def _is_at_limit(queue: Queue) -> bool:
