@@ -1,9 +1,9 @@
 """Implement `act`: run a verb of a system on jobs by id, on the jobs of a place that match a filter, or on a queue.
 
 The arguments of a verb and the meaning of its replies are read from its script's header. Jobs are looked up first, and
-the token of the lease that was seen is sent with the verb. A job that another client reserved meanwhile answers
-`stale`. Other modules check the options (`act_options`), ask (`act_confirmation`), print the outcomes (`act_result`),
-read `--set` (`set_fields`) and copy jobs (`act_duplicate`).
+the token of the lease that was read is sent with the verb. If another client leased the job meanwhile, the script
+replies `stale`. Other modules check the options (`act_options`), ask (`act_confirmation`), print the outcomes
+(`act_result`), read `--set` (`set_fields`) and copy jobs (`act_duplicate`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rqtui.cli.act_options import (
     takes_field,
     takes_place,
 )
-from rqtui.cli.arguments import QUEUE, build_job_stub
+from rqtui.cli.arguments import QUEUE, build_job_of_id
 from rqtui.cli.session import DONE, INTERRUPTED, REFUSED, Session
 from rqtui.cli.set_fields import parse_set_options
 from rqtui.cli.signals import stop_on_signals
@@ -151,7 +151,7 @@ def act(
 
 
 def _find_verb_variant(engine: Engine, ref: Ref, verb: str) -> Verb | None:
-    """Return the row of a verb that runs another verb's script, as `duplicate` runs `enqueue`; else None.
+    """Return the row of a verb that runs the script of another verb, as `duplicate` runs `enqueue`; else None.
 
     The row is also None if the system lacks that script.
     """
@@ -249,18 +249,18 @@ def _record_changes(
 ) -> Iterator[list[str]]:
     """Record the changes made inside a `with` block for `undo` and `operations`, even if the block is interrupted.
 
-    The block appends the verbs that it completed to the yielded list. They are recorded when no changed job was
-    counted, as for verbs that hand out jobs or set settings.
+    The block appends the verbs that it completed to the yielded list. A verb is also recorded if it changed no job that
+    can be counted, such as a verb that hands out jobs or sets settings.
     """
     from rqtui.config.state_folder import find_state_folder
     from rqtui.operations.journal import Journal
     from rqtui.operations.undo import UndoRecorder
 
-    def add_closing_time(verb: str, system: str, queue: str) -> str:
+    def close_undo_record(verb: str, system: str, queue: str) -> str:
         """Close the undo record of a change and return the name that the journal stores."""
         return keeper.end_change(verb, system, queue)
 
-    journal = Journal(find_state_folder(), session.settings.url, session.settings.profile, add_closing_time)
+    journal = Journal(find_state_folder(), session.settings.url, session.settings.profile, close_undo_record)
     keeper = UndoRecorder(find_state_folder(), session.settings.url, journal)
     for operation in journal.recover_interrupted():
         output.print_message(
@@ -400,6 +400,7 @@ def _print_outcomes(
 
 
 def _count_moved_jobs(outcomes: Iterable[Outcome]) -> int:
+    """Return how many jobs the outcomes say were moved."""
     return sum(outcome.moved for outcome in outcomes)
 
 
@@ -422,7 +423,7 @@ def _load_named_jobs(engine: Engine, request: ActRequest) -> list[Job]:
     for start in range(0, len(ids), LOOKUP_BATCH):
         chunk = ids[start : start + LOOKUP_BATCH]
         jobs = engine.send_requests([system.job_request(request.ref.queue, id, 0) for id in chunk])
-        loaded_jobs += [job or build_job_stub(request.ref, id) for id, job in zip(chunk, jobs, strict=True)]
+        loaded_jobs += [job or build_job_of_id(request.ref, id) for id, job in zip(chunk, jobs, strict=True)]
     return loaded_jobs
 
 
@@ -577,7 +578,7 @@ def _hand_out_next_jobs(
             output.write_json(act_result.build_act_document(request.ref, script, len(jobs), results))
     elif jobs:
         rows = [
-            [documents.format_id(job.id), documents.encode_text(job.token), documents.preview_body(job.body)]
+            [documents.format_id(job.id), documents.encode_text(job.token), documents.build_body_preview(job.body)]
             for job in jobs
         ]
         output.write_table(("id", "token", "body"), rows)
@@ -655,8 +656,8 @@ def _apply_verb_in_batches(
 ) -> tuple[Outcome, str]:
     """Run a verb's script once, or in batches if it takes a limit and replies how many jobs are `remaining`.
 
-    Batches end when as many jobs are done as were there at first. Also returns a sentence if a signal stopped the
-    command between two calls.
+    The batches end when as many jobs were changed as existed at the start. Also returns a sentence if a signal stopped
+    the command between two calls.
     """
     if not any(arg.name == "limit" for arg in script.args):
         [outcome] = engine.apply_verb(script.name, request.ref, (), form)

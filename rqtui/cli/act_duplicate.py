@@ -45,7 +45,7 @@ def copy_one_job(
     Raises UsageError and Refused.
     """
     script = engine.systems[ref.system].script(variant.script)
-    edits, is_deleted = _separate_delete_original(variant, assignments)
+    edits, is_deleted = _split_off_delete_original(variant, assignments)
     engine.raise_if_refused(variant.script, ref)
     if is_deleted:
         engine.raise_if_refused("delete", ref)
@@ -67,7 +67,7 @@ def copy_one_job(
     return _write_copy_outcomes(session, ref, variant, script, outcomes)
 
 
-def _separate_delete_original(variant: Verb, assignments: Sequence[str]) -> tuple[list[str], bool]:
+def _split_off_delete_original(variant: Verb, assignments: Sequence[str]) -> tuple[list[str], bool]:
     """Separate `--set delete_original=…` from the edits of a copied job; return the edits and whether to delete."""
     local_fields = {field.name: field for field in variant.form if field.verb == HERE}
     own_edits = [
@@ -109,7 +109,7 @@ def _parse_copy_edits(engine: Engine, ref: Ref, script: Script, edits: Sequence[
 
 
 def _write_copy_outcomes(session: Session, ref: Ref, variant: Verb, script: Script, outcomes: Sequence[Outcome]) -> int:
-    """Print the outcomes of copying a job. Return 0 only if every change was made: an existing id means no copy."""
+    """Print the outcomes of copying a job. Returns 0 if the copy was put and, if requested, the original deleted."""
     moved = sum(outcome.moved for outcome in outcomes)
     act_result.write_outcomes(session, ref, replace(script, name=variant.name.replace(" ", "-")), outcomes, moved)
     return DONE if moved == len(outcomes) else REFUSED  # the new id existed already: no copy was put

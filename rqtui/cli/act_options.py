@@ -119,7 +119,7 @@ def require_one_id(verb: str, ids: Sequence[str], unfit_options: Iterable[object
 
 
 class Target(StrEnum):
-    """The kinds of things that a verb changes: jobs, the next jobs, workers, or a queue."""
+    """What the script of a verb changes: given jobs, the next jobs, workers, or a queue."""
 
     NEXT_JOBS = "next jobs"  # handed out by the verb, whichever they are
     JOBS = "jobs"
@@ -128,7 +128,7 @@ class Target(StrEnum):
 
 
 def find_verb_target(script: Script) -> Target:
-    """Return what a verb changes (jobs, workers or the queue), from its script's header and its scope."""
+    """Return what a verb changes (jobs, workers or the queue), according to its script's header."""
     from rqtui import verbs
 
     columns = {column.name for column in script.each}

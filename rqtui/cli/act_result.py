@@ -56,7 +56,7 @@ def write_outcomes(
     """Print the outcomes of `act` and return the exit code: 0 if every job is now in the requested state, else 1."""
     if session.as_json:
         output.write_json(
-            {**build_act_document(ref, script, moved, documents.build_outcomes(outcomes)), **(extra or {})}
+            {**build_act_document(ref, script, moved, documents.build_outcome_documents(outcomes)), **(extra or {})}
         )
     else:
         counts_by_word = Counter(outcome.word for outcome in outcomes)
@@ -128,7 +128,7 @@ def write_dry_run_report(
             counts_by_word.update(outcome.word for outcome in outcomes)
             printed_outcomes.extend(outcomes[: SCREENFUL + 1 - len(printed_outcomes)])
             if session.as_json:
-                spool.writelines(json.dumps(row) + "\n" for row in documents.build_outcomes(outcomes))
+                spool.writelines(json.dumps(row) + "\n" for row in documents.build_outcome_documents(outcomes))
             yield [job for job in jobs if job.place]
 
     with SpooledTemporaryFile(max_size=_MEMORY_CHARACTERS, mode="w+", encoding="ascii") as spool:

@@ -45,10 +45,10 @@ def report_unknown_queue(engine: Engine, queue: Queue) -> None:
         output.print_message(f'nothing is known of a queue "{queue.name}" ({queue.system}); it counts as empty.')
 
 
-def report_unheard_places(engine: Engine, refs: Iterable[Ref]) -> tuple[str, ...]:
-    """Print which places of the queues have unknown counts because no process listens to their Pub/Sub events.
+def report_places_without_events(engine: Engine, refs: Iterable[Ref]) -> tuple[str, ...]:
+    """Print in which places the number of jobs is unknown, because no process listens to their Pub/Sub events.
 
-    Returns the names of their systems.
+    Returns the names of the systems of these places.
     """
     from rqtui.text.event_coverage import explain_missing_event_coverage
 
@@ -83,8 +83,8 @@ def listen_for_heartbeats(engine: Engine, refs: Iterable[Ref]) -> float:
     return seconds
 
 
-def build_job_stub(ref: Ref, id: bytes) -> Job:
-    """Build a job of which only the id is known."""
+def build_job_of_id(ref: Ref, id: bytes) -> Job:
+    """Build a `Job` of which only the id and the queue are known, for verbs that need nothing else."""
     from rqtui.model import Job, State
 
     return Job(id, ref.queue, ref.system, "", State.READY, id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rqtui.cli import documents, findings, output
-from rqtui.cli.arguments import QUEUE, build_job_stub, report_unknown_queue
+from rqtui.cli.arguments import QUEUE, build_job_of_id, report_unknown_queue
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError, WrongType
 
@@ -75,9 +75,9 @@ def check(
 
 
 def _find_misplaced_jobs(engine: Engine, ref: Ref) -> tuple[int, list[Finding], int]:
-    """Read all keys of a queue in bounded steps.
+    """Search all keys of a queue for jobs that are in two places or in none.
 
-    Return the number of jobs read, the findings, and the server's time in ms.
+    Reads a bounded number of jobs per step. Returns the number of jobs read, and a finding per misplaced job.
     """
     from rqtui.model import Focus
 
@@ -102,7 +102,7 @@ def _find_misplaced_jobs(engine: Engine, ref: Ref) -> tuple[int, list[Finding], 
 
 
 def _iterate_check_calls(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[bytes, str, str]]]]:
-    """Call the `check` script repeatedly, and yield (walk name, jobs checked, faulty rows) of each call."""
+    """Call the `check` script repeatedly, and yield (walk name, jobs checked, rows of misplaced jobs) of each call."""
     from rqtui.scripts import script as scripts
 
     system = engine.systems[ref.system]
@@ -137,11 +137,11 @@ def _build_job_finding(system: System, ref: Ref, id: bytes, kind: str, places: s
 
 
 def _repair_jobs(engine: Engine, ref: Ref, found_findings: Sequence[Finding]) -> set[bytes]:
-    """Repair the jobs of the findings and return the ids of the repaired jobs."""
+    """Repair the jobs that the findings name, and return the ids of the repaired jobs."""
     ids = list(dict.fromkeys(id for finding in found_findings for id in finding.ids))
     repaired: set[bytes] = set()
     with output.show_progress("mending", len(ids)) as bar:
-        for outcomes in engine.yield_verb_steps("repair", ref, [build_job_stub(ref, id) for id in ids]):
+        for outcomes in engine.yield_verb_steps("repair", ref, [build_job_of_id(ref, id) for id in ids]):
             repaired |= {outcome.id for outcome in outcomes if outcome.moved}
             bar.add_steps(len(outcomes))
     return repaired

@@ -147,7 +147,7 @@ def _build_settings_document(effective: EffectiveSettings, problems: list[str]) 
 
 
 def _convert_setting_to_json(value: Any) -> Any:
-    """Convert a setting's value to JSON types: pairs become an object, tuples become lists."""
+    """Convert a setting's value to JSON types: pairs become an object, other tuples lists."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return {pattern: list(verbs) for pattern, verbs in value}
     return dict(value) if hasattr(value, "keys") else list(value) if isinstance(value, tuple) else value

@@ -150,6 +150,7 @@ def list_scenarios(as_json: bool = False) -> int:
 
 
 def _build_scenario_document(scenario: Scenario) -> dict[str, Any]:
+    """Build the JSON document of a demo scenario for `demo --list --json`."""
     return {
         "scenario": scenario.name,
         "summary": scenario.summary,
@@ -176,7 +177,7 @@ def _print_demo_result(result: Mapping[str, Any], as_json: bool) -> int:
 
 
 def _format_retry_result(result: Mapping[str, Any]) -> list[str]:
-    """Format the result of a demo scenario with retries as lines of text."""
+    """Format the result of a demo with retries (the system counts attempts) as lines of text."""
     from rqtui.text.formats import format_count, format_quantity
 
     lines = [
@@ -194,7 +195,7 @@ def _format_retry_result(result: Mapping[str, Any]) -> list[str]:
 
 
 def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
-    """Format the result of a demo scenario on a foreign system as lines of text, without counts of zero."""
+    """Format the result of a demo on the keys of another queue system as lines of text, without counts of zero."""
     from rqtui.text.formats import format_count, format_quantity
 
     facts = (

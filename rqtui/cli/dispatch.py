@@ -66,8 +66,8 @@ def dispatch(
 def _add_dispatcher_keys(session: Session, keys: dict[str, str], *, is_open: bool) -> tuple[Session, str]:
     """Return the session with the keys of `-d` and `-r` as options of the system `dispatcher`.
 
-    If no key, system or queue is given (`is_open`), the system's default keys are served beside the default system, as
-    in redis_queue_dispatcher. Then the system's name is returned too, else an empty string.
+    If no key, system or queue is given (`is_open`), the system's default keys are also dispatched, as
+    redis_queue_dispatcher does. Then the system's name is returned too, else an empty string.
     """
     from rqtui.config.settings import DEFAULT_SYSTEM
     from rqtui.connection.connect import hide_url_passwords
@@ -96,6 +96,7 @@ def _add_dispatcher_keys(session: Session, keys: dict[str, str], *, is_open: boo
 
 
 def _replace_systems(session: Session, *systems: str) -> Session:
+    """Return the session with other `--system` options."""
     return replace(session, settings=replace(session.settings, systems=systems))
 
 
@@ -133,7 +134,7 @@ def _format_table_row(cells: Sequence[object]) -> str:
 
 
 def _build_dispatch_line(step: ScriptStep | None, queue: str, finished_round: Round) -> dict[str, Any]:
-    """Build the printed line of one dispatch step. `ready` is the count before the batch, as in the original table."""
+    """Build the printed line of one dispatch step. `ready` is the number of ready jobs before the batch."""
     reply_values = step.values if step else {}
     return {
         **documents.build_queue_fields(queue),

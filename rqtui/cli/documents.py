@@ -40,12 +40,12 @@ __all__ = [
     "build_id_fields",
     "build_job_document",
     "format_id",
-    "build_outcomes",
+    "build_outcome_documents",
     "build_queue_fields",
     "escape_undecodable",
     "encode_text",
     "format_command_line_word",
-    "preview_body",
+    "build_body_preview",
 ]
 
 
@@ -56,7 +56,7 @@ def format_id(id: bytes) -> str:
     return encode_text(id) or EMPTY_ID
 
 
-def preview_body(body: bytes | None) -> str:
+def build_body_preview(body: bytes | None) -> str:
     """Return the first 200 bytes of a job's body as one line of text; empty for a missing body."""
     from rqtui.text.body import render_body
 
@@ -64,7 +64,7 @@ def preview_body(body: bytes | None) -> str:
 
 
 def build_coverage_fields(coverage: EventCoverage | None) -> dict[str, Any]:
-    """Build the JSON fields of a place that is counted from Pub/Sub events; empty for a place with a Redis key.
+    """Build the JSON fields of a place whose jobs are counted from Pub/Sub events; empty for a place with a Redis key.
 
     `heard_since_at_ms` is when listening began, or null if no process listens. `missed_ms` is how long listening
     failed.
@@ -72,7 +72,7 @@ def build_coverage_fields(coverage: EventCoverage | None) -> dict[str, Any]:
     return {} if coverage is None else {"heard_since_at_ms": coverage.since_ms, "missed_ms": coverage.missed_ms}
 
 
-def build_outcomes(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def build_outcome_documents(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Build the `results` of `act` as JSON: the id of each job, a word, its meaning, and short values of the reply."""
     return [
         {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output, sampling
-from rqtui.cli.arguments import QUEUES, open_engine, report_unheard_places
+from rqtui.cli.arguments import QUEUES, open_engine, report_places_without_events
 from rqtui.cli.session import Session
 from rqtui.text.widths import Width
 
@@ -39,10 +39,10 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
     error_report = sampling.build_with_progress(report.yield_error_reports(engine, refs, by), "looking")
     if session.as_json:
         groups = [_build_error_group(group, error_report.size.is_complete) for group in error_report.groups]
-        output.write_json({**sampling.build_size_document(error_report.size), "by": by.value, "errors": groups})
+        output.write_json({**sampling.build_sample_size_document(error_report.size), "by": by.value, "errors": groups})
     else:
         _write_error_table(error_report, engine.refs)
-        unheard = report_unheard_places(engine, refs)
+        unheard = report_places_without_events(engine, refs)
         if silent := sampling.describe_silent_systems(engine, refs, "error"):
             output.print_message(f"{silent} no errors.")
         none = "no job has died, and none waits for another try"
@@ -84,7 +84,7 @@ def _write_error_table(report: Errors, all_refs: Iterable[Ref]) -> None:
 
     now_ms, shared_names = report.size.taken_ms, find_duplicate_names(all_refs)
 
-    def format_age_at(at_ms: int | None) -> str:
+    def format_age_since(at_ms: int | None) -> str:
         return "" if at_ms is None else formats.format_age(max(0, now_ms - at_ms))
 
     rows = [
@@ -97,8 +97,8 @@ def _write_error_table(report: Errors, all_refs: Iterable[Ref]) -> None:
             mask_text(", ".join(group.kinds[:3])) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
             ", ".join(format_queue_name(ref, shared_names) for ref in group.refs[:3])
             + (f" +{len(group.refs) - 3}" if len(group.refs) > 3 else ""),
-            format_age_at(group.first_ms),
-            format_age_at(group.last_ms),
+            format_age_since(group.first_ms),
+            format_age_since(group.last_ms),
         ]
         for group in report.groups
     ]

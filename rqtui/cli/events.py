@@ -52,7 +52,7 @@ def events(
         session.refuse_if_read_only("events --record")
     fits = report.build_event_matcher(expression or "")
     begin = partial(open_engine, session, queues, runs_on=follow)
-    engine, selected_refs = session.wait_for(begin, no_wait=no_wait or not follow)
+    engine, selected_refs = session.retry_until_redis_answers(begin, no_wait=no_wait or not follow)
     refs = [ref for ref in selected_refs if report.has_events(engine.systems[ref.system])]
     _report_silent_systems(ref.system for ref in selected_refs if ref not in refs)
     if queues and selected_refs and not refs:
@@ -181,7 +181,7 @@ def _follow_events(
             except ServerError as error:
                 wait_s = compute_reconnect_delay_s(failures)
                 failures += 1
-                output.print_message(session.format_retry(str(error), wait_s))
+                output.print_message(session.format_retry_message(str(error), wait_s))
                 stop.wait(wait_s)
                 continue
             failures = 0
@@ -195,7 +195,7 @@ def _follow_events(
 
 
 def _was_enqueue_printed(event: Event, put: dict[Ref, set[bytes]]) -> bool:
-    """Return whether the `enqueue` event of a job was already printed when its queue appeared."""
+    """Return whether the `enqueue` event of a job was already printed, because the job was found with its new queue."""
     return event.verb == "enqueue" and event.id in put.get(event.ref, ())
 
 
@@ -239,6 +239,7 @@ def _write_events(session: Session, events_: Sequence[Event]) -> None:
 
 
 def _build_event_document(event: Event) -> dict[str, Any]:
+    """Build the JSON document of a recorded event."""
     return {
         "happened_at_ms": event.at_ms,
         **documents.build_queue_fields(event.ref.queue),

@@ -75,7 +75,10 @@ def _build_unknown_facts(ref: Ref, facts: Sequence[str]) -> dict[str, Any]:
 
 
 def _format_unwatched_facts(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[str]:
-    """Return one sentence for all queues with the same facts that only a long-running screen could measure."""
+    """Return a sentence for the facts of each queue that are unknown because a single command measures no changes.
+
+    Queues with the same unknown facts share a sentence.
+    """
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -89,7 +92,10 @@ def _format_unwatched_facts(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[st
 
 
 def _format_unknown_facts(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
-    """Return one sentence for all queues of a system with the same unknown facts."""
+    """Return a sentence for the facts of queues that are unknown because their system does not store them.
+
+    Queues of a system with the same unknown facts share a sentence.
+    """
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
@@ -105,6 +111,7 @@ def _format_unknown_facts(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
 
 
 def _join_names(names: Sequence[str]) -> str:
+    """Join names to an enumeration for a sentence."""
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 

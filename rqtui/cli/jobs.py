@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUE, report_unheard_places, report_unknown_queue
+from rqtui.cli.arguments import QUEUE, report_places_without_events, report_unknown_queue
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError, WrongType
 
@@ -104,7 +104,7 @@ def _find_filled_places(engine: Engine, ref: Ref) -> tuple[list[str], int]:
     if counted.error:
         return [place.name for place in system.places], REFUSED
     report_unknown_queue(engine, counted)
-    report_unheard_places(engine, (ref,))
+    report_places_without_events(engine, (ref,))
     counts = [count for count in counted.counts if count.is_count_known]
     filled_places = {count.place for count in counts if count.count or not count.is_exact}  # an estimate may miss some
     wrong_keys = {key for finding in counted.findings if finding.kind == "wrong-type" for key in finding.keys}
@@ -144,6 +144,7 @@ def _parse_cursor(cursor: str | None, places: Sequence[str]) -> tuple[int, int]:
 
 
 def _format_cursor(offset: int | None, place: str = "") -> str | None:
+    """Format where the next page begins as the text for `--cursor`; None if there is no next page."""
     if offset is None:
         return None
     return f"{place}:{offset}" if place else str(offset)
@@ -158,7 +159,7 @@ def _read_page_of_places(
     limit: int,
     accepts: Callable[[Job], bool] | None,
 ) -> tuple[Page, str | None]:
-    """Read up to `limit` jobs of several places as one page, and return the page with the next cursor.
+    """Read up to `limit` jobs of several places as one page, and return the page with the cursor of the next page.
 
     The page begins at `offset` of the place with index `at`.
     """
@@ -338,13 +339,13 @@ def _build_table_columns(
 
 
 def _summarize_job(job: Job) -> str:
-    """Summarise a job in one text: its problem, error or call, else the start of its body, else the body's size."""
+    """Return the most informative text about a job: its problem, error or call, else the start or size of its body."""
     from rqtui.text.formats import format_size
     from rqtui.text.masking import mask_text
     from rqtui.text.tracebacks import summarize_error
 
     summary = mask_text(job.problem or summarize_error(job.error) or job.call)
-    return summary or documents.preview_body(job.body)[:60] or format_size(job.body_bytes)
+    return summary or documents.build_body_preview(job.body)[:60] or format_size(job.body_bytes)
 
 
 _AHEAD: Mapping[str, str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, output, sampling
-from rqtui.cli.arguments import QUEUES, open_engine, report_unheard_places
+from rqtui.cli.arguments import QUEUES, open_engine, report_places_without_events
 from rqtui.cli.session import Session
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
     if session.as_json:
         output.write_json(
             {
-                **sampling.build_size_document(kind_report.size),
+                **sampling.build_sample_size_document(kind_report.size),
                 "kinds": [_build_kind_document(kind, kind_report.size.is_complete) for kind in kind_report.kinds],
             }
         )
     else:
         _write_kind_table(kind_report, engine.refs)
-        unheard = report_unheard_places(engine, refs)
+        unheard = report_places_without_events(engine, refs)
         if silent := sampling.describe_silent_systems(engine, refs, "name"):
             output.print_message(f"{silent} no kinds of jobs.")
         if kind_report.has_figures:

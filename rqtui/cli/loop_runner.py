@@ -77,7 +77,7 @@ def run_foreground_loop(
 
 
 def _check_loop_systems(engine: Engine, verb: str, able: Sequence[System], args: Collection[str]) -> None:
-    """Raise UsageError if none of the systems has the loop of `verb`, or if no script takes one of the arguments."""
+    """Raise UsageError if no system has the script of `verb` (dispatch or reap), or no script takes an argument."""
     if not able:
         raise UsageError(f"{', '.join(engine.systems)}: no {verb} is needed there; nothing waits for one.")
     accepted = {arg.name for system in able for arg in system.script(verb).args}
@@ -150,7 +150,10 @@ class _LoopQueues:
         return self._named or [ref for ref in self._engine.refs if self._is_queue_included(ref)]
 
     def _is_queue_included(self, ref: Ref) -> bool:
-        """Return whether the loop serves an unnamed queue. A queue where the verb is denied is reported once."""
+        """Return whether the loop works on a queue that was not named on the command line.
+
+        A queue where the verb is denied is left out, and reported once.
+        """
         if not self._engine.systems[ref.system].is_explicit:
             return False
         denial = self._engine.explain_denial(self.verb, ref)
@@ -178,7 +181,7 @@ class _LoopQueues:
 
 
 class Report:
-    """A printer for the rounds of a dispatcher or reaper: JSON lines or a table, and each error once on stderr."""
+    """A printer of what a dispatcher or reaper did: JSON lines or a table on stdout, and each error once on stderr."""
 
     def __init__(
         self,
@@ -206,26 +209,28 @@ class Report:
         self.close()
 
     def close(self) -> None:
-        """End the output on stdout. Subclasses print a closing line here."""
+        """End the output on stdout. Subclasses print a last line here."""
 
     def __call__(self, finished_round: Round) -> None:
-        """Print one round of a dispatcher or reaper."""
+        """Print the result of one round of a dispatcher or reaper."""
         if finished_round.error:
-            self._print_once("", self._session.format_retry(finished_round.error, finished_round.wait_s))
+            self._print_unless_repeated(
+                "", self._session.format_retry_message(finished_round.error, finished_round.wait_s)
+            )
             self._write_lines([self._line(None, queue, finished_round) for queue in self._list_named_queues()])
             return
         self._last_sentences.pop("", None)
         for step in finished_round.steps:
-            self._print_once(step.ref.queue, step.error and f"{step.ref.queue}: {step.error}")
+            self._print_unless_repeated(step.ref.queue, step.error and f"{step.ref.queue}: {step.error}")
         self._write_lines(
             [
                 self._line(step, step.ref.queue, finished_round)
                 for step in finished_round.steps
-                if not step.error and (step.moved or self._every_step) and not self._is_empty_step(step)
+                if not step.error and (step.moved or self._every_step) and not self._is_unrequested_empty_step(step)
             ]
         )
 
-    def _is_empty_step(self, step: ScriptStep) -> bool:
+    def _is_unrequested_empty_step(self, step: ScriptStep) -> bool:
         """Return whether a step belongs to an unrequested system and neither moved nor found a job."""
         return step.ref.system == self.unasked and not any(step.values.get(n) for n in ("moved", "scheduled", "ready"))
 
@@ -234,7 +239,7 @@ class Report:
             list(self.refs.names) if self._session.as_json and self.refs else []
         )  # other queues cannot be found while Redis is away
 
-    def _print_once(self, key: str, sentence: str) -> None:
+    def _print_unless_repeated(self, key: str, sentence: str) -> None:
         """Print a sentence unless it was the last one printed under the same `key`."""
         if sentence and self._last_sentences.get(key) != sentence:
             output.print_message(sentence)

@@ -319,6 +319,7 @@ def _load_summary(name: str) -> str:
 
 
 def _mask_url(url: str) -> str:
+    """Return a URL of the command line without its passwords, importing the masking code late."""
     from rqtui.connection.connect import hide_url_passwords
 
     return hide_url_passwords(url)
@@ -358,7 +359,7 @@ def _format_usage(context: Any) -> str:
 
 
 def _speed_up_completion() -> None:
-    """Replace the slow parts of typer's shell completion: 0.18 s become 0.09 s.
+    """Replace two slow functions of typer's shell completion, which then takes 0.09 s instead of 0.18 s.
 
     typer would import rich to strip markup from help texts that have none, and check values that are not used.
     """

@@ -91,7 +91,7 @@ class SnapshotSource:
             return self._drop_derived_counters(snapshot), time.monotonic() - began
 
     def _drop_derived_counters(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot without counters that can decrease: Prometheus takes a decrease for a restart."""
+        """Return a snapshot without counters that can decrease. Prometheus would take a decrease for a restart."""
 
         def drop_queue_counters(queue: Queue) -> Queue:
             derived = self._engine.systems[queue.system].derived_counters

@@ -159,7 +159,7 @@ def _write_migration_report(session: Session, migration: Migration, code: int, *
 
 
 def _write_skipped_jobs(jobs: Sequence[Skipped], heading: str) -> None:
-    """Print the first 50 jobs that were skipped or changed, with their reasons, and how many more there are."""
+    """Print the first 50 jobs that a migration skipped or changed, with their reasons, and how many more there are."""
     if jobs:
         output.write_table(
             ("id", heading), [[_shorten_id(documents.format_id(job.id)), job.text] for job in jobs[:SCREENFUL]]

@@ -70,7 +70,7 @@ def write_long_json(document: dict[str, Any], name: str, rows: Iterable[Any]) ->
 
 
 def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
-    """Write lines of text, each sanitised and masked, to `stream` (default: stdout)."""
+    """Write lines of text to `stream` (default: stdout), each sanitised for a terminal and with secrets masked."""
     from rqtui.text.masking import mask_printed_text
     from rqtui.text.sanitise import safe
 
@@ -96,7 +96,7 @@ def write_indented(pieces: Iterable[str], indent: str) -> None:
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-def print_foreign_line(line: bytes, to: TextIO) -> None:
+def print_line_of_other_program(line: bytes, to: TextIO) -> None:
     """Write a line that another program printed, without colours, with its tabs, sanitised and with secrets masked."""
     from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import safe
@@ -107,7 +107,7 @@ def print_foreign_line(line: bytes, to: TextIO) -> None:
 
 
 def write_bytes(raw: bytes) -> None:
-    """Write bytes unchanged to stdout. The caller ensures that stdout is no terminal or the bytes are harmless."""
+    """Write bytes unchanged to stdout. The caller makes sure that they reach no terminal, or that they are harmless."""
     sys.stdout.flush()
     sys.stdout.buffer.write(raw)
     sys.stdout.buffer.flush()

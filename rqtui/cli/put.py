@@ -92,14 +92,14 @@ def put(
     return _put_jobs_from_lines(session, queue, lines, _convert_job_fields(fields, ""))
 
 
-def _open_queue(session: Session, name: str) -> Queue | _ForeignQueue:
+def _open_queue(session: Session, name: str) -> Queue | _EngineQueue:
     """Open the queue that `put` writes to. Raises Refused if `enqueue` is denied there."""
     engine = session.create_engine()
     ref = engine.resolve_or_discover(name)
     engine.raise_if_refused("enqueue", ref)
     if not engine.systems[ref.system].has_client:
         engine.systems[ref.system].learn_job_format(engine.client, ref.queue)
-        return _ForeignQueue(engine, ref)
+        return _EngineQueue(engine, ref)
     if ref not in engine.refs and not name.startswith(f"{ref.system}:"):  # it may be an empty queue of another system
         notice = f"{ref.queue} is a new {ref.system} queue"
         output.print_message(f"{notice}; another system's is put into as SYSTEM:QUEUE.")
@@ -108,8 +108,8 @@ def _open_queue(session: Session, name: str) -> Queue | _ForeignQueue:
     return Queue(ref.queue, engine.client, codec=BYTES)
 
 
-class _ForeignQueue:
-    """A queue of a system without a client class. Its methods are those of `Queue` that `put` needs."""
+class _EngineQueue:
+    """A queue of a system without a Python client. Its methods are those of `Queue` that `put` needs."""
 
     def __init__(self, engine: Engine, ref: Ref) -> None:
         self.name = ref.queue
@@ -157,8 +157,9 @@ class _ForeignQueue:
 
 
 def _put_one_job(session: Session, name: str, job_fields: dict[str, Any]) -> int:
+    """Put one job and print its result; return the exit code."""
     queue = _open_queue(session, name)
-    if "opts" in job_fields and not isinstance(queue, _ForeignQueue):
+    if "opts" in job_fields and not isinstance(queue, _EngineQueue):
         raise UsageError(f"a job of {queue.name} has no opts; it has {', '.join(_FIELDS[:-1])}.")
     result = queue.put(**job_fields)
     _write_put_results(session, queue.name, [result])
@@ -166,6 +167,7 @@ def _put_one_job(session: Session, name: str, job_fields: dict[str, Any]) -> int
 
 
 def _write_put_results(session: Session, queue: str, puts: list[Put]) -> None:
+    """Print the result of each put job, as JSON or as text."""
     if session.as_json:
         results = [{**documents.build_id_fields(to_bytes(put.id)), "word": put.word} for put in puts]
         output.write_json({**documents.build_queue_fields(queue), "results": results})
@@ -268,6 +270,7 @@ def _put_jobs_from_lines(session: Session, name: str, path: str, common: dict[st
 
 
 def _write_put_summary(session: Session, queue: str, results: list[Put], counts_by_word: Counter[str]) -> None:
+    """Print how many of the jobs from a file were put, and how many existed before."""
     if session.as_json:
         _write_put_results(session, queue, results)
         return
@@ -282,6 +285,7 @@ def _write_put_summary(session: Session, queue: str, results: list[Put], counts_
 
 
 def _open_lines_source(path: str) -> AbstractContextManager[BinaryIO]:
+    """Open the file of `--lines`, or stdin for `-`."""
     if path == "-":
         return nullcontext(sys.stdin.buffer)
     try:

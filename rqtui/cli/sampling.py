@@ -1,4 +1,4 @@
-"""Provide what commands share that read many jobs: a progress bar, and messages about the size of a sample."""
+"""Show the progress of commands that read many jobs, and print which part of the jobs was read."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ def describe_silent_systems(engine: Engine, refs: Iterable[Ref], field: str) -> 
     return f"{' and '.join(silent)} {'keeps' if len(silent) == 1 else 'keep'}" if silent else ""
 
 
-def build_size_document(size: Extent) -> dict[str, Any]:
-    """Build the JSON fields that report how many jobs were read of how many, and when."""
+def build_sample_size_document(size: Extent) -> dict[str, Any]:
+    """Build the JSON fields that say how many jobs were read of how many, and when."""
     return {"taken_at_ms": size.taken_ms, "looked": size.looked, "of": size.of, "exact": size.is_complete}
 
 
 def write_sample_size(size: Extent, empty: str) -> None:
     """Print on stderr which jobs and queues were not read, and the sentence `empty` unless it is ""."""
-    for line in _iterate_size_lines(size, empty):
+    for line in _yield_sample_size_lines(size, empty):
         output.print_message(line)
 
 
-def _iterate_size_lines(size: Extent, empty: str) -> Iterator[str]:
+def _yield_sample_size_lines(size: Extent, empty: str) -> Iterator[str]:
+    """Yield the sentences about jobs and queues that were not read."""
     if size.looked < size.of:
         yield f"a sample: {size.looked} of {size.of} jobs were looked at."
     if size.queues < size.of_queues:

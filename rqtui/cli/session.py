@@ -97,7 +97,7 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The settings of one run of a command."""
+    """The settings of one run of a command, and the methods that every command uses to connect and to report."""
 
     settings: Settings
     as_json: bool = False
@@ -134,8 +134,8 @@ class Session:
                 output.print_message(f"{finding.text} {finding.remedy}.")
         return engine
 
-    def wait_for(self, begin: Callable[[], T], *, no_wait: bool) -> T:
-        """Call `begin` again and again, with a growing delay, until Redis answers, and return the result.
+    def retry_until_redis_answers(self, begin: Callable[[], T], *, no_wait: bool) -> T:
+        """Call `begin` until Redis answers, with a growing delay between the calls, and return its result.
 
         Each failure is printed. With `no_wait` the first error is raised. Errors that waiting does not solve are always
         raised: Denied, WrongType, and everything that is not a ServerError.
@@ -153,10 +153,10 @@ class Session:
                     raise
                 wait_s = compute_reconnect_delay_s(failures)
                 failures += 1
-                output.print_message(self.format_retry(str(error), wait_s))
+                output.print_message(self.format_retry_message(str(error), wait_s))
                 time.sleep(wait_s)
 
-    def format_retry(self, error: str, wait_s: float) -> str:
+    def format_retry_message(self, error: str, wait_s: float) -> str:
         """Return the message for a failed request that is sent again after `wait_s`, with the server's address."""
         from rqtui.connection.redis_errors.connecting import add_server_address
 
@@ -180,7 +180,7 @@ class Session:
             output.print_message(journal.problem)
 
     def refuse_if_read_only(self, command: str) -> None:
-        """Raise ReadOnly if this session is read-only. For changes that do not call `Engine.acts`."""
+        """Raise ReadOnly if this session is read-only. For commands whose changes the engine itself does not check."""
         if self.settings.read_only:
             is_option = self.settings.is_asked_read_only or not self.settings.profile
             reason = "--read-only is set" if is_option else f'the profile "{self.settings.profile}" is read-only'
@@ -294,7 +294,7 @@ def _resolve_settings(options_before: Mapping[str, Any], options_after: Mapping[
     def find_last_value(name: str) -> Any:
         return options_after[name] if options_after[name] is not None else options_before.get(name)
 
-    def is_switch_set(name: str) -> bool:
+    def is_any_switch_set(name: str) -> bool:
         return bool(options_after.get(name) or options_before.get(name))
 
     log_format = options_after["log_format"] or options_before.get("log_format")
@@ -310,7 +310,7 @@ def _resolve_settings(options_before: Mapping[str, Any], options_after: Mapping[
             log_format=log_format,
             profile=find_last_value("profile") or "",
             config=find_last_value("config") or "",
-            **{name: is_switch_set(name) for name in switches},
+            **{name: is_any_switch_set(name) for name in switches},
         )
     )
 
@@ -360,7 +360,7 @@ def run_with_error_handling(
 
 
 def report_write_error(error: OSError, more: str = "", code: int = REFUSED) -> int:
-    """Print that stdout cannot be written, for example on a full disk, and return `code`."""
+    """Print that stdout cannot be written, for example because the disk is full, and return `code`."""
     discard_stdout()
     output.print_message(f"what this command prints cannot be written: {error.strerror or error}.{more}")
     return code

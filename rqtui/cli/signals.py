@@ -1,4 +1,4 @@
-"""Handle SIGINT, SIGTERM and SIGHUP so that a command ends in good order.
+"""Handle SIGINT, SIGTERM and SIGHUP so that a command finishes its present step before it ends.
 
 Commands that run until they are stopped get an event and end after the step in progress. All others are interrupted, as
 by Ctrl+C, and report what was done. A request that Redis does not answer delays no exit: after a second its connection
@@ -47,7 +47,7 @@ def stop_on_signals(*clients: Redis, command: str = "") -> Iterator[Stop]:
     """
     stop = Stop()
 
-    def start_ending(number: int, _frame: object) -> None:
+    def request_stop(number: int, _frame: object) -> None:
         if number == signal.SIGINT:
             if stop.is_requested:
                 raise KeyboardInterrupt
@@ -58,7 +58,7 @@ def stop_on_signals(*clients: Redis, command: str = "") -> Iterator[Stop]:
         # Not `stop.set()` here: the code that was interrupted may be inside `wait`, holding the lock that it takes.
         threading.Thread(target=_stop_and_cut_requests, args=(stop, clients), name="rqtui-ending", daemon=True).start()
 
-    with _install_signal_handler(start_ending, _SIGNAL_NAMES):
+    with _install_signal_handler(request_stop, _SIGNAL_NAMES):
         yield stop
 
 
@@ -87,6 +87,7 @@ def choose_signal_exit_code(received: Sequence[int], command: str) -> int:
 
 
 def _stop_and_cut_requests(stop: Stop, clients: Iterable[Redis]) -> None:
+    """Set the stop event, and one second later cut the requests that are still in progress."""
     stop.set()
     if clients:
         time.sleep(CUT_DELAY_S)
@@ -121,7 +122,7 @@ def _install_signal_handler(handler: Callable[[int, Any], None], names: Iterable
 
 @contextmanager
 def _wake_main_thread() -> Iterator[None]:
-    """Make sure that a signal is handled even if it arrives just before the main thread begins a blocking call.
+    """Interrupt the main thread for a signal that arrives just before the thread begins a blocking call.
 
     Python's handlers run when a system call is interrupted, but a call that had not begun yet is not interrupted: it
     blocks for ever. So a thread is notified of each signal, and interrupts the main thread a little later by SIGURG,

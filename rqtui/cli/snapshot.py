@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUES, report_unheard_places, report_unknown_queue
+from rqtui.cli.arguments import QUEUES, report_places_without_events, report_unknown_queue
 from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import DONE, NO_WAIT, Session
 from rqtui.durations import compute_reconnect_delay_s
@@ -52,9 +52,9 @@ def snapshot(
 
 def _watch_snapshots(session: Session, queues: list[str] | None, watch_s: float, no_wait: bool) -> int:
     """Print a snapshot of queues every `watch_s` seconds. While Redis is away, print the error and retry."""
-    engine, failures = (
-        session.wait_for(lambda: session.create_engine(discover=not queues, runs_on=True), no_wait=no_wait),
-        0,
+    failures = 0
+    engine = session.retry_until_redis_answers(
+        lambda: session.create_engine(discover=not queues, runs_on=True), no_wait=no_wait
     )
     engine.start_listening()
     while True:
@@ -66,7 +66,7 @@ def _watch_snapshots(session: Session, queues: list[str] | None, watch_s: float,
         except ServerError as error:
             wait_s = compute_reconnect_delay_s(failures)
             failures += 1
-            output.print_message(session.format_retry(str(error), wait_s))
+            output.print_message(session.format_retry_message(str(error), wait_s))
             _wait_and_deliver_events(engine, wait_s)
             continue
         failures = 0
@@ -131,7 +131,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     _write_queue_table(taken.queues, taken.taken_ms)
     if words := unassigned(shared):
         output.print_message(words)
-    report_unheard_places(engine, [Ref(queue.system, queue.name) for queue in taken.queues])
+    report_places_without_events(engine, [Ref(queue.system, queue.name) for queue in taken.queues])
 
 
 def build_queue_document(queue: Queue) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _build_place_count(count: Count) -> dict[str, Any]:
 
 
 def _build_unsupported_system(unsupported: UnsupportedSystem) -> dict[str, Any]:
-    """Build the JSON of a queue system that is in the same Redis, but that rqtui does not support."""
+    """Build the JSON of a queue system that uses the same Redis and that rqtui does not support."""
     return {"system": unsupported.system, "keys": unsupported.keys, "queues": unsupported.queues}
 
 

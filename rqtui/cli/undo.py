@@ -161,7 +161,7 @@ def _read_changes(folder: Path, url: str) -> Iterator[Change]:
 
 
 def _is_undone(change: Change) -> bool:
-    """Return whether all undo records of a change were reverted."""
+    """Return whether all undo records of a change were reverted already."""
     return all(record.undone_at_ms for record in change)
 
 
@@ -194,7 +194,7 @@ def _write_undo_outcomes(session: Session, chosen: Change, outcomes: list[Outcom
     is_of_several = len({outcome.system for outcome in chosen}) > 1
     if session.as_json:
         document = {"verb": "undo", "of": verb, "queue": queues[0], "others": queues[1:], "moved": moved}
-        output.write_json({**document, "results": documents.build_outcomes(outcomes)})
+        output.write_json({**document, "results": documents.build_outcome_documents(outcomes)})
     else:
         counts_by_text = Counter(
             (outcome.text, bool(outcome.id)) for outcome in outcomes

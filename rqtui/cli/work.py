@@ -56,7 +56,7 @@ def work(
     from rqtui.client.subprocess_worker import run_command_per_job as run
 
     check_worker_arguments(command or [], concurrency, max_jobs)
-    ref = session.wait_for(lambda: _find_client_queue(session, queue), no_wait=no_wait)
+    ref = session.retry_until_redis_answers(lambda: _find_client_queue(session, queue), no_wait=no_wait)
     reporter = _RunPrinter(session, ref.queue)
     with (
         Queue(ref.queue, session.settings.url, codec=BYTES) as worker_queue,
@@ -95,7 +95,7 @@ def _find_client_queue(session: Session, queue: str) -> Ref:
 
 
 class _RunPrinter:
-    """A printer of one line for each run of a command, as JSON with --json, between the lines that commands print."""
+    """A printer of the result of each run of a command: a line of text, or of JSON with --json."""
 
     def __init__(self, session: Session, queue: str) -> None:
         self._session, self._queue = session, queue
@@ -105,7 +105,7 @@ class _RunPrinter:
         """Print a line that the command wrote to its stdout or stderr."""
         is_error = stream == STDERR or self._session.as_json  # with --json, stdout is reserved for documents
         with self._turn:
-            output.print_foreign_line(line, sys.stderr if is_error else sys.stdout)
+            output.print_line_of_other_program(line, sys.stderr if is_error else sys.stdout)
 
     def __call__(self, job_run: JobRun) -> None:
         """Print the result of one run of the command."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUES, listen_for_heartbeats, open_engine, report_unheard_places
+from rqtui.cli.arguments import QUEUES, listen_for_heartbeats, open_engine, report_places_without_events
 from rqtui.cli.sampling import describe_silent_systems
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError
@@ -45,7 +45,7 @@ def workers(
     else:
         _write_worker_table(entries, now_ms)
         if not seconds:
-            report_unheard_places(engine, refs)
+            report_places_without_events(engine, refs)
         if silent := describe_silent_systems(engine, refs, "worker"):
             output.print_message(f"{silent} no names of workers.")
         within = f" within {seconds:.1f} s" if seconds else ""
@@ -58,7 +58,10 @@ def workers(
 
 
 def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worker: str) -> int:
-    """Ask a worker about itself, and print its replies. Return `REFUSED` if replies are missing."""
+    """Send a worker questions about its tasks and queues, and print its replies.
+
+    Return `REFUSED` if replies are missing.
+    """
     from rqtui.text import facts
     from rqtui.text.sanitise import safe
 
@@ -125,6 +128,7 @@ def _format_heartbeat(worker: Worker | None, now_ms: int) -> str:
 
 
 def _build_held_job_document(job: Job) -> dict[str, Any]:
+    """Build the JSON document of a job that a worker holds."""
     return {
         **documents.build_id_fields(job.id),
         "name": documents.mask_job_text(job.name),
