@@ -373,7 +373,7 @@ class Journal:
                 if operation.undo and set(operation.undo) <= set(names):
                     self._operations[index] = replace(operation, undo=())
 
-    def load_earlier(self) -> list[Operation]:
+    def load_earlier_operations(self) -> list[Operation]:
         """Load the operations of other sessions on the same Redis, the newest first."""
         if self._path is None:
             return []

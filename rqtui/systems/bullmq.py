@@ -107,7 +107,7 @@ class _Holder(NamedTuple):
 
     @classmethod
     def update(cls, previous: _Holder | None, runs: Sequence[Mapping[str, Any]], now_ms: int) -> _Holder:
-        """Return a worker with these runs, and with what is known of it from the previous look."""
+        """Return the state of a worker from the runs that it holds now and from its state at the previous poll."""
         left_ms, ids = max(run["left_ms"] for run in runs), tuple(run["id"] for run in runs)
         ends_ms = now_ms + left_ms
         if previous is None:
@@ -123,25 +123,25 @@ class _Holder(NamedTuple):
 
     @property
     def renews_no_lock(self) -> bool:
-        """Whether its locks have less time left than the locks of a living worker ever have."""
+        """Whether the worker's locks have less time left than the locks of a live worker ever have."""
         return self.left_ms < self.longest_ms // 2 - _LATE_RENEWAL_MS
 
     @property
     def is_late(self) -> bool:
-        """Whether a living worker with the default lockDuration would have renewed its locks."""
+        """Whether a live worker with the default lockDuration would have renewed its locks by now."""
         return self.left_ms < _LOCK_MS // 2 - _LATE_RENEWAL_MS
 
     @property
     def was_killed(self) -> bool:
-        """Whether it renews no lock, and no connection proves that it lives."""
+        """Whether the worker renews no lock, and no connection proves that it lives."""
         return self.renews_no_lock and (not self.name or self.missing_ms > 0)
 
     @property
     def is_missing(self) -> bool:
-        """Whether it may be without a connection, and has renewed no lock since then.
+        """Whether the worker may have no connection, and has renewed no lock since it lost the connection.
 
-        A worker that stops the polite way closes its waiting connection before it ends its jobs (classes/worker.js
-        5.81, whenCurrentJobsFinished): its next renewal of a lock tells it from a killed one.
+        A worker that shuts down properly closes its waiting connection before it ends its jobs (classes/worker.js 5.81,
+        whenCurrentJobsFinished): its next renewal of a lock shows that it was not killed.
         """
         return 0 < self.missing_ms >= self.renewed_ms and not self.renews_no_lock
 

@@ -79,7 +79,7 @@ _STANDING_WARNINGS = frozenset({"no-persistence"})  # states that last: the over
 
 
 class Cockpit(App[None]):
-    """The terminal app of rqtui."""
+    """The terminal app of rqtui: a Textual app that owns the session, its services and the views."""
 
     CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass in another folder finds it
     TITLE = "rqtui"
@@ -179,7 +179,7 @@ class Cockpit(App[None]):
         return self.verb_starter.format_progress() is not None
 
     def _switch_redis(self, settings: Settings, demo: Run | None) -> None:
-        """Switch to another Redis after the first one never replied."""
+        """Close the session of a Redis that never replied, and open a session of another Redis."""
         self.profiles.switch_to_settings(settings, demo=demo)
         if self.demo:
             self.demo.show_introduction()
@@ -261,6 +261,7 @@ class Cockpit(App[None]):
         self.slow_link.restore_exact_ages()
 
     def _describe_crash(self, error: BaseException | None) -> str:
+        """Return what the terminal prints after an unexpected error, for Textual's hook."""
         settings = self.session.settings
         return crash.format_crash_message(error, settings.url, is_debug=settings.is_debug)
 
@@ -316,7 +317,7 @@ class Cockpit(App[None]):
         self.show_keys()
 
     def on_acted(self, message: session.Acted) -> None:
-        """Pass the outcomes of a change to the batch that requested them."""
+        """Pass the outcomes of a change to `services/batches`, which counts them."""
         if message.session is self.session:
             self.batches.record_outcomes(message.event)
 
@@ -458,7 +459,10 @@ class Cockpit(App[None]):
         self.verb_starter.start_verb_on_queues(verb, jobs_by_queue, about, count_difference)
 
     def find_relevant_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """Return the loops that apply to the queue in focus as {verb: (loop, whether it serves that queue)}."""
+        """Return the dispatcher and the reaper as {verb: (loop, whether it serves the queue in focus)}.
+
+        A loop that cannot serve that queue is left out.
+        """
         return self.loops.list_shown_loops()
 
     def export_operations(self) -> None:
@@ -510,12 +514,15 @@ class Cockpit(App[None]):
         self.journal.export_report()
 
     async def action_back(self) -> None:
-        """Stop a running change of many jobs; if there is none, go one step back. Does nothing on the overview."""
+        """Stop a running change of many jobs; if there is none, close the top view.
+
+        If the view has a step to undo, such as a filter, that step is undone instead. Does nothing on the overview.
+        """
         if not self.verb_starter.stop_running_changes():
             self.navigation.go_back()
 
     async def action_quit_or_back(self) -> None:
-        """Go one step back; on the overview, quit the program."""
+        """Close the top view or undo its last step; on the overview, quit the program."""
         if self.navigation.is_at_first_view:
             self._quit_after_confirmation()
         else:
@@ -528,11 +535,11 @@ class Cockpit(App[None]):
             return
         from rqtui.tui.widgets.question_dialog import create_stop_question
 
-        def quit_if_confirmed(reply: object) -> None:
+        def quit_if_user_confirmed(reply: object) -> None:
             if reply is not None:
                 self.exit()
 
-        self.push_screen(create_stop_question("Quit", "quit"), quit_if_confirmed)
+        self.push_screen(create_stop_question("Quit", "quit"), quit_if_user_confirmed)
 
     async def action_quit(self) -> None:
         """Quit the program; ask first while a change of many jobs is running."""
@@ -581,6 +588,7 @@ class Cockpit(App[None]):
             self.push_screen(ViewList(self.frame_content.list_view_links()), self._open_chosen_view)
 
     def _open_chosen_view(self, name: str | None) -> None:
+        """Open the view that was chosen in the list of views, if any."""
         if name:
             self.navigation.open_view(name)
 
@@ -635,6 +643,7 @@ class Cockpit(App[None]):
             self.demo.press_control(name)
 
     def _find_demo_message(self) -> str:
+        """Return the present message of the running demo, or an empty text."""
         return self.demo.message if self.demo else ""
 
     def action_edit_url(self) -> None:

@@ -78,7 +78,10 @@ class Host(Protocol):
         """
 
     def find_relevant_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """Return the loops that apply to the queue in focus as {verb: (loop, whether it serves that queue)}."""
+        """Return the dispatcher and the reaper as {verb: (loop, whether it serves the queue in focus)}.
+
+        A loop that cannot serve that queue is left out.
+        """
 
     def export_operations(self) -> None:
         """Write a report of this session's changes to files."""

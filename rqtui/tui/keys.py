@@ -428,7 +428,7 @@ _WORDS_NOT_KEYS = ("a", "A")
 def apply_keymap(text: str) -> str:
     """Replace the keys in a sentence of rqtui by the keys of the keymap. `text` must not contain data."""
 
-    def replace_key(match: re.Match[str]) -> str:
+    def replace_key_by_keymap(match: re.Match[str]) -> str:
         sign = match[0]
         owner = _IDS_BY_SIGN.get(sign)
         ids = _BINDING_IDS_OF_ROWS.get(owner, (owner, f"verb_{owner}")) if owner and sign not in _WORDS_NOT_KEYS else ()
@@ -438,7 +438,7 @@ def apply_keymap(text: str) -> str:
             else sign
         )
 
-    return _KEY_IN_TEXT.sub(replace_key, text) if _current_keymap else text
+    return _KEY_IN_TEXT.sub(replace_key_by_keymap, text) if _current_keymap else text
 
 
 def find_view_in_text(text: str) -> str:

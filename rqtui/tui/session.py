@@ -1,4 +1,4 @@
-"""Define the session: the state of one Redis connection of the screen, and the messages of its engine thread.
+"""Define the session: the state of the screen for one Redis connection, and the messages of its engine thread.
 
 A session is replaced when the user switches to another Redis. Its services are replaced with it, a view keeps the
 session in which the view was opened, and each message names its session, so that messages of an old session are
@@ -63,13 +63,13 @@ class Lost(SessionMessage):
 
 
 class Acted(SessionMessage):
-    """Message with outcomes of a verb."""
+    """Message with the outcomes of a verb that was applied to jobs or a queue."""
 
     event: tick.ChangeProgressed
 
 
 class Answered(SessionMessage):
-    """Message with the result of an engine call, or with one step of a call that runs in steps."""
+    """Message with the result of a function that was called with the engine, or with one step of a longer one."""
 
     event: tick.CallFinished
 
@@ -197,7 +197,10 @@ class Session:
         return format_queue_name(ref, self.ambiguous_names)
 
     def find(self, name: str) -> Ref:
-        """Return the queue of this name. Raises UsageError if the name is invalid or no engine is connected yet."""
+        """Return the queue that a typed name means.
+
+        Raises UsageError if it is invalid or no engine is connected yet.
+        """
         if self.engine is None:
             raise UsageError("not connected yet.")
         return self.engine.resolve(name)

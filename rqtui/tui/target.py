@@ -14,7 +14,7 @@ from rqtui.verbs import SCREEN_WORKER
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object of a verb: some jobs, or with `is_whole_place` all jobs in `place`, or the queue itself."""
+    """What a verb would act on: some jobs, or with `is_whole_place` all jobs in `place`, or the queue itself."""
 
     ref: Ref | None = None
     place: str = ""

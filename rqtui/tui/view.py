@@ -142,7 +142,7 @@ class View(Screen[None], Leavable):
         return Target()
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return the queues to which a view opened from this view is limited; empty means all queues."""
+        """Return the queues that a view opened from this view will show; empty means all queues."""
         ref = self.build_target().ref
         return (ref,) if ref else ()
 
@@ -155,17 +155,14 @@ class View(Screen[None], Leavable):
         return True
 
     def handle_verb(self, verb: Verb) -> bool:
-        """Start a verb in a way of this view's own, and return whether that was done.
-
-        False means that the caller starts the verb in the usual way.
-        """
+        """Start a verb in a way that only this view has. Returns False if the caller must start it in the usual way."""
         return False
 
     def set_dimmed(self, is_dim: bool) -> None:
         """Dim the view while the connection is lost, or restore it."""
 
     def prepare_for_verb(self) -> None:
-        """Prepare the view for a verb on jobs that is about to be sent: keep the cursor on its job."""
+        """Keep the cursor on its job, because a verb on jobs of this view is about to be sent."""
 
     def handle_acted_jobs(self, ids: Collection[bytes]) -> None:
         """Update the view after a verb changed the jobs with these ids."""
@@ -290,14 +287,17 @@ class View(Screen[None], Leavable):
         return True
 
     def step_back(self) -> bool:
-        """Handle Esc: undo one step on the view itself, such as a filter, and return whether there was one."""
+        """Undo the last step on the view itself, such as a filter, after Esc. Returns whether there was such a step."""
         if self.filter_text:
             self.confirm_filter("")
             return True
         return False
 
     def recompute(self) -> None:
-        """Handle the refresh key `r`: build the view's own report or scan again. A new snapshot is requested anyway."""
+        """Rebuild the report of this view or repeat its scan, after the refresh key `r`.
+
+        The caller requests a new snapshot in any case.
+        """
 
     def update_countdowns(self) -> None:
         """Redraw findings that show how much time is left to act. Called each second."""

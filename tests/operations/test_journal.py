@@ -55,9 +55,9 @@ def test_earlier_operations_are_those_of_other_sessions_on_the_same_redis(tmp_pa
     record_change(elsewhere, "third")
     book = Journal(tmp_path, HERE)
     record_change(book, "mine")
-    assert [each.verb for each in book.load_earlier()] == ["second", "first"]
+    assert [each.verb for each in book.load_earlier_operations()] == ["second", "first"]
     assert [each.verb for each in book.operations] == ["mine"]
-    assert Journal(None, HERE).load_earlier() == []
+    assert Journal(None, HERE).load_earlier_operations() == []
 
 
 def test_what_is_read_again_is_what_was_written(tmp_path: Path) -> None:
@@ -220,6 +220,6 @@ def test_a_journal_that_cannot_be_read_is_told_by_the_session_that_asks_for_earl
     (tmp_path / FILE_NAME).mkdir()
     book = Journal(tmp_path)
     assert (
-        book.load_earlier() == []
+        book.load_earlier_operations() == []
         and book.problem == f"The journal {tmp_path / FILE_NAME} cannot be read: Is a directory."
     )

@@ -103,7 +103,7 @@ class ColumnChoice(NamedTuple):
 
     @property
     def common_values(self) -> tuple[tuple[str, str], ...]:
-        """The (label, value) pairs that all loaded jobs of the table have in common, for its frame."""
+        """The (label, value) pairs that all loaded jobs of a table have in common; the table's frame shows them."""
         return (
             *((_COMMON_LABELS[name], text) for name, text in self.common_cells),
             *((field.label, field.value) for field in self.body.same),
@@ -324,7 +324,7 @@ def build_job_row(
 ) -> Row:
     """Return the table row of a job in these columns.
 
-    `gone_to` is the new place of a job that left the list: "" if it was deleted, None if the job is still there.
+    `gone_to` is the new place of a job that left the list: "" if it was deleted, None if the job is still in the list.
     """
     has_flexible = not choice.body.is_empty or any(name in _FLEXIBLE_NAMES or name.startswith(_PATH) for name in names)
     cells: list[Cell] = [
@@ -361,7 +361,7 @@ def _build_field_cells(job: Job, body_preview: preview.Preview) -> list[Cell]:
 
 
 def _build_missing_cell(job: Job) -> Piece:
-    """Return the cell of a missing body value: `…` if the loaded part of the body is too short to know, else `·`."""
+    """Return the cell for a body value that was not found: `…` if only a part of the body was loaded, else `·`."""
     return Piece("…" if len(_read_body_head(job)) < job.body_bytes else formats.ZERO, "muted")
 
 
@@ -421,6 +421,7 @@ def compute_job_time_ms(job: Job, now_ms: int) -> int | None:
 
 
 def _format_time_cell(job: Job, now_ms: int) -> Cell:
+    """Return the cell of a job's time column: until it is due, since it waits, or since it ended."""
     ms = compute_job_time_ms(job, now_ms)
     if ms is None:
         return Piece(formats.UNKNOWN, "muted")

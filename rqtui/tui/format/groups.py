@@ -1,4 +1,4 @@
-"""QueueGroup queues by the beginning of their names: `mail:eu` and `mail:us` are the group `mail:`.
+"""Group queues by the beginning of their names: `mail:eu` and `mail:us` are the group `mail:`.
 
 Groups nest: `acme.` may contain `acme.eu.`. A level that all members share is not a level of its own. The sum of a
 group is a `Queue`, so that a group can be shown like a queue: counts, rates and workers are added, with the oldest age

@@ -273,4 +273,5 @@ def build_place_hints(queue: Queue | None, place: Place, places: Sequence[Place]
 
 
 def _choose_hint_style(is_late: bool) -> str:
+    """Return the style of a hint in a pane's frame: that of a warning if jobs are late."""
     return "state-dead" if is_late else "muted"

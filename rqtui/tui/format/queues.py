@@ -51,7 +51,7 @@ class OverviewShape(NamedTuple):
 
 
 class ChangesSince(NamedTuple):
-    """The number of jobs that came to a queue and left it while the rows of the overview were frozen."""
+    """How many jobs came to a queue and left it since the rows of the overview were frozen."""
 
     added: int = 0
     removed: int = 0

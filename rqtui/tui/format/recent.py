@@ -1,4 +1,4 @@
-"""List recent activity, newest first: moves by the loops, findings, and changes made from this screen.
+"""List recent activity, newest first: jobs moved by dispatcher and reaper, findings, and changes from this screen.
 
 The loops store their own steps and the app stores its changes; this module converts both to lines.
 """

@@ -180,7 +180,7 @@ class ListWindow:
 def keep_cursor_row(
     previous: ListWindow, rows: Sequence[Row], offset: int, total: int, cursor_row: Row | None, position: int
 ) -> tuple[ListWindow, int]:
-    """Return (window of a list after a refresh, position of the cursor), so that the cursor stays on its row.
+    """Return the window of a list after a refresh, and the cursor's position in it, so that the cursor keeps its row.
 
     The cursor was on the row `cursor_row` at position `position`. A row under the cursor that left the list is kept
     between its neighbours. It is not kept if it may only have moved out of the loaded part: if its neighbours are

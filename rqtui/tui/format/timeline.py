@@ -1,4 +1,4 @@
-"""Build the life-line of a job: its events over all attempts, how long each step took, and its errors.
+"""Build the life-line of a job, its events over all attempts as lines of text: when each step was and how long it took.
 
 The life-line is built from the job's record and the attempts stored there, never by a scan. The functions are pure,
 from `model.Job` to `Content`.
@@ -29,7 +29,7 @@ class JobEvent(NamedTuple):
 
 
 def list_job_events(job: Job, is_revealed: bool = False) -> list[JobEvent]:
-    """Return the events of a job, oldest first, as its record and its stored attempts report them."""
+    """Return what happened to a job, oldest first: enqueued, reserved, failed, …, from its record and its attempts."""
     events: list[JobEvent] = []
     if job.enqueued_ms is not None:
         events.append(JobEvent(job.enqueued_ms, "$data", "enqueued"))

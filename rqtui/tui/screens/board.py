@@ -148,6 +148,7 @@ class Board(View):
         return self._panes if is_wide else self._list_panes_with_rows()
 
     def _arrange_panes(self) -> None:
+        """Compute the layout of the panes for the terminal's size, and apply it."""
         names = [pane.place.name for pane in self._panes]
         empty_names = (
             None if self._queue is None else [name for name in names if self._is_place_empty(name, self._queue)]
@@ -283,7 +284,7 @@ class Board(View):
     def _find_leaving_jobs(self, snapshot: Snapshot) -> dict[str, dict[Id, str]]:
         """Return {place: {id: new place}} of the jobs that moved to another visible pane since the last snapshot.
 
-        For one snapshot these jobs are shown in both panes.
+        For one refresh these jobs are shown in both panes.
         """
         pages = [
             (pane, pane.page, page)
@@ -303,7 +304,7 @@ class Board(View):
         return leaving
 
     def _show_queue_deletion(self, queue: Queue) -> None:
-        """Let the panes show that the queue was deleted while its board is open, until the queue has jobs again."""
+        """Show in all panes that the queue was deleted while its board is open, until the queue has jobs again."""
         has_jobs = any(count.count for count in queue.counts)
         is_deleted = self._has_had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")
         self._has_had_jobs = self._has_had_jobs or has_jobs
@@ -400,7 +401,7 @@ class Board(View):
 
     @property
     def filter_text(self) -> str:
-        """The filter expression of the current place."""
+        """Ignore the filter text that the base class assigns: `apply_filter` has set the filter of the pane."""
         return self.find_current_pane().expression
 
     @filter_text.setter
@@ -435,9 +436,9 @@ class Board(View):
         self.host.show_keys()
 
     def step_back(self) -> bool:
-        """Handle Esc on the board: stop a running scan and keep its matches, else remove the filter, else end the zoom.
+        """Handle Esc on the board: stop a running scan, else remove the filter, else show all panes again.
 
-        Returns whether there was anything to do.
+        A stopped scan keeps its matches. Returns whether one of these was done.
         """
         pane = self.find_current_pane()
         if pane.place.name in self._scans:
@@ -476,14 +477,14 @@ class Board(View):
         ref, place, offset = pane.ref, pane.place.name, pane.page.offset if pane.page else 0
         offset = -1 - offset if pane.place.is_newest_last else offset
 
-        def pass_paths(message: CallFinished) -> None:
+        def pass_body_paths(message: CallFinished) -> None:
             page: Page | None = message.result
             if page is not None:
                 handle_paths(paths.list_value_paths(paths.decode_body(job.body) for job in page.jobs if job.body))
 
         self.session.call_engine(
             lambda engine: engine.fetch_page(ref, place, offset, JOBS_READ_FOR_PATHS, place_scan.FILTER_BYTES),
-            pass_paths,
+            pass_body_paths,
         )
 
     # -- scans --------------------------------------------------------------------------------------------------------
@@ -576,6 +577,7 @@ class Board(View):
             pane.action_page(pages)
 
     def _request_sample_refresh(self, _call_result: CallFinished) -> None:
+        """Request a refresh after another sample of an unordered place was drawn."""
         self.host.request_refresh()
 
     def action_zoom(self) -> None:

@@ -80,7 +80,7 @@ def _count_free_cells(pane: Pane, pieces: Sequence[Piece]) -> int:
 
 
 class _TabForm(NamedTuple):
-    """One way to shorten the tabs of a frame.
+    """One way to shorten the tabs in a frame, which are tried in order until the tabs fit.
 
     `letters` is the maximum length of the names of other places, `own_letters` that of the current place.
     `has_empty_names` and `has_counts` say whether empty places have names and places have counts. In a tight form an
@@ -244,7 +244,7 @@ def _format_mark_count(pane: Pane, total: int) -> list[Piece]:
 
 
 def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
-    """Return what the loaded jobs of a pane are a part of: a longer list, events of the place, or a sample.
+    """Return of which longer list, place or sample the loaded jobs of a pane are a part.
 
     The result is empty if all jobs of the place are loaded.
     """

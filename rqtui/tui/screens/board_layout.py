@@ -100,10 +100,12 @@ def choose_first_place(
 
 
 def _find_state_of_finding(finding: Finding) -> State | None:
+    """Return the state of the jobs that a finding is about; None for a finding about the whole queue."""
     by_key = next((_STATE_OF_KEY[key] for key in finding.key.split() if key in _STATE_OF_KEY), None)
     return _STATE_OF_FINDING.get(finding.kind, by_key)
 
 
 def _compute_fullness_key(place: Place, queue: Queue) -> tuple[bool, int]:
+    """Return a sort key of a place, greatest for the place with the most unfinished jobs."""
     number = queue.count_in_place(place.name)
     return bool(number) and place.state is not State.DONE, number

@@ -114,7 +114,7 @@ class Errors(ReportView):
         self._keep_cursor_on_group()
 
     def _keep_cursor_on_group(self) -> None:
-        """Move the cursor with its error group: in a larger sample a group may have another key."""
+        """Move the cursor with its error group, which may have another key in a larger sample."""
         previous, groups_by_id = self._last_group, {group.id: group for group in self.list_error_groups()}
         if (
             previous is not None

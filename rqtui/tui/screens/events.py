@@ -327,7 +327,7 @@ class Events(View):
         self.host.show_keys()
 
     def _update_follow_mode(self) -> None:
-        """Follow new events if the cursor is on the first row, or if there are no events."""
+        """Follow new events if the cursor is on the first row or there is no row; else keep the rows in place."""
         first = self._rows[0].id if self._rows else None
         self._table.follow_head = self._table.cursor_id in (None, first)
         self._update_frame()

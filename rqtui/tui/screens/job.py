@@ -171,6 +171,7 @@ class JobPage(View):
 
     @property
     def _links(self) -> list[Fact]:
+        """The facts of the job that lead to another job."""
         return jobs.select_job_links(self.job.facts)
 
     @property
@@ -179,6 +180,7 @@ class JobPage(View):
         return self.focused is self.query_one("#job-left")
 
     def _describe_links(self) -> Content:
+        """Return a line that says which link Enter opens, and how many there are."""
         if not self._links:
             return Content()
         if self._find_body() is None and not self._is_property_pane_focused:
@@ -190,6 +192,7 @@ class JobPage(View):
         return Content.styled(f" {hint}{key_hint} ", "$accented")
 
     def _find_body(self) -> bytes | None:
+        """Return the bytes of the job's body: of the last refresh, else those fetched once; None if neither exists."""
         return self._fetched_body if self.job.body is None else self.job.body
 
     def _draw_body(self) -> None:
@@ -227,6 +230,7 @@ class JobPage(View):
         self._update_body_frame()
 
     def _describe_long_body(self) -> Sequence[str]:
+        """Return the lines shown in place of a body that was not read: its size, and how to read it."""
         size = formats.format_size(self.job.body_bytes)
         if not self.job.body_bytes:
             return (jobs.NO_BODY,)

@@ -66,7 +66,7 @@ _STEP_COLUMNS = (
 
 
 class Loops(View):
-    """The view of the dispatcher and the reaper of this screen."""
+    """The view of the dispatcher and the reaper (the loops) of this screen."""
 
     NAME = "loops"
     DEFAULT_CSS = """
@@ -151,7 +151,10 @@ class Loops(View):
         return Focus(tuple(counted_refs), tuple(PageSelection(ref, place, 0, HEAD_JOBS) for ref, place in places))
 
     def _find_covered_queues(self) -> dict[Ref, Queue]:
-        """Return the queues that the view covers: the opened queue of another system, else all counted queues."""
+        """Return the queues of which the view shows late and next jobs.
+
+        They are the queue of another system for which the view was opened, or else all counted queues.
+        """
         ref = self.build_target().ref
         is_foreign = ref is not None and bool(self.session.find_foreign_system_name(ref))
         return (

@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The data of one plot: its title, its series with their labels, and how a value is formatted."""
+    """The data of one plot: its title, its series of points with their labels, and the format of its values."""
 
     title: str
     area: Points = ()
@@ -188,6 +188,7 @@ class Metrics(View):
 
     @property
     def _minutes(self) -> int:
+        """The length of the chosen time range in minutes."""
         return self._ranges[min(self._range_index, len(self._ranges) - 1)][1]
 
     @property

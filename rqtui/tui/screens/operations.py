@@ -67,7 +67,9 @@ class Operations(View):
 
     def on_mount(self) -> None:
         """Focus the table of operations, and read the operations of other sessions once."""
-        self.session.call_engine(lambda _engine: self.session.journal.load_earlier(), self._store_earlier_operations)
+        self.session.call_engine(
+            lambda _engine: self.session.journal.load_earlier_operations(), self._store_earlier_operations
+        )
         self._table.focus()
         self._draw_operations()
 

@@ -667,6 +667,7 @@ class Overview(View):
         return queue_preview.merge_causes_of_death([known[ref] for ref in refs if ref in known], dead)
 
     def _build_preview_lines(self, width: int, height: int) -> list[Content]:
+        """Return the lines of the preview of the queue or group under the cursor."""
         selected = self._find_selected_row()
         if selected is None:
             return [Content.styled("the queue under the cursor is shown here", "$muted")]
@@ -696,6 +697,7 @@ class Overview(View):
         return queue_preview.build_queue_preview(preview_data, width, height, ascii_only=self.session.settings.is_ascii)
 
     def _build_cause_lines(self, width: int, height: int) -> list[Content]:
+        """Return the lines with the causes of death of the queue or group under the cursor."""
         selected = self._find_selected_row()
         queue = (
             self._sum_group(selected)[0]

@@ -395,7 +395,7 @@ class Workers(View):
         )
 
     def action_ask(self) -> None:
-        """Ask the worker under the cursor about itself, and show its replies in the pane below the table."""
+        """Send the selected worker questions about its tasks and queues, and show its replies below the table."""
         entry = self.find_selected_worker()
         if entry is None or entry.worker is None or entry.id in self._asked:
             return
@@ -406,7 +406,7 @@ class Workers(View):
         self._show_worker_facts()
 
     def _record_inspection(self, id: str, message: CallFinished) -> None:
-        """Store what a worker has replied so far."""
+        """Store the replies that a worker has sent so far, and show them."""
         if message.result is not None:
             self._inspections[id] = message.result
         if message.is_last:
@@ -464,7 +464,10 @@ class Workers(View):
 
 
 def has_heard_heartbeats(system: System) -> bool:
-    """Return whether each worker of a system had time for a heartbeat since rqtui listens, or Redis stores them."""
+    """Return whether rqtui has listened long enough for a heartbeat of each worker of a system.
+
+    True for a system that stores its workers in Redis.
+    """
     interval_ms, since_ms = system.heartbeat_event_interval_ms, system.events_since_ms
     return interval_ms is None or (since_ms is not None and system.now_ms() - since_ms > interval_ms * 1.25)
 

@@ -20,8 +20,8 @@ from rqtui.tui import keys
 from rqtui.tui.format import recent
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.services.outcome_counts import OutcomeCounts
 from rqtui.tui.services.session_journal import SessionJournal
-from rqtui.tui.services.tally import OutcomeTally
 from rqtui.tui.services.verb_resolution import Values
 from rqtui.tui.session import Session
 from rqtui.tui.widgets import question_text
@@ -32,19 +32,19 @@ MIN_MEASURED_S = 0.5  # shortest change whose speed is measured
 
 @dataclass(slots=True)
 class Batch:
-    """Requests whose outcomes are reported together.
+    """Verb requests whose outcomes are counted together and reported in one toast.
 
     `open_requests` is the number of requests under way. `on_refused` shows the form again with the reason. `on_changed`
     runs after at least one job was changed. `circumstances` are recorded in the journal.
     """
 
-    tally: OutcomeTally
+    outcome_counts: OutcomeCounts
     open_requests: int = 0
     error: str = ""
     queues: list[Ref] = field(default_factory=list)
     is_stopped: bool = False
     on_refused: Callable[[str], None] | None = None
-    on_changed: Callable[[OutcomeTally], None] | None = None
+    on_changed: Callable[[OutcomeCounts], None] | None = None
     circumstances: Circumstances = field(default_factory=Circumstances)
 
 
@@ -73,7 +73,7 @@ class Batches:
         for request in requests:
             request.batch.open_requests += 1
             request.batch.queues.append(request.ref)
-            request.batch.tally.began_s = request.batch.tally.began_s or time.monotonic()
+            request.batch.outcome_counts.began_s = request.batch.outcome_counts.began_s or time.monotonic()
         if any(request.jobs or request.place for request in requests):
             for view in self._navigation.list_drawable_views():
                 view.prepare_for_verb()
@@ -99,7 +99,7 @@ class Batches:
         return True
 
     def is_under_way(self, verb: str, ref: Ref) -> bool:
-        """Return whether outcomes of this verb on this queue have yet to arrive."""
+        """Return whether outcomes of this verb on this queue are still expected."""
         return any((request.name, request.ref) == (verb, ref) for request in self._open_requests.values())
 
     def _find_long_batch(self) -> Batch | None:
@@ -108,7 +108,8 @@ class Batches:
         long_batches = (
             batch
             for batch in batches
-            if max(batch.tally.seen, batch.tally.moved) >= LONG_CHANGE or batch.tally.total > LONG_CHANGE
+            if max(batch.outcome_counts.seen, batch.outcome_counts.moved) >= LONG_CHANGE
+            or batch.outcome_counts.total > LONG_CHANGE
         )
         return next(long_batches, None)
 
@@ -117,14 +118,14 @@ class Batches:
         batch = self._find_long_batch()
         if batch is None:
             return None
-        tally = batch.tally
-        done = max(tally.seen, tally.moved)
-        text = f"{tally.verb} {formats.format_count(done, width=9)}"
-        if tally.total:
-            text += f" of {formats.format_count(tally.total, width=9)}"
-            remaining = max(0, tally.total - done)
+        outcome_counts = batch.outcome_counts
+        done = max(outcome_counts.seen, outcome_counts.moved)
+        text = f"{outcome_counts.verb} {formats.format_count(done, width=9)}"
+        if outcome_counts.total:
+            text += f" of {formats.format_count(outcome_counts.total, width=9)}"
+            remaining = max(0, outcome_counts.total - done)
             if done and remaining:
-                seconds = remaining / tally.compute_outcome_rate(time.monotonic())
+                seconds = remaining / outcome_counts.compute_outcome_rate(time.monotonic())
                 text += f" · {question_text.format_estimated_duration(seconds)} left"
         return Content.assemble((text, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
 
@@ -136,7 +137,7 @@ class Batches:
         if request is None:
             return
         batch = request.batch
-        batch.tally.add_outcomes(message.outcomes)
+        batch.outcome_counts.add_outcomes(message.outcomes)
         if message.is_last:
             del self._open_requests[message.request_id]
             if not self._continue_purge(request, message):
@@ -149,50 +150,60 @@ class Batches:
     def _continue_purge(self, request: VerbRequest, message: tick.ChangeProgressed) -> bool:
         """Send the next chunk of a purge and return True, unless no job is left, the purge failed or it was stopped."""
         batch = request.batch
-        remaining = batch.tally.last.values.get("left") if batch.tally.last else None
+        remaining = batch.outcome_counts.last.values.get("left") if batch.outcome_counts.last else None
         if message.verb != "purge" or message.error or batch.is_stopped or not remaining:
             return False
-        batch.tally.last = None
+        batch.outcome_counts.last = None
         self._send_request(request)
         return True
 
     def _finish_batch(self, batch: Batch) -> None:
-        tally = batch.tally
-        if tally.verb == "enqueue" and tally.moved:
+        outcome_counts = batch.outcome_counts
+        if outcome_counts.verb == "enqueue" and outcome_counts.moved:
             # The queue is registered only now, because the name of a refused job's queue must not be written.
-            self._session.call_engine(lambda engine: engine.register_queue(tally.ref), self._show_registration_error)
-        duration_s = time.monotonic() - tally.began_s
-        if tally.seen > LONG_CHANGE and duration_s > MIN_MEASURED_S:
-            self.speeds[tally.verb] = tally.compute_outcome_rate(time.monotonic())
-        refusal = batch.error if not tally.seen else (tally.format_refusal() if tally.is_refused else "")
+            self._session.call_engine(
+                lambda engine: engine.register_queue(outcome_counts.ref), self._show_registration_error
+            )
+        duration_s = time.monotonic() - outcome_counts.began_s
+        if outcome_counts.seen > LONG_CHANGE and duration_s > MIN_MEASURED_S:
+            self.speeds[outcome_counts.verb] = outcome_counts.compute_outcome_rate(time.monotonic())
+        refusal = (
+            batch.error
+            if not outcome_counts.seen
+            else (outcome_counts.format_refusal() if outcome_counts.is_refused else "")
+        )
         if refusal and batch.on_refused and not self._navigation.has_dialog:
             batch.on_refused(refusal)
             return
-        if batch.on_changed and tally.moved:
-            batch.on_changed(tally)
+        if batch.on_changed and outcome_counts.moved:
+            batch.on_changed(outcome_counts)
         if batch.is_stopped:
-            stop_reason = f"stopped by {self._session.journal.who} after {max(tally.seen, tally.moved)}"
-            self._journal.record_stop(
-                tally.verb, batch.queues, f"{stop_reason} of {tally.total}" if tally.total else stop_reason
+            stop_reason = (
+                f"stopped by {self._session.journal.who} after {max(outcome_counts.seen, outcome_counts.moved)}"
             )
-        self.report_result(tally, batch.error, batch.queues)
+            self._journal.record_stop(
+                outcome_counts.verb,
+                batch.queues,
+                f"{stop_reason} of {outcome_counts.total}" if outcome_counts.total else stop_reason,
+            )
+        self.report_result(outcome_counts, batch.error, batch.queues)
         for view in self._navigation.list_drawable_views():
-            view.handle_acted_jobs(tally.ids)
+            view.handle_acted_jobs(outcome_counts.ids)
 
     def _show_registration_error(self, call_result: tick.CallFinished) -> None:
         if call_result.error:
             self._host.show_toast(call_result.error, "error")
 
-    def report_result(self, tally: OutcomeTally, error: str, queues: Sequence[Ref]) -> None:
+    def report_result(self, outcome_counts: OutcomeCounts, error: str, queues: Sequence[Ref]) -> None:
         """Show the result of a change in a toast, and record it in the list of recent changes and in the journal."""
-        outcome_summary = tally.summarise_outcomes() if tally.seen or not error else ""
+        outcome_summary = outcome_counts.summarise_outcomes() if outcome_counts.seen or not error else ""
         if error:
             self._host.show_toast(error, "error")
         if outcome_summary:
-            self._host.show_toast(outcome_summary, "information" if tally.moved else "warning")
-        summary = outcome_summary.removeprefix(f"{tally.verb}: ") or error
-        first, *others = dict.fromkeys(queues) or [tally.ref]
+            self._host.show_toast(outcome_summary, "information" if outcome_counts.moved else "warning")
+        summary = outcome_summary.removeprefix(f"{outcome_counts.verb}: ") or error
+        first, *others = dict.fromkeys(queues) or [outcome_counts.ref]
         self._session.changes.append(
-            recent.RecentEvent(time.time(), tally.verb, first, safe(summary), more=len(others))
+            recent.RecentEvent(time.time(), outcome_counts.verb, first, safe(summary), more=len(others))
         )
-        self._journal.record_change(tally, error, [*queues, tally.ref], self.is_under_way)
+        self._journal.record_change(outcome_counts, error, [*queues, outcome_counts.ref], self.is_under_way)

@@ -20,8 +20,8 @@ from rqtui.text.sanitise import safe
 from rqtui.tui.host import Host
 from rqtui.tui.services import form_values, verb_resolution
 from rqtui.tui.services.batches import Batch, Batches, VerbRequest
+from rqtui.tui.services.outcome_counts import OutcomeCounts
 from rqtui.tui.services.rate_limited_changes import RateLimitedChanges
-from rqtui.tui.services.tally import OutcomeTally
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import question_text
@@ -136,7 +136,7 @@ class BulkChanges:
             is_form=selection.verb.needs_form,
         )
 
-        def show_plan(call_result: ticker.CallFinished) -> None:
+        def show_dry_run_plan(call_result: ticker.CallFinished) -> None:
             if call_result.result is not None:
                 dialog.replace_text(self._build_question_lines(selection, call_result.result))
             elif call_result.error:
@@ -144,13 +144,13 @@ class BulkChanges:
                     [*self._build_question_lines(selection, None)[:-1], _format_plan_error(call_result.error)]
                 )
 
-        def handle_decision(reply: FormReply | None) -> None:
+        def start_change_if_accepted(reply: FormReply | None) -> None:
             session.stop_steps(plan_id)
             if reply is not None:
                 self._start_change(selection, reply)
 
-        self._host.app.push_screen(dialog, handle_decision)
-        plan_id = session.run_steps(selection.yield_dry_run_steps, show_plan)
+        self._host.app.push_screen(dialog, start_change_if_accepted)
+        plan_id = session.run_steps(selection.yield_dry_run_steps, show_dry_run_plan)
 
     def _build_question_lines(self, selection: JobSelection, plan: plans.Plan | None) -> list[Content]:
         session = self._session
@@ -216,7 +216,7 @@ class BulkChanges:
                     name, selection.jobs_by_queue, first_form, rate_limit, selection.place, circumstances
                 )
                 continue
-            batch = Batch(OutcomeTally(name, selection.refs[0], selection.total), circumstances=circumstances)
+            batch = Batch(OutcomeCounts(name, selection.refs[0], selection.total), circumstances=circumstances)
             batch.on_refused = lambda reason: self._show_change_question(selection, reply, reason)
             requests = []
             for ref, jobs in selection.jobs_by_queue:

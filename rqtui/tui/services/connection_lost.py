@@ -1,4 +1,4 @@
-"""Explain on the screen why Redis has never replied in this session, and offer ways out.
+"""Explain on the screen why Redis has never replied in this session, and offer what a person can do.
 
 The page shows the address, the error message and the time of the next attempt. `r` connects now, `e` edits the URL, `d`
 starts a local Redis with a demo. A connection that is lost later is handled elsewhere: the last snapshot stays on
@@ -69,11 +69,11 @@ class ConnectionLost:
         """Ask for another Redis URL and connect to it."""
         settings = self._host.session.settings
 
-        def handle_url(url: str | None) -> None:
+        def connect_to_url(url: str | None) -> None:
             if url:
                 self._switch(replace(settings, url=url), None)
 
-        self._host.app.push_screen(EditUrl(settings.url), handle_url)
+        self._host.app.push_screen(EditUrl(settings.url), connect_to_url)
 
     def open_demo(self) -> None:
         """Start a local Redis server with a demo and connect to it."""

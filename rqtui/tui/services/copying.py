@@ -96,11 +96,11 @@ class Copying:
         title, choices = self._build_copy_choices(view)
         copy_functions = {key: copy_function for key, _label, copy_function in choices}
 
-        def handle_choice(key: str | None) -> None:
+        def run_chosen_copy(key: str | None) -> None:
             if key:
                 copy_functions[key]()
 
-        self._host.app.push_screen(ChoiceDialog(title, [(key, label) for key, label, _act in choices]), handle_choice)
+        self._host.app.push_screen(ChoiceDialog(title, [(key, label) for key, label, _act in choices]), run_chosen_copy)
 
     def _build_copy_choices(self, view: View) -> tuple[str, list[CopyChoice]]:
         """Return (title, choices) of the dialog that lists what can be copied from this view."""
@@ -149,7 +149,7 @@ class Copying:
             return
         fetched_jobs: list[Job] = []
 
-        def handle_job(call_result: ticker.CallFinished) -> None:
+        def collect_fetched_job(call_result: ticker.CallFinished) -> None:
             if call_result.error:
                 self._host.show_toast(f"Nothing was copied: {call_result.error}", "error")
             elif not call_result.is_last:
@@ -161,7 +161,7 @@ class Copying:
             else:
                 self._host.show_toast("Nothing was copied: the job is gone.", "warning")
 
-        self._view.session.run_steps(lambda engine: _fetch_complete_jobs(engine, ref, jobs), handle_job)
+        self._view.session.run_steps(lambda engine: _fetch_complete_jobs(engine, ref, jobs), collect_fetched_job)
 
     def _send_to_clipboard(self, clipboard_data: ClipboardData, missing_jobs: int = 0) -> None:
         """Send the bytes to the clipboard on a background thread, and report the destination in a toast."""
@@ -173,7 +173,7 @@ class Copying:
         write = partial(app.call_from_thread, write_raw) if write_raw else None
         copy = partial(app.call_from_thread, app.copy_to_clipboard)
 
-        def send_data() -> None:
+        def send_clipboard_data() -> None:
             try:
                 result = clipboard.send_to_clipboard(clipboard_data.data, write, copy=copy)
             except OSError as error:
@@ -190,7 +190,7 @@ class Copying:
                     )
             app.call_from_thread(self._host.show_toast, message, severity)
 
-        app.run_worker(send_data, thread=True, exclusive=False)
+        app.run_worker(send_clipboard_data, thread=True, exclusive=False)
 
 
 def _fetch_complete_jobs(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> Iterator[Job | None]:

@@ -1,4 +1,4 @@
-"""Run the keys, the help page and the messages of a demo's strip.
+"""Show a running demo's strip, the line below the screen with its keys and messages, and run those keys.
 
 Messages replace the strip's keys for a few seconds, because a toast would cover rows.
 """
@@ -19,7 +19,7 @@ MESSAGE_S = 8.0  # long enough to read a sentence twice
 
 
 class DemoStrip:
-    """The strip of a running demo at the edge of the screen: its keys and its messages."""
+    """The line below the screen with the keys and messages of a running demo."""
 
     def __init__(self, host: Host, demo: Run, navigation: Navigation) -> None:
         self._host, self._demo, self._navigation = host, demo, navigation

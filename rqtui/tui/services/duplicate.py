@@ -1,7 +1,7 @@
-"""JobDuplication a job: send its body, edited or not, as a new job.
+"""Duplicate a job: send its body, edited or not, as a new job.
 
-The body is fetched whole as raw bytes, and an unedited body is sent byte for byte. The original is deleted only after
-the new job was accepted, and only if it has not changed since it was read.
+The body is fetched whole as raw bytes, and an unedited body is sent byte for byte. The original job is deleted only
+after the new job was accepted, and only if it has not changed since it was read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rqtui.text.sanitise import safe
 from rqtui.tui.host import Host
 from rqtui.tui.services import form_values, verb_resolution
 from rqtui.tui.services.batches import Batch, Batches, VerbRequest
-from rqtui.tui.services.tally import OutcomeTally
+from rqtui.tui.services.outcome_counts import OutcomeCounts
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import question_text
@@ -37,7 +37,7 @@ class JobDuplication:
         if ref is None:
             return
 
-        def handle_job(call_result: ticker.CallFinished) -> None:
+        def show_form_of_fetched_job(call_result: ticker.CallFinished) -> None:
             if call_result.error or not isinstance(call_result.result, Job):
                 self._host.show_toast(call_result.error or "The job is gone.", "error")
             elif call_result.result.body is None:
@@ -45,7 +45,7 @@ class JobDuplication:
             else:
                 self._show_duplicate_form(verb, ref, call_result.result)
 
-        self._session.call_engine(lambda engine: engine.fetch_job(ref, listed_job.id, -1), handle_job)
+        self._session.call_engine(lambda engine: engine.fetch_job(ref, listed_job.id, -1), show_form_of_fetched_job)
 
     def _show_duplicate_form(
         self, verb: Verb, ref: Ref, job: Job, reply: FormReply | None = None, problem: str = ""
@@ -74,18 +74,18 @@ class JobDuplication:
             is_form=verb.needs_form,
         )
 
-        def handle_decision(reply: FormReply | None) -> None:
+        def enqueue_copy_if_accepted(reply: FormReply | None) -> None:
             if reply is not None:
                 self._enqueue_copy(verb, target, job, reply)
 
-        self._host.app.push_screen(dialog, handle_decision)
+        self._host.app.push_screen(dialog, enqueue_copy_if_accepted)
 
     def _enqueue_copy(self, verb: Verb, target: Target, job: Job, reply: FormReply) -> None:
         [(name, ref, form)] = form_values.build_script_forms(self._session, verb, target, reply.values)
-        batch = Batch(OutcomeTally(name, ref))
+        batch = Batch(OutcomeCounts(name, ref))
         batch.on_refused = lambda reason: self._show_duplicate_form(verb, ref, job, reply, reason)
         if reply.values.get("delete_original"):
-            batch.on_changed = lambda _tally: self._delete_original(target, ref, job)
+            batch.on_changed = lambda _outcome_counts: self._delete_original(target, ref, job)
         self._batches.send_requests(VerbRequest(name, ref, form, batch))
 
     def _delete_original(self, target: Target, ref: Ref, job: Job) -> None:
@@ -97,14 +97,14 @@ class JobDuplication:
         guard = system.unchanged_guard("delete", job)
         form = {**verb_resolution.complete_script_arguments(system, "delete", target, {}), **guard}
 
-        def send_delete() -> None:
-            self._batches.send_requests(VerbRequest("delete", ref, form, Batch(OutcomeTally("delete", ref)), (job,)))
+        def send_delete_request() -> None:
+            self._batches.send_requests(VerbRequest("delete", ref, form, Batch(OutcomeCounts("delete", ref)), (job,)))
 
         if guard:
-            send_delete()
+            send_delete_request()
             return
 
-        def handle_job(call_result: ticker.CallFinished) -> None:
+        def delete_if_unchanged(call_result: ticker.CallFinished) -> None:
             current = call_result.result
             has_run_again = (
                 isinstance(current, Job)
@@ -115,9 +115,9 @@ class JobDuplication:
                 reason = call_result.error or "the job has run since it was read"
                 self._host.show_toast(f"The original stays: {reason}.", "warning")
                 return
-            send_delete()
+            send_delete_request()
 
-        self._session.call_engine(lambda engine: engine.fetch_job(ref, job.id, 0), handle_job)
+        self._session.call_engine(lambda engine: engine.fetch_job(ref, job.id, 0), delete_if_unchanged)
 
 
 def _collect_attempt_fields(job: Job) -> tuple[object, ...]:

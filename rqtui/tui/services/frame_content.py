@@ -147,7 +147,7 @@ class FrameContent:
         return " · ".join(f"{name} {formats.format_count(number)}" for name, number in ranked)
 
     def _smooth_duration(self, name: str, ms: float) -> float:
-        """Return the duration to display, which ignores small changes, because each change is sent to the terminal."""
+        """Return a duration to display without small changes: each changed text is sent to the terminal."""
         previous_ms = self._shown_durations_ms.get(name)
         if previous_ms is None or ms > 2 * previous_ms + MIN_CHANGE_MS or ms < previous_ms / 2 - MIN_CHANGE_MS:
             self._shown_durations_ms[name] = ms

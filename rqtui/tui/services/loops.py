@@ -1,4 +1,4 @@
-"""Run the dispatcher and the reaper of this screen, and choose the queues they serve.
+"""Run the dispatcher and the reaper (the loops) of this screen, and choose the queues they serve.
 
 Native queues are served from the start, because their scripts are idempotent and any number of loops may run. Queues of
 other systems are served when a person enables them (`,` and `.` on the queue), or from the start in a demo.
@@ -60,6 +60,7 @@ class Loops:
         self._session.loops.clear()
 
     def _create_loops(self, engine: Engine) -> None:
+        """Create the dispatcher and the reaper of this screen, each with its own connection."""
         from rqtui.engine import loops
         from rqtui.engine.due_times import DueTimes
 
@@ -92,7 +93,7 @@ class Loops:
         previous_refs: list[Ref] | None = None
         previous_state: tuple[object, ...] = ()
 
-        def list_refs() -> list[Ref]:
+        def list_queues_of_loop() -> list[Ref]:
             nonlocal served_refs, previous_refs, previous_state
             refs, state = engine.refs, (frozenset(self._toggled), frozenset(self._stepping))
             # The engine replaces the list of queues and never changes it in place.
@@ -101,7 +102,7 @@ class Loops:
                 previous_refs, previous_state = refs, state
             return served_refs
 
-        return list_refs
+        return list_queues_of_loop
 
     def _find_urgent_queues(self, verb: str) -> set[Ref]:
         """Return the queues of the last snapshot with work for a loop, or all queues during a requested single step."""
@@ -124,16 +125,21 @@ class Loops:
         return is_served_from_start != ((verb, self._find_foreign_queue(ref)) in self._toggled)
 
     def _is_step_requested(self, verb: str, ref: Ref) -> bool:
+        """Return whether a person requested a single step of a loop for that queue, and its system allows it."""
         if (verb, self._find_foreign_queue(ref)) not in self._stepping or self._session.explain_denial(verb, ref):
             return False
         return self._session.systems[ref.system].can(verb)
 
     def _find_foreign_queue(self, ref: Ref | None) -> Ref | None:
+        """Return the given queue if it belongs to another system than the native one, else None."""
         is_foreign = ref is not None and not self._session.systems[ref.system].loops_by_default
         return ref if is_foreign else None
 
     def list_shown_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """Return the loops that apply to the current queue as {verb: (loop, whether it serves the queue now)}."""
+        """Return the dispatcher and the reaper as {verb: (loop, whether it serves the current queue now)}.
+
+        A loop that cannot serve the current queue is left out.
+        """
         ref = self._navigation.find_target().ref
         if ref is None or ref.system not in self._session.systems:
             return {verb: (loop, loop.is_running) for verb, loop in self._session.loops.items()}
@@ -145,7 +151,10 @@ class Loops:
         }
 
     def toggle_loop(self, verb: str) -> None:
-        """Stop or start the dispatcher or the reaper for all native queues, or for the current foreign queue."""
+        """Stop or start the dispatcher or the reaper for all native queues.
+
+        If the current queue is of another system, the loop is stopped or started for that queue only.
+        """
         loop, ref = self._session.loops[verb], self._find_foreign_queue(self._navigation.find_target().ref)
         if ref is not None and not self._session.systems[ref.system].can(verb):
             self._host.show_toast(f"{ref.system} needs no {LOOPS[verb]}.")
@@ -173,7 +182,7 @@ class Loops:
         """Run one step of the dispatcher or the reaper, even if it is stopped, for the current queue."""
         loop, key = self._session.loops[verb], (verb, self._find_foreign_queue(self._navigation.find_target().ref))
 
-        def run_in_background() -> None:
+        def run_step_in_thread() -> None:
             self._stepping.add(key)
             loop_round = loop.step()
             self._stepping.discard(key)
@@ -186,4 +195,4 @@ class Loops:
             )
             self._session.ticker.request_refresh()
 
-        self._host.app.run_worker(run_in_background, thread=True, exclusive=False)
+        self._host.app.run_worker(run_step_in_thread, thread=True, exclusive=False)

@@ -94,7 +94,7 @@ class Navigation:
         self._refresh_frame()
 
     def go_back(self) -> None:
-        """Close the current view or undo its last step, such as a filter. Does nothing on the overview."""
+        """Undo the last step on the current view, such as a filter, or close the view. Does nothing on the overview."""
         if self.view is not None and self.view.step_back():
             return
         if len(filter_views(self._host.app.screen_stack)) > 1:

@@ -313,7 +313,7 @@ class Palette:
             return ""
         ids = parse_typed_job_ids(text)
 
-        def handle_reply(call_result: CallFinished) -> None:
+        def show_found_jobs(call_result: CallFinished) -> None:
             if call_result.error:
                 handle_hits(RedisHits((), call_result.error))
                 return
@@ -323,7 +323,7 @@ class Palette:
             hits = [provider.build_job_hit(ref, job) for ref, job in job_search.jobs[:MAX_HITS]]
             handle_hits(RedisHits(hits, _describe_skipped_queues(job_search)))
 
-        session.call_engine(lambda engine: engine.find_jobs_by_id(ids), handle_reply)
+        session.call_engine(lambda engine: engine.find_jobs_by_id(ids), show_found_jobs)
         return f"looking for this id in {formats.format_quantity(len(session.refs), 'queue')} …"
 
     def _start_verb(self, verb: Verb) -> None:

@@ -110,11 +110,11 @@ class Profiles:
             return
         from rqtui.tui.widgets.question_dialog import create_stop_question
 
-        def handle_decision(reply: object) -> None:
+        def switch_if_confirmed(reply: object) -> None:
             if reply is not None:
                 self._host.app.call_later(self._open_session_with_theme, settings, name, demo)
 
-        self._host.app.push_screen(create_stop_question("Leave this Redis", "leave"), handle_decision)
+        self._host.app.push_screen(create_stop_question("Leave this Redis", "leave"), switch_if_confirmed)
 
     def _open_session_with_theme(self, settings: Settings, name: str, demo: Run | None) -> None:
         self._open_session(settings, demo)

@@ -21,8 +21,8 @@ from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.batches import Batches
 from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.services.outcome_counts import OutcomeCounts
 from rqtui.tui.services.session_journal import SessionJournal
-from rqtui.tui.services.tally import OutcomeTally
 from rqtui.tui.session import Session
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _RateLimitedChange:
     form: Mapping[str, object]
     place: str
     limit: rate_limit.Limits
-    tally: OutcomeTally
+    outcome_counts: OutcomeCounts
     steps: Iterator[rate_limit.Step] | None = None
     last: rate_limit.Step | None = None
     is_waiting: bool = False
@@ -86,7 +86,7 @@ class RateLimitedChanges:
             self._host.show_toast(keys.apply_keymap("A drip runs already: Esc stops it."), "warning")
             return
         refs = tuple(ref for ref, _jobs in jobs_by_queue)
-        self._change = _RateLimitedChange(verb, refs, jobs_by_queue, form, place, limit, OutcomeTally(verb, refs[0]))
+        self._change = _RateLimitedChange(verb, refs, jobs_by_queue, form, place, limit, OutcomeCounts(verb, refs[0]))
         for ref in refs:
             self._journal.announce_change(verb, ref, circumstances)
         self._change.timer = self._host.app.set_interval(STEP_INTERVAL_S, self._request_step)
@@ -105,7 +105,7 @@ class RateLimitedChanges:
             return  # the change was stopped in the meantime
         change.is_waiting = False
         if step is not None:
-            change.tally.add_outcomes([outcome for _ref, outcome in step.outcomes])
+            change.outcome_counts.add_outcomes([outcome for _ref, outcome in step.outcomes])
             change.last = step
             if step.outcomes:
                 self._session.ticker.request_refresh()
@@ -135,9 +135,9 @@ class RateLimitedChanges:
         if stop_reason.startswith("stopped"):
             self._journal.record_stop(change.verb, change.refs, stop_reason)
             self._host.show_toast(f"drip {change.verb}: {stop_reason}.", "warning", timeout=12)
-        self._batches.report_result(change.tally, error, change.refs)
+        self._batches.report_result(change.outcome_counts, error, change.refs)
         for view in self._navigation.list_drawable_views():
-            view.handle_acted_jobs(change.tally.ids)
+            view.handle_acted_jobs(change.outcome_counts.ids)
 
     def format_progress(self) -> Content | None:
         """Return the progress of the rate-limited change for the footer, or None if none is running."""

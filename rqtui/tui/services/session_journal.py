@@ -21,7 +21,7 @@ from rqtui.model import Queue, Ref
 from rqtui.operations.journal import Circumstances, Operation
 from rqtui.tui import keys
 from rqtui.tui.host import Host
-from rqtui.tui.services.tally import OutcomeTally
+from rqtui.tui.services.outcome_counts import OutcomeCounts
 from rqtui.tui.session import Session
 from rqtui.verbs import Field
 
@@ -38,7 +38,7 @@ class SessionJournal:
         self._has_asked_reason = False  # whether the reason for the changes was asked
 
     def attach_undo_store(self, engine: Engine) -> None:
-        """Store an undo record for every change made through `engine` from now on."""
+        """Let `engine` store an undo record for every change from now on."""
         from rqtui.operations.undo import UndoRecorder
 
         session = self._session
@@ -97,7 +97,7 @@ class SessionJournal:
         session.call_engine(fetch_counts, record_counts)
 
     def record_change(
-        self, tally: OutcomeTally, error: str, refs: Sequence[Ref], is_under_way: Callable[[str, Ref], bool]
+        self, outcome_counts: OutcomeCounts, error: str, refs: Sequence[Ref], is_under_way: Callable[[str, Ref], bool]
     ) -> None:
         """Write the journal entries of a finished change: one per verb, for all its queues, with their undo records.
 
@@ -121,8 +121,10 @@ class SessionJournal:
         if session.keeper:
             session.keeper.discard_unchanged(lambda verb, ref: ref in refs and not is_under_way(verb, ref))
         if not finished:
-            ref = tally.ref
-            journal.record_change(tally.verb, ref.queue, ref.system, sorted(tally.ids), tally.words, error)
+            ref = outcome_counts.ref
+            journal.record_change(
+                outcome_counts.verb, ref.queue, ref.system, sorted(outcome_counts.ids), outcome_counts.words, error
+            )
 
     def export_report(self) -> None:
         """Write a report of this session's changes into the current folder. The first time, ask why they were made."""
@@ -138,7 +140,7 @@ class SessionJournal:
             "Write the report", [Content(explanation)], reason_fields, "write", is_danger=False, is_form=True
         )
 
-        def handle_decision(reply: FormReply | None) -> None:
+        def write_report_with_reason(reply: FormReply | None) -> None:
             if reply is None:
                 return
             self._has_asked_reason = True
@@ -146,7 +148,7 @@ class SessionJournal:
                 journal.set_reason(str(reason))
             self._write_report()
 
-        self._host.app.push_screen(question, handle_decision)
+        self._host.app.push_screen(question, write_report_with_reason)
 
     def _write_report(self) -> None:
         """Write the report into the current folder, with plots of its queues if Redis replies."""

@@ -17,9 +17,9 @@ SLOW_ROUND_TRIPS, FAST_ROUND_TRIPS = 3, 10  # consecutive round trips before cal
 
 
 class SlowLink:
-    """The service that detects whether the connection of a session is slow, and then turns on calm mode.
+    """The service that detects a slow connection to Redis or to the terminal, and then turns on calm mode.
 
-    With `is_asked` the connection always counts as slow.
+    With `is_asked` (the option `--calm`) the connection always counts as slow.
     """
 
     def __init__(self, host: Host, is_calm_requested: bool) -> None:

@@ -93,7 +93,7 @@ class Undo:
             self._host.show_toast("No changes now, so no undo either.", "warning")
             return
 
-        def handle_step(call_result: CallFinished) -> None:
+        def record_undo_step(call_result: CallFinished) -> None:
             running.outcomes += call_result.result or ()
             if call_result.is_last:
                 self._finish_undo(running, call_result.error)
@@ -101,7 +101,7 @@ class Undo:
 
         self._running = running = _RunningUndo(operation, operation.count)
         running.request = session.run_steps(
-            lambda engine: revert.revert_operation(engine, keeper.folder, operation.undo, session.url), handle_step
+            lambda engine: revert.revert_operation(engine, keeper.folder, operation.undo, session.url), record_undo_step
         )
         self._host.show_keys()
 

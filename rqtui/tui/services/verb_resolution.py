@@ -48,6 +48,7 @@ def is_verb_offered(system: System, verb: Verb, target: Target) -> bool:
 
 
 def _accepts_target(system: System, verb: Verb, target: Target) -> bool:
+    """Return whether a verb of the system can act on what the target has: jobs, workers or a queue."""
     if not system.can(verb.script or verb.name):
         return False
     if verb.scope == "worker":
@@ -65,6 +66,7 @@ def _accepts_target(system: System, verb: Verb, target: Target) -> bool:
 
 
 def _accepts_place(system: System, verb: Verb, place: str) -> bool:
+    """Return whether a verb of the system takes jobs from this place."""
     if not verb.script:
         return system.can(verb.name, place)
     return system.place(place).state in verb.takes and system.can(verb.script, place)
@@ -87,7 +89,10 @@ def needs_question(verb: Verb, target: Target, has_form: bool, is_from_palette: 
 
 
 def add_system_effects(system: System, verb: Verb) -> Verb:
-    """Return the verb with the extra effects that it has in this system."""
+    """Return the verb with the side effect that its script has in this queue system.
+
+    The question before the change shows the effect. Without a special effect in this system the verb is unchanged.
+    """
     return replace(verb, effect=system.verb_effects.get(verb.script or verb.name, verb.effect))
 
 

@@ -20,9 +20,9 @@ from rqtui.tui.services.batches import Batch, Batches, VerbRequest
 from rqtui.tui.services.bulk_changes import BulkChanges
 from rqtui.tui.services.duplicate import JobDuplication
 from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.services.outcome_counts import OutcomeCounts
 from rqtui.tui.services.rate_limited_changes import RateLimitedChanges
 from rqtui.tui.services.session_journal import SessionJournal
-from rqtui.tui.services.tally import OutcomeTally
 from rqtui.tui.services.undo import Undo
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
@@ -187,11 +187,11 @@ class VerbStarter:
             is_form=verb.needs_form,
         )
 
-        def handle_decision(reply: FormReply | None) -> None:
+        def send_verb_if_accepted(reply: FormReply | None) -> None:
             if reply is not None:
                 self._send_verb(verb, target, reply)
 
-        self._host.app.push_screen(dialog, handle_decision)
+        self._host.app.push_screen(dialog, send_verb_if_accepted)
 
     # -- sending --------------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class VerbStarter:
         session, batches = self._session, self._batches
         for name, ref, form in form_values.build_script_forms(session, verb, target, reply.values if reply else {}):
             batch = Batch(
-                OutcomeTally(name, ref, form_values.count_targets(session, target) if verb.scope == "job" else 0)
+                OutcomeCounts(name, ref, form_values.count_targets(session, target) if verb.scope == "job" else 0)
             )
             if reply is not None:
                 batch.on_refused = self._create_refusal_handler(verb, target, reply, name)

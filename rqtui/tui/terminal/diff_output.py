@@ -57,18 +57,18 @@ def install_hook(app: App[Any]) -> None:
     """Make the app render its screen updates with `PartialUpdate` and `FullUpdate` instead of Textual's classes."""
     display = app._display
 
-    def display_update(screen: Screen[Any], renderable: RenderableType | None) -> None:
+    def display_changed_cells(screen: Screen[Any], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate):
             renderable = PartialUpdate.from_update(renderable)
         elif isinstance(renderable, LayoutUpdate):
             renderable = FullUpdate.from_update(renderable)
         display(screen, renderable)
 
-    app._display = display_update  # type: ignore[method-assign]
+    app._display = display_changed_cells  # type: ignore[method-assign]
 
 
 class Ink(NamedTuple):
-    """The terminal codes of a style: attributes such as bold, the foreground colour and the background colour."""
+    """The terminal codes of a style in three parts: attributes such as bold, foreground colour, background colour."""
 
     attributes: str = ""
     colour: str = ""

@@ -1,4 +1,4 @@
-"""Keep the rest of a line in place after text that terminals draw with different widths.
+"""Position text that terminals draw with different widths, so that the rest of its line stays in place.
 
 Examples are vowel signs of Indian scripts (`नेहा`), combining marks and joined emoji: Rich, tmux and each terminal
 count cells by tables of their own. If a terminal draws such a text wider than Textual counts, everything after it is

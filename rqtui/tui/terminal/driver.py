@@ -59,6 +59,7 @@ class SelectableEvent(Event):
         self.woken, self.wakes = os.pipe()
 
     def set(self) -> None:
+        """Set the event and wake a thread that is blocked in `select`."""
         super().set()
         os.write(self.wakes, b".")
 

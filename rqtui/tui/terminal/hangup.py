@@ -19,7 +19,7 @@ GRACE_S = 1.5  # seconds to end in good order; after that the process may be blo
 
 
 def watch_terminal(end: Callable[[], object]) -> None:
-    """Call `end` on a thread when the terminal on stdin is gone, and exit the process 1.5 seconds later."""
+    """Start a thread that calls `end` when the terminal on stdin is gone, and exits the process 1.5 seconds later."""
     if not (hasattr(select, "poll") and sys.platform.startswith("linux")):
         return  # `poll` does not support terminals on other systems
     with suppress(OSError, ValueError, AttributeError):  # no standard input, as in tests

@@ -32,12 +32,12 @@ def call_on_sigquit(end: Callable[[], object]) -> None:
     """
     loop = asyncio.get_running_loop()
 
-    def handle_signal(_number: int, _frame: object) -> None:
+    def schedule_end(_number: int, _frame: object) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop is closed, and the terminal was given back
             loop.call_soon_threadsafe(end)
 
     if hasattr(signal, "SIGQUIT") and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGQUIT, handle_signal)
+        signal.signal(signal.SIGQUIT, schedule_end)
 
 
 def stop_program(app: App[Any]) -> float:

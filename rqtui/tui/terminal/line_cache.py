@@ -38,10 +38,12 @@ class CachedLines(StylesCache):
     _last_request: tuple[Region, list[Strip]] | None = None
 
     def set_dirty(self, *regions: Region) -> None:
+        """Mark regions of the widget as changed, and drop the painted lines of the last request."""
         super().set_dirty(*regions)
         self._last_request = None
 
     def clear(self) -> None:
+        """Clear the style cache, and drop the painted lines of the last request."""
         super().clear()
         self._last_request = None
 

@@ -38,12 +38,12 @@ def install_error_output(app: App[Any], format_error: Callable[[BaseException | 
             app.error_console = DiscreetConsole(markup=False, highlight=False, stderr=True)
         return
 
-    def print_error() -> None:
+    def print_masked_error() -> None:
         app._close_messages_no_wait()
         if not app._exit_renderables:  # a second exception follows from the first, which is reported
             app._exit_renderables.append(Text(format_error(app._exception)))
 
-    app._fatal_error = print_error  # type: ignore[method-assign]
+    app._fatal_error = print_masked_error  # type: ignore[method-assign]
 
 
 class DiscreetConsole(Console):

@@ -167,12 +167,12 @@ def explain_unshowable_body(raw: bytes) -> str:
 def find_json_problem(raw: bytes) -> str:
     """Return why bytes are not valid JSON, with line and column, or "" if they are valid."""
 
-    def refuse_constant(word: str) -> object:
+    def refuse_json_constant(word: str) -> object:
         raise ValueError(f"{word} is no JSON number")
 
     try:
         # Parse_int=str accepts numbers of 5 000 digits.
-        json.loads(to_text(raw), parse_constant=refuse_constant, parse_int=str)
+        json.loads(to_text(raw), parse_constant=refuse_json_constant, parse_int=str)
     except RecursionError:
         return "it is nested too deep."
     except json.JSONDecodeError as error:

@@ -72,9 +72,9 @@ def _format_finding_line(finding: Finding, more: int, width: int, now_ms: int) -
 
 
 def _fit_finding_text(finding: Finding, width: int) -> tuple[str, bool]:
-    """Return (text of a finding, with its remedy if both fit in `width` cells.
+    """Return the text of a finding with its fix if both fit in `width` cells, and whether the fix is included.
 
-    Whether the remedy needs no further line).
+    Without the fix, the text alone is fitted into `width` cells.
     """
     text, has_remedy = safe(finding.text), bool(finding.key) or not finding.remedy
     full_text = text if has_remedy else f"{text}: {safe(keys.apply_keymap(finding.remedy))}"

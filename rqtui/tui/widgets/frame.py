@@ -37,7 +37,10 @@ RECENT_S = 5.0  # period over which a loop's rate is measured
 
 
 class Bar(Widget):
-    """A widget of lines with a left and a right side. Only lines that changed are redrawn."""
+    """A widget of lines, each with a text at the left and one at the right edge.
+
+    Only lines that changed are redrawn.
+    """
 
     ALLOW_SELECT = False  # a dragged mouse would start Textual's selection; Shift leaves it to the terminal
 
@@ -54,7 +57,7 @@ class Bar(Widget):
         changed = [
             y
             for y, (line, previous_line) in enumerate(zip(lines, previous, strict=True))
-            if not _is_unchanged(line, previous_line)
+            if not _are_sides_equal(line, previous_line)
         ]
         if changed:
             self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
@@ -98,7 +101,7 @@ class Header(Bar):
 
 
 class Findings(Bar):
-    """The findings of a queue above the rows of its board."""
+    """The lines above the rows of a board with the health findings of its queue."""
 
     DEFAULT_CSS = "Findings { height: auto; padding: 0 1; }"
 
@@ -108,7 +111,7 @@ class Findings(Bar):
 
 
 class Strip(Bar):
-    """The line of a demo with its keys and its progress."""
+    """The line of a running demo with its keys and its progress."""
 
     DEFAULT_CSS = "Strip { dock: bottom; height: 1; padding: 0 1; margin-bottom: 1; background: $raised; }"
 
@@ -119,7 +122,7 @@ class Footer(Bar):
     DEFAULT_CSS = "Footer { dock: bottom; height: 1; padding: 0 1; }"
 
 
-def _is_unchanged(now: Sides, before: Sides) -> bool:
+def _are_sides_equal(now: Sides, before: Sides) -> bool:
     # `==` of Content compares only the characters, so it would miss a dot that turns red.
     return now[0].is_same(before[0]) and now[1].is_same(before[1])
 
@@ -170,7 +173,7 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
     `loops` has each loop and whether it serves the current queue. It is None if changes are locked.
     """
 
-    def build_left(url: str, words: str) -> Content:
+    def build_connection_side(url: str, words: str) -> Content:
         is_wrong = status.is_lost or status.is_wrong
         hue = "$state-dead" if is_wrong else "$state-ready"
         status_text = (f"  {words}" if words else "", "$state-dead" if is_wrong else "$muted")
@@ -178,7 +181,7 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
         badge_pieces = (badge, " ") if status.badge else ()
         return _assemble_cached(*badge_pieces, ("● ", hue), (url, "$strong"), status_text)
 
-    def build_right(is_short: bool, cost: str) -> Content:
+    def build_loops_side(is_short: bool, cost: str) -> Content:
         if status.is_lost:
             return Content()  # the loops wait too; the left side shows the next attempt
         pieces = [format_loop_state(name, loop, is_on, is_short) for name, (loop, is_on) in (loops or {}).items()]
@@ -203,7 +206,10 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
         (elided, short_words if status.is_lost or status.is_wrong else "", True, ""),
     )
     return choose_first_fitting(
-        ((build_left(url, status_text), build_right(is_short, cost)) for url, status_text, is_short, cost in variants),
+        (
+            (build_connection_side(url, status_text), build_loops_side(is_short, cost))
+            for url, status_text, is_short, cost in variants
+        ),
         width,
     )
 
@@ -257,7 +263,7 @@ def format_views_line(place: str, queue_name: str, links: Sequence[ViewLink], fi
         pieces = ((place, "$muted"), (" ▸ ", "$muted"), (name, "b $strong")) if name else ((place, "b $strong"),)
         return _assemble_cached(*pieces)
 
-    def build_sides(gap: int, cells: int, label_of: Callable[[ViewLink], str], right: Content) -> Sides:
+    def build_line_sides(gap: int, cells: int, label_of: Callable[[ViewLink], str], right: Content) -> Sides:
         pieces = [_format_view_link(link, label_of(link)) for link in links]
         return Content(" " * gap).join([build_location(cells), *pieces]), right
 
@@ -272,7 +278,7 @@ def format_views_line(place: str, queue_name: str, links: Sequence[ViewLink], fi
         (2, 16, choose_label_of_counted_view, Content()),
         (2, 12, lambda _door: "", Content()),
     )
-    return choose_first_fitting((build_sides(*step) for step in variants), width)
+    return choose_first_fitting((build_line_sides(*step) for step in variants), width)
 
 
 def _choose_full_label(link: ViewLink) -> str:
@@ -297,7 +303,7 @@ def format_queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fi
     name_and_system = Content.assemble(name, (f"  {system}", "$muted")) if system else name
     in_, out, window = _format_in_and_out_rates(queue, rate)
 
-    def build_speed(cells: int, *prefix_pieces: Content) -> Content:
+    def build_throughput_text(cells: int, *prefix_pieces: Content) -> Content:
         return _join_nonempty(*prefix_pieces, out, *([window] if cells > 8 else []), _format_sparkline(rate, cells))
 
     drain_pieces = (
@@ -308,11 +314,11 @@ def format_queue_line(queue: Queue, rate: Rate, width: int, system: str = "", fi
     short_counts_text = Content("   ").join([short_counts, *paused])
     return choose_first_fitting(
         (
-            (Content.assemble(name_and_system, "   ", counts_text), build_speed(20, *drain_pieces, in_)),
-            (Content.assemble(name_and_system, "   ", counts_text), build_speed(12, in_)),
-            (Content.assemble(name, "   ", counts_text), build_speed(12, in_)),
-            (Content.assemble(name, "  ", short_counts_text), build_speed(12, *drain_pieces)),
-            (Content.assemble(name, "  ", short_counts_text), build_speed(8)),
+            (Content.assemble(name_and_system, "   ", counts_text), build_throughput_text(20, *drain_pieces, in_)),
+            (Content.assemble(name_and_system, "   ", counts_text), build_throughput_text(12, in_)),
+            (Content.assemble(name, "   ", counts_text), build_throughput_text(12, in_)),
+            (Content.assemble(name, "  ", short_counts_text), build_throughput_text(12, *drain_pieces)),
+            (Content.assemble(name, "  ", short_counts_text), build_throughput_text(8)),
             (Content.assemble(name, "  ", short_counts_text), Content("")),
         ),
         width,
@@ -333,24 +339,24 @@ def format_board_line(queue: Queue, rate: Rate, width: int, system: str = "", fi
     name_and_system = Content.assemble(name, (f"  {system}", "$muted")) if system else name
     in_, out, window = _format_in_and_out_rates(queue, rate)
 
-    def build_left(first: Content, number: int) -> Content:
+    def build_facts_side(first: Content, number: int) -> Content:
         return Content("   ").join([first, *paused, *facts[:number]])
 
-    def build_speed(cells: int) -> Content:
+    def build_throughput_text(cells: int) -> Content:
         return _join_nonempty(in_, out, window, _format_sparkline(rate, cells))
 
     min_facts = min(3, len(facts))  # facts that are shown beside a sparkline
     return choose_first_fitting(
         (
-            *((build_left(name_and_system, len(facts)), build_speed(cells)) for cells in (20, 12)),
+            *((build_facts_side(name_and_system, len(facts)), build_throughput_text(cells)) for cells in (20, 12)),
             *(
-                (build_left(name, number), build_speed(cells))
+                (build_facts_side(name, number), build_throughput_text(cells))
                 for number in range(len(facts), min_facts - 1, -1)
                 for cells in (12, 8)
             ),
-            *((build_left(name, number), build_speed(0)) for number in range(min_facts, 1, -1)),
-            *((build_left(name, number), out) for number in range(min_facts, -1, -1)),
-            (build_left(name, 0), Content()),
+            *((build_facts_side(name, number), build_throughput_text(0)) for number in range(min_facts, 1, -1)),
+            *((build_facts_side(name, number), out) for number in range(min_facts, -1, -1)),
+            (build_facts_side(name, 0), Content()),
         ),
         width,
     )
@@ -535,7 +541,7 @@ def format_strip_line(keys: Sequence[tuple[str, str]], figures: Sequence[str], a
     width_left = width - _count_cells([_format_key(*last_key), *alarm_pieces])
     left = Content("  ").join([*_format_fitting_keys(first_keys, width_left), _format_key(*last_key)])
 
-    def build_right(number: int) -> Content:
+    def build_figures_side(number: int) -> Content:
         return Content("   ").join([*alarm_pieces, *(Content.styled(figure, "$data") for figure in figures[:number])])
 
-    return choose_first_fitting(((left, build_right(number)) for number in range(len(figures), -1, -1)), width)
+    return choose_first_fitting(((left, build_figures_side(number)) for number in range(len(figures), -1, -1)), width)

@@ -141,13 +141,13 @@ def filter_key_groups(groups: Sequence[KeyGroup], typed: str) -> list[KeyGroup]:
     if not words:
         return list(groups)
 
-    def is_match(line: KeyLine) -> bool:
+    def does_line_match(line: KeyLine) -> bool:
         if len(words) == 1:
             return words in line.keys.split()
         text = f"{line.keys} {line.words} {line.more} {line.name}".lower()
         return all(word in text for word in words.lower().split())
 
-    filtered = [KeyGroup(group.title, tuple(filter(is_match, group.lines))) for group in groups]
+    filtered = [KeyGroup(group.title, tuple(filter(does_line_match, group.lines))) for group in groups]
     return [group for group in filtered if group.lines]
 
 

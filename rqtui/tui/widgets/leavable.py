@@ -11,7 +11,10 @@ from textual.widget import Widget
 
 
 class Leavable(Widget):
-    """A mixin for Textual screens that may be closed before they are ready. List it after Textual's screen class."""
+    """A mixin for Textual screens that may be closed before their widgets exist.
+
+    List it after Textual's screen class.
+    """
 
     async def on_event(self, event: Event) -> None:
         """Handle an event of the screen, but drop `Mount` and `Resize` while the screen is being removed."""

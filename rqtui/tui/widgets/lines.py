@@ -133,6 +133,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     # ── called by Textual ───────────────────────────────────────────────────────────────────────────────────────
 
     def render_line(self, y: int) -> Strip:
+        """Draw line `y` of the widget, from the cache of the painter if it did not change."""
         self._painted[y] = line = self.build_line(y, self.scrollable_content_region.width, self.first_visible_line)
         return self.painter.draw_line(line)
 
@@ -147,6 +148,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self.handle_scroll()
 
     def notify_style_update(self) -> None:
+        """Redraw all lines after the theme changed."""
         super().notify_style_update()
         self.painter.clear_cache()
         self._painted.clear()

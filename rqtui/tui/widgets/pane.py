@@ -159,10 +159,10 @@ class Pane(Table):
     def _build_job_request(self, system: System, job_id: bytes) -> Request[JobState]:
         request = system.job_request(self.ref.queue, job_id, self.count_body_bytes())
 
-        def parse_reply(replies: Replies) -> JobState:
+        def parse_job_state(replies: Replies) -> JobState:
             return JobState(self.place.name, job_id, request.parse(replies))
 
-        return Request(request.calls, parse_reply)
+        return Request(request.calls, parse_job_state)
 
     def _list_page_ids(self) -> set[bytes]:
         return {job.id for job in self.page.jobs} if self.page else set()
@@ -267,7 +267,7 @@ class Pane(Table):
         self.expect_similar_list(0 if expression else position)
 
     def _find_cursor_position(self) -> int:
-        """Return the position of the cursor's job in the whole place, as far as is known."""
+        """Return the position of the cursor's job in the whole place; 0 if it is unknown."""
         if self.scan_result is not None and isinstance(self.cursor_id, bytes):
             return self.scan_result.positions.get(self.cursor_id, 0)
         ids = [job.id for job in self.page.jobs] if self.page else []
@@ -283,7 +283,7 @@ class Pane(Table):
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the place is too long for live filtering, so that the filter needs a scan."""
+        """Whether the place has too many jobs to filter all of them at each refresh, so that a filter needs a scan."""
         page = self.page
         is_long = page is not None and (page.total > MAX_LIVE_JOBS or self.has_more)
         return self.job_filter is not None and self.scan_result is None and is_long
@@ -315,7 +315,7 @@ class Pane(Table):
         return self.jobs.get(self.cursor_id) if isinstance(self.cursor_id, bytes) else None
 
     def is_still_in_place(self, job_id: object) -> bool:
-        """Return whether a job is still in the place of the pane, as far as is known."""
+        """Return whether a job is still in the place of the pane, according to the last refresh."""
         if job_id in self.left_places or (self.scan_result is not None and job_id in self.scan_result.left_places):
             return False
         page = self.page
@@ -332,6 +332,7 @@ class Pane(Table):
         return marked or ((current_job,) if current_job and not self.is_cursor_row_missing else ())
 
     def _list_live_matches(self) -> tuple[Job, ...]:
+        """Return the jobs of the loaded page that match the pane's filter."""
         accepts = self.job_filter
         return tuple(job for job in self.page.jobs if accepts is None or accepts(job)) if self.page else ()
 

@@ -74,6 +74,7 @@ def create_scan(
 
 
 def _shrink_matching_job(job: Job, body_bytes: int, errors: dict[str, str]) -> Job:
+    """Return a found job without most of its body and of its error, to save memory."""
     error = errors.setdefault(job.error, job.error[-_ERROR_CHARS:]) if job.error else ""
     body = job.body[:body_bytes] if job.body and body_bytes else None
     return replace(job, body=body, error=error, history=())
@@ -115,7 +116,10 @@ class ScanResult:
         self._present_jobs = None
 
     def mark_finished(self, *, is_stopped_early: bool = False, problem: str = "") -> None:
-        """Mark the scan as finished: by its end, by a person (`is_stopped_early`) or by an error (`problem`)."""
+        """Store that the scan has ended, and why: by a person (`is_stopped_early`) or by an error (`problem`).
+
+        Without both, the scan has read the whole place.
+        """
         self.is_finished, self.problem = True, problem
         self.is_cut = self.is_cut or is_stopped_early or bool(problem)
 
@@ -143,7 +147,7 @@ class ScanResult:
         return [self.jobs[job_id] for job_id in self.ids[offset : offset + limit]]
 
     def list_present_jobs(self) -> tuple[Job, ...]:
-        """Return the jobs of the scan's result that are still in the place, as far as is known."""
+        """Return the jobs found by the scan that were still in the place when they were last read."""
         if self._present_jobs is None:
             self._present_jobs = tuple(self.jobs[job_id] for job_id in self.ids if job_id not in self.left_places)
         return self._present_jobs

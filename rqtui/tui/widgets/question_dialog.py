@@ -46,7 +46,7 @@ class FormReply:
 
 
 class Tick(Checkbox, inherit_bindings=False):
-    """A checkbox that is readable without colours. Enter accepts the whole form, as in every field."""
+    """A checkbox that is readable without colours. Enter in it accepts the whole form, as in every other field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "toggle_button", show=False, id="tick.toggle"),
@@ -59,7 +59,7 @@ class Tick(Checkbox, inherit_bindings=False):
 
 
 class Question(ModalScreen["FormReply | None"], Leavable):
-    """A dialog before a change, with the verb's form. The dialog returns what was typed, or None for no.
+    """A dialog before a change, with the form of the verb. It returns what was typed, or None if the user refused.
 
     The focus starts on Cancel: `y` accepts, Enter and Esc refuse. With `guard` this word must be typed before yes is
     possible. With `is_form` the focus starts in the first field, and Enter there accepts. Esc asks again before it
@@ -214,12 +214,12 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             self.dismiss(None)
             return
 
-        def leave_if_confirmed(reply: FormReply | None) -> None:
+        def discard_if_confirmed(reply: FormReply | None) -> None:
             if reply is not None:
                 self.dismiss(None)
 
         lines = [Content("What was typed into the form would be gone.")]
-        self.app.push_screen(Question("Leave the form", lines, (), "throw away", True), leave_if_confirmed)
+        self.app.push_screen(Question("Leave the form", lines, (), "throw away", True), discard_if_confirmed)
 
     def _read_field_contents(self) -> dict[str, str | bytes]:
         """Return the contents of the form's text fields by their names."""

@@ -96,16 +96,21 @@ def build_warnings(verb: Verb, target: Target) -> list[Content]:
 
 
 def _describe_holder(target: Target) -> str:
+    """Return the name of the worker that holds the target's only job, or `A worker`, to begin a warning."""
     names = [name for name in target.other_holders if name]
     return formats.elide_middle(format_field_value(names[0]), 24) if len(names) == 1 == len(target.jobs) else "A worker"
 
 
 def _choose_pronoun(target: Target) -> str:
+    """Return `it` for one job of a target, `each of them` for several."""
     return "it" if len(target.jobs) == 1 else "each of them"
 
 
 def describe_undo_of_change(system: System, verb: Verb, count: int = 0, place: str = "", problem: str = "") -> str:
-    """Describe whether `z` can undo a change, or return "" if that does not apply. `problem` is the undo store's."""
+    """Describe whether `z` can undo a change; empty for a new job and for a command to workers.
+
+    `problem` is the reason why the undo store cannot save jobs.
+    """
     if verb.name == "enqueue" or verb.scope == "worker" or verb.script == "enqueue":
         return ""
     from rqtui.operations import undo  # imported late, because no question opens before the first snapshot

@@ -50,7 +50,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     dimmed: reactive[bool] = reactive(False, repaint=False)
     """Whether the table is muted because the connection is lost and its rows are those of the last snapshot."""
 
-    class Said(Message):
+    class TableMessage(Message):
         """Base class of the table's messages. `control` allows `@on(Table.Opened, "#ready")`."""
 
         def __init__(self, table: Table) -> None:
@@ -59,33 +59,34 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
         @property
         def control(self) -> Table:
+            """The table that sent the message."""
             return self.table
 
-    class Moved(Said):
+    class Moved(TableMessage):
         """Message that the table's cursor is on another row: `id`, or None without a row."""
 
         def __init__(self, table: Table, id: Id | None) -> None:
             super().__init__(table)
             self.id = id
 
-    class Fitted(Said):
+    class Fitted(TableMessage):
         """Message that the table was resized, so other rows are visible."""
 
-    class Opened(Said):
+    class Opened(TableMessage):
         """Message that the row `id` was opened by Enter or a double click."""
 
         def __init__(self, table: Table, id: Id) -> None:
             super().__init__(table)
             self.id = id
 
-    class Marked(Said):
+    class Marked(TableMessage):
         """Message that the set of marked row ids changed."""
 
         def __init__(self, table: Table, ids: tuple[Id, ...]) -> None:
             super().__init__(table)
             self.ids = ids
 
-    class Wanted(Said):
+    class Wanted(TableMessage):
         """Message that rows in or near the visible part are missing: load `limit` rows from `offset` and update.
 
         The same offset is not requested twice in a row, so the receiver has to repeat a failed request.
@@ -96,14 +97,14 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             self.offset = offset
             self.limit = limit
 
-    class HeadClicked(Said):
+    class HeadClicked(TableMessage):
         """Message that the header of the column with this key was clicked."""
 
         def __init__(self, table: Table, column: str) -> None:
             super().__init__(table)
             self.column = column
 
-    class CellClicked(Said):
+    class CellClicked(TableMessage):
         """Message that a cell of this column was clicked. The cursor is on its row."""
 
         def __init__(self, table: Table, id: Id, column: str) -> None:
@@ -111,7 +112,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             self.id = id
             self.column = column
 
-    class TitleClicked(Said):
+    class TitleClicked(TableMessage):
         """Message that the frame's top line was clicked, `at` cells behind the start of its text."""
 
         def __init__(self, table: Table, at: int) -> None:
@@ -220,14 +221,14 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         return self.stays_first and (row is None or any(other.id == row.id for other in rows))
 
     def _has_untouched_row_left(self, rows: Sequence[Row], offset: int) -> bool:
-        """Return whether no person chose the row under the cursor, and that row left the list."""
+        """Return whether the row under the cursor left the list, and no person had moved the cursor to it."""
         if not self.skips_missing_rows or self._is_touched or self._marks or self._cursor_row is None:
             return False
         is_loaded = offset <= self._cursor_place < offset + len(rows)
         return (is_loaded or not rows) and all(row.id != self._cursor_row.id or row.is_gone for row in rows)
 
     def _find_cursor_place(self, held_row: Row | None, place: int) -> int:
-        """Return the cursor's position in a new list: with its row, if the row is in the list."""
+        """Return the cursor's position in a new list: that of its row if the row is there, else the former one."""
         last = max(0, self._window.total - 1)
         return min(place, last) if held_row is None else self._window.places.get(held_row.id, min(place, last))
 
@@ -314,21 +315,26 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     # ── keys and mouse ───────────────────────────────────────────────────────────────────────────────────────
 
     def action_move(self, lines: int) -> None:
+        """Move the cursor by a number of lines."""
         self._move_cursor(self._cursor_place + lines)
 
     def action_page(self, pages: int) -> None:
+        """Move the cursor by a number of pages."""
         step = pages * max(1, self.visible_lines - 1)
         self.scroll_to_line(self.first_visible_line + step)
         self._move_cursor(self._cursor_place + step)
 
     def action_first(self) -> None:
+        """Move the cursor to the first row of the list."""
         self._move_cursor(0, keep_missing=False)
         self._is_touched = False  # the table shows its first rows again when it loses the focus
 
     def action_last(self) -> None:
+        """Move the cursor to the last row of the list."""
         self._move_cursor(self._window.total - 1, keep_missing=False)
 
     def action_open(self) -> None:
+        """Post `Opened` for the row under the cursor."""
         if self._cursor_row is not None:
             self.post_message(self.Opened(self, self._cursor_row.id))
 
@@ -354,6 +360,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
                 self._pressed = self._cursor_row.id if self._cursor_row is not None else None
 
     def on_click(self, event: events.Click) -> None:
+        """Post the message for a click on a header, a title or a cell, or open the row at a double click."""
         pressed, self._pressed = self._pressed, None
         offset = event.get_content_offset(self)
         if offset is None:
@@ -474,6 +481,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.post_marks()
 
     def action_mark(self) -> None:
+        """Mark or unmark the row under the cursor, and move to the next one."""
         if self._range_from is not None:
             self.action_range()
             return
@@ -500,14 +508,17 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.repaint_changes()
 
     def action_end_range(self) -> None:
+        """Close the open range without marking its rows."""
         self._range_from = None
         self.repaint_changes()
 
     def action_mark_loaded(self) -> None:
+        """Mark all loaded rows."""
         self._marks.update((row.id, None) for row in self._window.remove_ghost().rows)
         self.post_marks()
 
     def action_unmark_all(self) -> None:
+        """Remove all marks."""
         self.set_marks(())
 
     def post_marks(self) -> None:

@@ -17,7 +17,7 @@ from rqtui.tui.widgets.leavable import Leavable
 
 
 class Pages(ModalScreen[None], Leavable):
-    """A dialog with a page of text to read, such as a demo's help. `rebuild` builds a page that changes over time."""
+    """A dialog with a page of text to read, such as a demo's help. `rebuild` builds the text again each second."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,t,w,d,enter", "dismiss(None)", "close", show=False, id="page.close"),

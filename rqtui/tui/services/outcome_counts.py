@@ -1,4 +1,4 @@
-"""Count the outcomes of one change while they arrive, and summarise_outcomes them in one sentence."""
+"""Count the outcomes of one change while they arrive, and summarise them in one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WRONG_PLACE_WORDS = ("wrong_place",)  # outcomes of a job that left the place w
 
 
 @dataclass
-class OutcomeTally:
+class OutcomeCounts:
     """The counts of the outcomes of one change. A million outcomes take little more memory than ten."""
 
     verb: str
@@ -54,7 +54,7 @@ class OutcomeTally:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the change of no job succeeded because every outcome was an error."""
+        """Whether the change succeeded for no job because every outcome was an error."""
         return bool(self.seen) and self.failed == self.seen and self.first is not None and self.first.word == "error"
 
     def compute_outcome_rate(self, now_s: float) -> float:
@@ -73,7 +73,7 @@ class OutcomeTally:
         if self.first is None:
             return f"{find_verb_label(self.verb)}: nothing to do"
         if self.seen == 1 and self.moved <= 1:
-            return self._summarise_single_outcome(self.first)
+            return self._summarise_only_outcome(self.first)
         pieces = (
             [f"{formats.format_count(self.moved, width=12)} {find_past_participle(self.verb)}"] if self.moved else []
         )
@@ -82,7 +82,7 @@ class OutcomeTally:
                 pieces.append(f"{formats.format_count(number, width=12)} {text}" + self._format_place_counts(text))
         return safe(" · ".join(pieces))
 
-    def _summarise_single_outcome(self, outcome: Outcome) -> str:
+    def _summarise_only_outcome(self, outcome: Outcome) -> str:
         """Summarise the outcome of a single job in the script's own words."""
         place = outcome.values.get("place")
         where = f" ({place})" if isinstance(place, str) and place and not outcome.moved else ""
