@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def list_script_faults() -> list[str]:
-    """List each mistake in a Lua script, in a block, or in how they include each other, as a sentence."""
+    """Return a sentence for each mistake in a Lua script, in a shared block, or in how they include each other."""
     folders = [load_scripts(name) for name in list_script_folders()]
     scripts = [script for folder in folders for script in folder.values()]
     blocks = {block.path: block for folder in folders for block in folder.blocks.values()}
@@ -32,6 +32,7 @@ def list_script_faults() -> list[str]:
 
 
 def run_luacheck() -> int:
+    """Run luacheck on the complete scripts, and return its exit code."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "rqtui", "script", "--all", folder], check=True)
         command = ["luacheck", "-q", "--config", str(ROOT / ".luacheckrc"), "."]
@@ -39,6 +40,7 @@ def run_luacheck() -> int:
 
 
 def main(arguments: list[str]) -> int:
+    """Print the mistakes in the Lua scripts, run luacheck if requested, and return the exit code."""
     try:
         faults = list_script_faults()
     except ScriptError as error:  # a header or an include line that cannot be read

@@ -36,7 +36,13 @@ from typing import Any
 import aio_facade
 import hypothesis
 import pytest
-from dedicated_server import VARIABLE, DedicatedServer, find_refusal, open_dedicated_server, read_dedicated_url
+from dedicated_server import (
+    VARIABLE,
+    DedicatedServer,
+    explain_unusable_server,
+    open_dedicated_server,
+    read_dedicated_url,
+)
 from planted_systems import PlantedSystem, Shell
 from redis import Redis
 
@@ -66,7 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A script that starts the suite in the background ignores Ctrl-C, and `nohup` ignores SIGHUP.
     """
-    if read_dedicated_url() and (reason := find_refusal(read_dedicated_url(), config.getoption("numprocesses", None))):
+    if read_dedicated_url() and (
+        reason := explain_unusable_server(read_dedicated_url(), config.getoption("numprocesses", None))
+    ):
         raise pytest.UsageError(reason)
     _write_bytecode_to_cache(config.rootpath / ".pytest_cache" / "bytecode")
     if config.getoption("numprocesses", None) and config.args_source is pytest.Config.ArgsSource.TESTPATHS:

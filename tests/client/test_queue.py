@@ -15,7 +15,7 @@ from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
-from aging import age_queue
+from aging import move_queue_into_past
 from families import run_in_one_test
 from proxy import Proxy
 from queue_check import find_misplaced_jobs
@@ -295,7 +295,7 @@ def test_a_kept_job_answers_done_to_its_own_late_second_ack(queue: Queue) -> Non
 def test_a_late_worker_changes_nothing(queue: Queue, client: Redis) -> None:
     queue.put(1, ttr=1)
     [late] = queue.reserve()
-    age_queue(client, "mail", 2000)
+    move_queue_into_past(client, "mail", 2000)
     queue._run_verb("reap", {"limit": 10})
     [owner] = queue.reserve()
     before = dump(client)
@@ -513,7 +513,7 @@ def test_a_long_traceback_keeps_its_end() -> None:
 def test_a_burst_drains_what_is_ready_and_what_is_due(queue: Queue, client: Redis) -> None:
     queue.put_many(range(500))
     queue.put_many([{"body": 1, "delay": "1h"}, {"body": 2, "delay": "9h"}])
-    age_queue(client, "mail", 2 * 3_600_000)
+    move_queue_into_past(client, "mail", 2 * 3_600_000)
     seen = []
     for job in queue.consume(burst=True):
         with job:

@@ -17,7 +17,7 @@ from typing import Any
 
 import aio_facade
 import pytest
-from aging import age_queue
+from aging import move_queue_into_past
 from fakeredis import FakeRedis
 from proxy import Proxy
 from redis import Redis
@@ -355,7 +355,7 @@ def test_a_rush_wakes_one_consumer_after_the_other(
 def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client: Redis, consuming: Consuming) -> None:
     queue.pause()
     queue.put_many([{"body": n, "delay": "1h"} for n in range(5)])
-    age_queue(client, "mail", 2 * 3_600_000)
+    move_queue_into_past(client, "mail", 2 * 3_600_000)
     with consuming(3, lambda _job: None):
         wait_for_blocked(client, 3)
         before = calls(client)
@@ -373,7 +373,7 @@ def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(
         wait_until(lambda: not client.exists(WAKE), 20)
         wait_for_blocked(client, 1)
     assert client.exists(WAKE) == 1
-    age_queue(client, "mail", HOUR_MS - 500)  # due in half a second
+    move_queue_into_past(client, "mail", HOUR_MS - 500)  # due in half a second
     with consuming(1, lambda job: runs.append(job.body)):
         wait_until(lambda: runs, 20)
 

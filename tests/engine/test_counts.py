@@ -8,7 +8,7 @@ from collections.abc import Callable
 import fuzz_databases
 import fuzzing
 import pytest
-from aging import age_queue
+from aging import move_queue_into_past
 from native_jobs import HOUR, NOW
 from proxy import Proxy
 from redis import Redis
@@ -159,7 +159,7 @@ def test_another_job_at_the_head_is_told_though_as_many_wait(client: Redis) -> N
     mail, other = Queue("mail", client), Queue("other", client)
     mail.put("old", id="old")
     other.put("x")
-    age_queue(client, "mail", 60_000)
+    move_queue_into_past(client, "mail", 60_000)
     mail.put("young", id="young")
     engine = build_engine(client, [registry.create_system("native")])
     ref = Ref("native", "mail")

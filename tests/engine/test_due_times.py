@@ -7,7 +7,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from aging import age_queue
+from aging import move_queue_into_past
 from proxy import Proxy
 from redis import Redis
 
@@ -90,7 +90,7 @@ def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client:
     work()
     for name in ("q007", "q123", "q299"):
         Queue(name, client).put("late", delay="5s")
-        age_queue(client, name, 6_000)
+        move_queue_into_past(client, name, 6_000)
     look_again(heads)
     assert work().moved == 3
     assert [client.zcard(f"rqtui:{{{name}}}:ready") for name in ("q007", "q123", "q299")] == [1, 1, 1]
@@ -133,7 +133,7 @@ def test_the_reaper_sees_a_lease_that_is_over_and_a_done_job_to_be_forgotten(cli
     kept.put("kept", keep="1m")
     kept.ack_many(kept.reserve(1))
     for name in ("q001", "q002"):
-        age_queue(client, name, 61_000)
+        move_queue_into_past(client, name, 61_000)
     look_again(heads)
     assert work().moved == 1
     assert client.zcard("rqtui:{q001}:ready") == 1
@@ -212,7 +212,7 @@ def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: R
     refs = build_refs(2)
     work = build_round("dispatch", narrow, NATIVE, lambda: refs, max_idle=30, due_times=DueTimes(NATIVE))
     Queue("q000", client).put("late", delay="5s")
-    age_queue(client, "q000", 6_000)
+    move_queue_into_past(client, "q000", 6_000)
     done = work()
     assert done.moved == 1 and [bool(step.error) for step in done.steps] == [False, True]
 
@@ -256,8 +256,8 @@ def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) ->
     late, held = Queue("q003", client), Queue("q004", client)
     late.put("late", delay="5s")
     held.reserve(1, ttr="30s")
-    age_queue(client, "q003", 6_000)
-    age_queue(client, "q004", 31_000)
+    move_queue_into_past(client, "q003", 6_000)
+    move_queue_into_past(client, "q004", 31_000)
     engine.take_snapshot()
     asked = client.info("commandstats")["cmdstat_exists"]["calls"]
     assert [work().moved for work in works] == [1, 1], "by what the picture told"

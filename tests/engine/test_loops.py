@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from aging import age_queue
+from aging import move_queue_into_past
 from proxy import Proxy
 from redis import Redis
 from socket_writes import record_socket_writes
@@ -162,7 +162,7 @@ def test_a_single_step_works_beside_a_running_loop_and_never_at_the_same_time() 
 
 def test_a_stopped_loop_can_be_stepped_by_hand(client: Redis) -> None:
     Queue("mail", client).put(1, id="a", delay=60)
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     assert Loop("dispatch", dispatcher(client)).step().moved == 1
     assert client.zcard("rqtui:{mail}:ready") == 1
 
@@ -201,7 +201,7 @@ def test_a_reaper_rests_until_the_next_lease_expires(client: Redis) -> None:
 
 def test_a_batch_that_is_full_says_so_and_an_empty_one_does_not(client: Redis) -> None:
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(25)])
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     work = dispatcher(client, limit=10)
     rounds = [work() for _ in range(3)]
     assert [(done.moved, done.is_full) for done in rounds] == [(10, True), (10, True), (5, False)]
@@ -213,7 +213,7 @@ def test_a_batch_that_is_full_says_so_and_an_empty_one_does_not(client: Redis) -
 def test_without_a_limit_the_batch_grows_while_it_is_quick(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.engine.loops.SLOW_MS", 10_000.0)
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(2000)])
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     work = dispatcher(client)
     assert [work().moved for _ in range(5)] == [200, 300, 450, 675, 375]
 
@@ -224,7 +224,7 @@ def test_without_a_limit_the_batch_shrinks_where_the_server_is_slow(
     monkeypatch.setattr("rqtui.engine.loops.SLOW_MS", 0.0)
     monkeypatch.setattr("rqtui.engine.loops._measure_round_trip_ms", lambda _client: 0.0)
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(1000)])
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     work = dispatcher(client)
     assert [work().moved for _ in range(4)] == [200, 100, 50, 50]
 
@@ -233,7 +233,7 @@ def test_a_slow_way_to_the_server_is_no_slow_batch(client: Redis, url: str, monk
     monkeypatch.setattr("rqtui.engine.loops.SLOW_MS", 30.0)  # room for a busy machine
     dispatcher(client)()  # the server knows the script from now on
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(800)])
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     with Proxy(url, delay_s=0.05) as proxy, connect(proxy.url) as far:
         far.ping()  # connected
         work = dispatcher(far)
@@ -253,7 +253,7 @@ def test_all_queues_go_in_one_round_trip(client: Redis, monkeypatch: pytest.Monk
 def test_a_queue_that_is_broken_does_not_stop_the_others(client: Redis) -> None:
     client.set("rqtui:{bad}:scheduled", "a string")
     Queue("mail", client).put(1, delay=60)
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     bad, mail = dispatcher(client, "bad", "mail")().steps
     assert "holds a string" in bad.error
     assert (mail.moved, mail.error) == (1, "")
@@ -281,7 +281,7 @@ def test_a_job_is_ready_within_moments_of_its_time(client: Redis, url: str) -> N
 
 def test_a_loop_never_takes_the_wake_marker(client: Redis) -> None:
     Queue("mail", client).put(1, delay=60)
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     client.zadd("rqtui:{mail}:wake", {"wake": 0})
     for verb in ("dispatch", "reap"):
         build_round(verb, client, NATIVE, lambda: [MAIL])()
@@ -308,7 +308,7 @@ def test_a_loop_survives_a_server_that_forgot_its_scripts(client: Redis) -> None
     work()
     client.script_flush()
     Queue("mail", client).put(1, delay=60)
-    age_queue(client, "mail", 61_000)
+    move_queue_into_past(client, "mail", 61_000)
     assert work().moved == 1
 
 

@@ -9,7 +9,7 @@ from redis import Redis
 PLACES_IN_MS = ("scheduled", "reserved", "done", "dead")
 
 
-def age_queue(client: Redis, queue: str, ms: int) -> None:
+def move_queue_into_past(client: Redis, queue: str, ms: int) -> None:
     """Move all times of a native queue back by `ms`, as if that much time had passed.
 
     Changes the scores of scheduled, reserved, done and dead, the enqueued and due times in `jobs`, the time of the last

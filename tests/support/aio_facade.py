@@ -53,6 +53,7 @@ class Event(asyncio.Event):
         self._stop = stop
 
     def is_set(self) -> bool:
+        """Return whether this event or the mirrored event of a thread is set."""
         return self._stop.is_set()
 
 
@@ -150,6 +151,7 @@ class _BlockingFacade:
         return call_wrapped_method
 
     def _iterate_blocking(self, items: Any) -> Iterator[Any]:
+        """Yield the items of an asynchronous iterator, waiting for each."""
         try:
             while True:
                 try:
@@ -160,12 +162,14 @@ class _BlockingFacade:
             self._loop.run(items.aclose())
 
     def _wrap_result(self, result: Any) -> Any:
+        """Return a result of the asynchronous object with its jobs and queues wrapped in blocking facades."""
         if isinstance(result, list) and result and isinstance(result[0], aio.Job):
             return [Job(self._loop, item) for item in result]
         return Job(self._loop, result) if isinstance(result, aio.Job) else result
 
 
 def _unwrap_argument(value: Any) -> Any:
+    """Return the asynchronous object inside a facade; any other argument is returned unchanged."""
     if isinstance(value, _BlockingFacade):
         return value._wrapped
     return [_unwrap_argument(item) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""A private certificate authority for the tests of TLS, and a real Redis server that accepts only TLS.
+"""Create a private certificate authority for the tests of TLS, and start a real Redis server that accepts only TLS.
 
 The certificates are created in a folder of the test. The certificates that the machine trusts are not used or changed.
 """

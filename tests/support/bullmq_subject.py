@@ -29,6 +29,7 @@ Jobs = Sequence[Planted]
 
 
 def build_job_key(id: bytes | str, part: str = "") -> str:
+    """Return the key of a BullMQ job's hash, or with `part` that of another key of the job."""
     return f"{PREFIX}{id if isinstance(id, str) else id.decode()}{part}"
 
 
@@ -91,6 +92,7 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
 
 
 def _build_end_fields(place: str) -> dict[str, object]:
+    """Return the fields of a BullMQ job's hash that only a job in this final place has."""
     fields: dict[str, object] = (
         {"delay": HOUR} if place == "delayed" else {"priority": 5} if place == "prioritized" else {}
     )
@@ -125,6 +127,7 @@ def read_facts(client: Redis, id: bytes) -> dict[str, object]:
 
 
 def read_body(client: Redis, id: bytes) -> bytes | None:
+    """Return the body of a BullMQ job; None if the job has no hash."""
     return client.hget(build_job_key(id), "data")
 
 
@@ -148,6 +151,7 @@ def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
 
 
 def request_enqueue(jobs: Jobs) -> Request:
+    """Build the request that enqueues BullMQ jobs with the ids of the given jobs."""
     options = {"name": "send", "delay_ms": None, "priority": None, "max_attempts": 3, "opts": '{"kl":5}'}
     return Request(
         {"p": PREFIX, "now_ms": NOW}, [{"id": job.id, "body": b'{"to": "a@b.c"}', **options} for job in jobs]
@@ -166,29 +170,33 @@ def plant_and_request(
     `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def plant_job_and_build_request(database: JobDatabase) -> Request:
         job = database.plant(place, ripe=True)[0] if place else database.create_absent_job()
         for prepare in prepares:
             prepare(database.client, job.id.decode())
         return request([job] * rows)
 
-    return build
+    return plant_job_and_build_request
 
 
-def prepare_world_and_request(prepare: Prepare, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(database: JobDatabase) -> Request:
+def prepare_database_and_request(prepare: Prepare, request: Callable[[Jobs], Request]) -> BuildRequest:
+    """Return a function that runs `prepare` on a new BullMQ job and builds the request for that job."""
+
+    def prepare_and_build_request(database: JobDatabase) -> Request:
         prepare(database.client, "")
         return request([])
 
-    return build
+    return prepare_and_build_request
 
 
 def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(database: JobDatabase) -> Request:
+    """Return a function that removes all BullMQ jobs from a place and builds a request."""
+
+    def empty_place_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(KEYS[place])
         return request([Planted(b"")])
 
-    return build
+    return empty_place_and_build_request
 
 
 def delete_hash(client: Redis, id: str) -> None:
@@ -197,6 +205,7 @@ def delete_hash(client: Redis, id: str) -> None:
 
 
 def lock_job(client: Redis, id: str) -> None:
+    """Set the lock of a BullMQ job, as its worker does."""
     client.set(build_job_key(id, ":lock"), LOCK, px=30_000)
 
 
@@ -236,6 +245,7 @@ def request_next_job(name: str, **args: object) -> BuildRequest:
 
 
 def delete_places(*places: str) -> Callable[[JobDatabase, Jobs], None]:
+    """Return a function that deletes the keys of these BullMQ places."""
     return lambda database, jobs: database.client.delete(*(KEYS[place] for place in places)) and None
 
 
@@ -255,6 +265,7 @@ REST = pack_strings(pack_strings(b"line"), b"", b"", b"", b"", b"")
 
 
 def request_restore(*fields: bytes, errors: bytes = b"") -> Callable[[Jobs], Request]:
+    """Return a function that builds the request that restores deleted BullMQ jobs."""
     hash = pack_strings(b"name", b"send", b"data", b"{}", b"failedReason", b"boom", *fields)
     return lambda jobs: Request(
         {"p": PREFIX}, [(job.id, "failed", "1780000000000", hash, REST, errors) for job in jobs]
@@ -270,7 +281,7 @@ def request_revert(left_place: str = "", place: str = "failed", errors: bytes = 
     Each job was planted with the fields of its place.
     """
 
-    def request(jobs: Jobs) -> Request:
+    def build_revert_request(jobs: Jobs) -> Request:
         rows = []
         for job in jobs:
             fields = {"delay": 0, "priority": 0, **_build_end_fields(job.place)}
@@ -280,10 +291,11 @@ def request_revert(left_place: str = "", place: str = "failed", errors: bytes = 
             )
         return Request({"p": PREFIX}, rows)
 
-    return request
+    return build_revert_request
 
 
 def check_record(database: JobDatabase, reply: Reply) -> None:
+    """Check the reply of the script `records` for planted BullMQ jobs."""
     [row] = reply.each
     client, ids = database.client, [job.id for job in database.planted if job.place == "failed"]
     assert row.values["place"] == "failed" and float(row.values["score"]) <= NOW
@@ -293,21 +305,25 @@ def check_record(database: JobDatabase, reply: Reply) -> None:
 
 
 def check_counts(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `counts` has the number of planted BullMQ jobs per place."""
     assert {place: reply.values[place] for place in PLACES} == {
         p: len(ids) for p, ids in database.read_members().items()
     }
 
 
 def check_page(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `page` lists the planted BullMQ jobs of the place."""
     assert [row[0] for row in reply.rows] == list_ids(database.client, "wait")
     assert [row[3] for row in reply.rows] == [len(read_body(database.client, row[0]) or b"") for row in reply.rows]
 
 
 def check_shown_job(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `show` has all data of the planted BullMQ job."""
     assert reply.values["place"] == "failed" and reply.values["data"] == read_body(database.client, reply.values["id"])
 
 
-def check_tally(database: JobDatabase, reply: Reply) -> None:
+def check_tally_reply(database: JobDatabase, reply: Reply) -> None:
+    """Check that the script `tally` counts the planted BullMQ jobs, as the script `counts` does."""
     assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, database.read_members().values()))]
 
 
@@ -331,10 +347,12 @@ def plant_events(client: Redis, *events: Mapping[str, str]) -> None:
 
 
 def check_events(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `events` has the planted BullMQ events."""
     assert [row[1:] for row in reply.rows][-1:] == [("failed", b"a", b"", b"boom")]
 
 
 def prepare_events(database: JobDatabase, jobs: Jobs) -> None:
+    """Plant BullMQ events before the script `events` is called."""
     plant_events(database.client, {"event": "failed", "jobId": "a", "failedReason": "boom", "prev": "active"})
 
 
@@ -354,10 +372,12 @@ REAP, PURGE = request_limit("reap"), request_limit("purge", place="failed")
 
 
 def request_purge(jobs: Jobs) -> Request:
+    """Build the request that purges the place of the given BullMQ jobs."""
     return Request({"p": PREFIX, "place": jobs[0].place, "limit": len(jobs)})
 
 
 def request_purge_of_children(database: JobDatabase) -> Request:
+    """Build the request that purges a place in which jobs have parents."""
     database.client.delete(KEYS["failed"])
     plant_parent(database.client, database.plant("failed")[0].id.decode())
     return request_purge([Planted(b"", "failed")])
@@ -453,7 +473,7 @@ USES = {
         request_queue("pause"),
         knows_jobs=False,
         reach={
-            "already": prepare_world_and_request(
+            "already": prepare_database_and_request(
                 lambda client, _id: client.hset(KEYS["meta"], "paused", 1), request_queue("pause")
             )
         },
@@ -467,7 +487,7 @@ USES = {
             None,
         )[2],
         reach={
-            "already": prepare_world_and_request(
+            "already": prepare_database_and_request(
                 lambda client, _id: client.hdel(KEYS["meta"], "paused"), request_queue("resume")
             )
         },
@@ -525,7 +545,7 @@ USES = {
     ),
     "metrics": Use(request_queue("metrics", limit=10), ("failed",), knows_jobs=False),
     "counts": Use(request_queue("counts"), ("failed",), knows_jobs=False, reads=check_counts),
-    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=check_tally),
+    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=check_tally_reply),
     "page": Use(
         request_queue("page", place="wait", offset=0, limit=100, body_bytes=0),
         ("wait",),
@@ -536,7 +556,8 @@ USES = {
 }
 
 
-def is_derived(key: str) -> bool:
+def is_derived_key(key: str) -> bool:
+    """Return whether a BullMQ key belongs to one job, so that script headers do not declare it by name."""
     return key.startswith(PREFIX) and key.removeprefix(PREFIX) not in {
         name.removeprefix(PREFIX) for name in KEYS.values()
     }
@@ -555,7 +576,7 @@ BULLMQ = Subject(
     read_facts,
     read_body,
     USES,
-    is_derived,
+    is_derived_key,
     ALIKE,
     UNGUARDED,
 )

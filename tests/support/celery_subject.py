@@ -31,6 +31,7 @@ Jobs = Sequence[Planted]
 
 
 def parse_number(id: bytes) -> int:
+    """Return the number at the end of a planted job's id."""
     return int(id.rpartition(b"-")[2])
 
 
@@ -63,17 +64,18 @@ def build_message(id: bytes, queue: str = QUEUE, priority: int = 0, exchange: st
 
 
 def build_tag(id: bytes) -> str:
+    """Return the delivery tag of a planted Celery message."""
     return f"tag-{id.decode()}"
 
 
 def build_held_entry(id: bytes, queue: str = QUEUE, exchange: str = "", **other_headers: object) -> bytes:
-    """Build the entry that a worker stores for a message that it takes (`QoS.append`)."""
+    """Build the entry of the hash `unacked` that a worker stores for a message that it takes (`QoS.append`)."""
     document = json.loads(build_message(id, queue, exchange=exchange, **other_headers))  # type: ignore[arg-type]
     return json.dumps([document, exchange, queue]).encode()
 
 
 def build_rewritten_message(id: bytes) -> bytes:
-    """Build the same message with another priority."""
+    """Build the message of `build_message` with another priority."""
     original = build_message(id)
     return replace_json_fields(
         original, {"properties": replace_json_fields(read_json_fields(original)["properties"], {"priority": b"9"})}
@@ -122,12 +124,14 @@ def list_held(client: Redis) -> list[tuple[str, float, bytes]]:
 
 
 def read_id(message: bytes) -> bytes:
+    """Return the task id inside the bytes of a Celery message."""
     id = json.loads(message)["headers"]["id"]
     assert isinstance(id, str)
     return id.encode()
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
+    """Return the task ids of the Celery messages in a place, in its order."""
     if place == "queue":
         return [read_id(entry) for entry in list_waiting(client)]
     return [id for held_place, _score, id in list_held(client) if held_place == place]
@@ -177,12 +181,12 @@ def request_rows(name: str, *columns: str, **args: object) -> Callable[[Jobs], R
     }
     declared = {arg.name for arg in SCRIPTS[name].args}
 
-    def request(jobs: Jobs) -> Request:
+    def build_rows_request(jobs: Jobs) -> Request:
         scalars = {**SCALARS, "place": jobs[0].place, **args}
         rows = [tuple(values_of[column](job) for column in columns) for job in jobs]
         return Request({key: value for key, value in scalars.items() if key in declared}, rows)
 
-    return request
+    return build_rows_request
 
 
 BuildRequest = Callable[[JobDatabase], Request]
@@ -196,13 +200,13 @@ def plant_and_request(
     An empty place means a job that does not exist.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def plant_job_and_build_request(database: JobDatabase) -> Request:
         job = database.plant(place, 1)[0] if place else database.create_absent_job()
         for prepare in prepares:
             prepare(database.client, job.id)
         return request([job] * rows)
 
-    return build
+    return plant_job_and_build_request
 
 
 def remove_delivery_info(client: Redis, id: bytes) -> None:
@@ -220,18 +224,22 @@ def surround_job(client: Redis, id: bytes) -> None:
 
 
 def empty_and_request(*names: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(database: JobDatabase) -> Request:
+    """Return a function that deletes the named keys and builds a request."""
+
+    def delete_keys_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(*(KEYS[name] for name in names))
         return request([Planted(b"new-1")])
 
-    return build
+    return delete_keys_and_build_request
 
 
 def request_enqueue(jobs: Jobs) -> Request:
+    """Build the request that enqueues messages with the ids of the given jobs."""
     return Request(SCALARS_OF["enqueue"], [(job.id, build_message(job.id), None, None, None) for job in jobs])
 
 
 def request_requeue(jobs: Jobs) -> Request:
+    """Build the request that runs failed tasks again."""
     return Request(SCALARS_OF["requeue"], [(job.id, build_message(job.id), True) for job in jobs])
 
 
@@ -243,6 +251,7 @@ def request_requeue_with_two_databases(database: JobDatabase) -> Request:
 
 
 def request_restore(jobs: Jobs) -> Request:
+    """Build the request that restores deleted Celery messages."""
     rows = [("late", str(TAKEN_S["late"] + 1), build_tag(job.id), build_held_entry(job.id)) for job in jobs]
     return Request(SCALARS_OF["restore"], rows)
 
@@ -267,6 +276,7 @@ def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
 
 
 def request_workers(name: str, *workers: str) -> Callable[[Jobs], Request]:
+    """Return a function that builds the request of a command to the named Celery workers."""
     return lambda jobs: Request(SCALARS_OF[name], [(worker,) for worker in workers])
 
 
@@ -289,6 +299,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str], Mapping[str, object]]] = (
 
 
 def check_record(database: JobDatabase, reply: Reply) -> None:
+    """Check the reply of the script `records` for planted Celery messages."""
     [row] = reply.each
     ids = {build_message(job.id): job.id for job in database.planted if job.place == "queue"}
     assert row.values["place"] == "queue" and row.values["line"] in ids and not row.values["body"]
@@ -297,14 +308,17 @@ def check_record(database: JobDatabase, reply: Reply) -> None:
 
 
 def check_page(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `page` lists the planted Celery messages of the place."""
     assert [read_id(row[0]) for row in reply.rows] == list_ids(database.client, "queue")
 
 
 def check_shown_job(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `show` has all data of the planted Celery message."""
     assert reply.values["place"] == "late" and reply.values["head"] in database.client.hvals(KEYS["unacked"])
 
 
 def check_counts(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `counts` has the number of planted Celery messages per place."""
     assert {place: reply.values[place] for place in PLACES} == {
         p: len(ids) for p, ids in database.read_members().items()
     }
@@ -334,20 +348,21 @@ def SHOW(jobs: Jobs) -> Request:
 def listen_and_request(request: Callable[[Jobs], Request], place: str = "") -> BuildRequest:
     """Return a function that builds the request while a client listens on the control channel."""
 
-    def build(database: JobDatabase) -> Request:
+    def listen_and_build_request(database: JobDatabase) -> Request:
         listener = database.client.pubsub()
         listener.psubscribe(KEYS["control"])
         listener.get_message(timeout=5)
         LISTENERS.append(listener)
         return request(database.plant(place, 1) if place else [])
 
-    return build
+    return listen_and_build_request
 
 
 LISTENERS: list[PubSub] = []  # keeps the listeners alive: a collected listener closes its connection
 
 
 def close_listeners(database: JobDatabase) -> None:
+    """Close all clients that listen on the control channel of Celery's workers."""
     while LISTENERS:
         close_listener(LISTENERS.pop())
 
@@ -366,11 +381,11 @@ def close_listener(listener: PubSub) -> None:
 def request_without_listener(request: Callable[[Jobs], Request], place: str = "") -> BuildRequest:
     """Return a function that builds the request while no client listens."""
 
-    def build(database: JobDatabase) -> Request:
+    def close_listeners_and_build_request(database: JobDatabase) -> Request:
         close_listeners(database)
         return request(database.plant(place, 1) if place else [])
 
-    return build
+    return close_listeners_and_build_request
 
 
 def request_release_of_raw_message(database: JobDatabase) -> Request:
@@ -531,7 +546,8 @@ USES = {
 USES |= {name: Use(request_queue(name), ("late",), knows_jobs=False) for name in sorted(READERS - USES.keys())}
 
 
-def is_derived(key: str) -> bool:
+def is_derived_key(key: str) -> bool:
+    """Return whether a Celery key belongs to one task, so that script headers do not declare it by name."""
     return key.startswith((f"{QUEUE}{SEP}", "_kombu.binding."))
 
 
@@ -545,5 +561,5 @@ CELERY = Subject(
     read_facts,
     read_body,
     USES,
-    is_derived,
+    is_derived_key,
 )

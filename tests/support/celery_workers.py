@@ -16,7 +16,7 @@ class FakeWorkers:
     """Workers that listen on the channel `*.celery.pidbox`, and reply as recorded from Celery 5.7 with Kombu 5.7."""
 
     def __init__(self, client: Redis, replies: Mapping[str, Mapping[str, object]], prefix: str = "") -> None:
-        """Take the replies by worker and method. A worker without a reply to a method stays silent."""
+        """Store the replies by worker and command. A worker without a reply to a command stays silent."""
         self.client, self.replies, self.prefix = client, replies, prefix
         self.commands: list[dict[str, object]] = []
         self._pubsubs = [client.pubsub() for _worker in replies]  # each worker is one subscriber
@@ -28,6 +28,7 @@ class FakeWorkers:
         self._thread.start()
 
     def _run(self) -> None:
+        """Receive commands on the control channel and reply to them, until `close` is called."""
         while not self._stop.is_set():
             if (said := self._pubsubs[0].get_message(timeout=0.05)) and said["type"] == "pmessage":
                 command = json.loads(json.loads(said["data"])["body"])
@@ -37,6 +38,7 @@ class FakeWorkers:
                         self._reply(command, worker, replies[command["method"]])
 
     def _reply(self, command: Mapping[str, Any], worker: str, value: object) -> None:
+        """Push the reply of one worker to a command into the list that the command names."""
         assert command["reply_to"]["exchange"] == ""
         body = base64.b64encode(json.dumps({worker: value}).encode()).decode()
         message = {
@@ -55,13 +57,14 @@ class FakeWorkers:
         self.client.lpush(self.prefix + command["reply_to"]["routing_key"], json.dumps(message))
 
     def close(self) -> None:
+        """Stop to receive commands, and end the thread."""
         self._stop.set()
         self._thread.join()
         for pubsub in self._pubsubs:
             close_listener(pubsub)
 
     def beat(self, active: int = 0) -> None:
-        """Publish a heartbeat of each worker in database 0, with so many running tasks."""
+        """Publish a heartbeat of each worker in database 0 that reports `active` running tasks."""
         for worker in self.replies:
             event = {"type": "worker-heartbeat", "hostname": worker, "pid": 1, "freq": 2.0, "active": active}
             event |= {"processed": 1, "sw_ident": "py-celery", "sw_ver": "5.7.0"}

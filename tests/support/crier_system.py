@@ -1,4 +1,4 @@
-"""The crier: a queue system for tests that stores only ready jobs, and publishes on channels how they run and end.
+"""The test system `crier`: it stores only ready jobs, and publishes on channels how jobs run and end.
 
 The ids of ready jobs are in a list `crier:<queue>`, the names of queues in a set `crier:queues`. The channels
 `crier.began` and `crier.ended` carry a JSON object per job: `id`, `name`, `worker`, `error`, `took_ms` and, if the
@@ -52,7 +52,7 @@ class Crier(ForeignSystem):
         return Job(row["id"], queue, self.name, place, self.place(place).state, row["id"])
 
     def event_patterns(self) -> tuple[str, ...]:
-        """Return the names of all Pub/Sub channels of the crier."""
+        """Return the names of all Pub/Sub channels of the test system `crier`."""
         return ("crier.began", "crier.ended", "crier.beat*")
 
     def record_event(self, channel: bytes, message: bytes, at_ms: int) -> None:
@@ -114,7 +114,7 @@ def register_system() -> None:
 
 @pytest.fixture
 def crier(monkeypatch: pytest.MonkeyPatch) -> type[Crier]:
-    """Register the queue system "crier" for one test."""
+    """Register the test system `crier`, which publishes events, for one test."""
     monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.SystemEntry("crier", "the crier", __name__)))
     return Crier
 
@@ -126,19 +126,19 @@ def add_ready_jobs(client: Redis, queue: str, *ids: str) -> None:
 
 
 def publish_begin(client: Redis, queue: str, *ids: str, **fields: object) -> None:
-    """Take jobs from a crier queue and publish that they began to run."""
+    """Take jobs from a queue of the test system `crier`, and publish that they began to run."""
     for id in ids:
         client.lrem(f"crier:{queue}", 1, id)
         client.publish("crier.began", json.dumps({"id": id, "queue": queue, "name": "cry", **fields}))
 
 
 def publish_end(client: Redis, queue: str, *ids: str, **fields: object) -> None:
-    """Take jobs from a crier queue and publish that they ended."""
+    """Take jobs from a queue of the test system `crier`, and publish that they ended."""
     for id in ids:
         client.lrem(f"crier:{queue}", 1, id)
         client.publish("crier.ended", json.dumps({"id": id, "queue": queue, "name": "cry", **fields}))
 
 
 def publish_heartbeat(client: Redis, name: str, *queues: str) -> None:
-    """Publish a heartbeat of a crier worker."""
+    """Publish a heartbeat of a worker of the test system `crier`."""
     client.publish("crier.beats", json.dumps({"name": name, "queues": queues}))

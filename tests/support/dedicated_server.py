@@ -2,7 +2,8 @@
 
 The tests flush that server many times. So only this variable can name it, it must be empty at the start, and only one
 process of pytest may use it. It replaces the system's own server; tests of other servers (wheels, fakeredis) skip.
-`conftest.py` calls `find_refusal` before the first test, and `open_dedicated_server` when a test needs the server.
+`conftest.py` calls `explain_unusable_server` before the first test, and `open_dedicated_server` when a test needs the
+server.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def read_dedicated_url(environ: Mapping[str, str] = os.environ) -> str:
     return environ.get(VARIABLE, "")
 
 
-def find_refusal(url: str, workers: object) -> str:
-    """Return a sentence why the tests may not use the named server, or an empty string if they may."""
+def explain_unusable_server(url: str, workers: object) -> str:
+    """Return a sentence that says why the tests may not use the named server, or an empty string if they may."""
     if workers:
         return f"{VARIABLE} names one server, and each worker of pytest would flush it: leave out -n."
     try:

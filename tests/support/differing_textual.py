@@ -72,11 +72,11 @@ def _store_exit_output_in_deque(patch: Patch) -> None:
     """Let Textual keep the texts that it prints at the end in a deque."""
     make = App.__init__
 
-    def init(self: App[Any], *args: Any, **options: Any) -> None:
+    def create_app_with_deque(self: App[Any], *args: Any, **options: Any) -> None:
         make(self, *args, **options)
         self._exit_renderables = deque()  # type: ignore[assignment]
 
-    patch.setattr(App, "__init__", init)
+    patch.setattr(App, "__init__", create_app_with_deque)
 
 
 def _remove_style_cache(patch: Patch) -> None:
@@ -133,10 +133,10 @@ def _rename_driver_argument(patch: Patch) -> None:
     """Rename the argument of the write method of Textual's driver."""
     usual = HeadlessDriver.write
 
-    def write(self: HeadlessDriver, text: str) -> None:
+    def write_renamed_argument(self: HeadlessDriver, text: str) -> None:
         usual(self, text)
 
-    patch.setattr(HeadlessDriver, "write", write)
+    patch.setattr(HeadlessDriver, "write", write_renamed_argument)
 
 
 DIFFERENCES: dict[str, Callable[[Patch], None]] = {

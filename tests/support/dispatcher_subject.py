@@ -1,6 +1,6 @@
-"""The system `dispatcher` for the conformance suite: tasks as producers write them, by ZADD and RPUSH.
+"""Describe the system `dispatcher` for the conformance suite: tasks as producers write them, by ZADD and RPUSH.
 
-A task is its bytes and has no id. In the suite's worlds its id is the part in front of the first `|`.
+A task is its bytes and has no id. In the suite's test databases its id is the part in front of the first `|`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
 
 
 def request_by_member(**args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per task, named by its bytes."""
     return lambda jobs: Request(args, [(build_task(job.id),) for job in jobs])
 
 
@@ -83,6 +84,7 @@ def request_delete(jobs: Jobs) -> Request:
 
 
 def request_limit(**args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request for as many tasks as it gets."""
     return lambda jobs: Request({"limit": max(1, len(jobs)), **args})
 
 
@@ -92,34 +94,39 @@ def request_park(jobs: Jobs) -> Request:
 
 
 def request_enqueue(delay_ms: int) -> Callable[[Jobs], Request]:
+    """Return a function that builds the request that enqueues tasks, due `delay_ms` from now."""
     return lambda jobs: Request({"now_ms": NOW}, [{"body": build_task(job.id), "delay_ms": delay_ms} for job in jobs])
 
 
 def request_enqueue_again(database: JobDatabase) -> Request:
+    """Build the request that enqueues a task whose bytes are already delayed."""
     return request_enqueue(HOUR)(database.plant("delayed"))
 
 
 def park_jobs(database: JobDatabase, jobs: Jobs) -> None:
+    """Run the script `park` on the tasks, so that they are in the list `leaving`."""
     for job in jobs:
         database.client.rpush(KEYS["leaving"], b"0 " + build_task(job.id))
 
 
 def request_forget(jobs: Jobs) -> Request:
+    """Build the request that deletes parked tasks after they were copied."""
     return Request({}, [(b"0 " + build_task(job.id),) for job in jobs])
 
 
 def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    """Return a function that builds the request for a task that is in no place."""
     return lambda database: request([database.create_absent_job()])
 
 
 def empty_places_and_request(request: Request) -> Callable[[JobDatabase], Request]:
     """Return a function that deletes the jobs of every place and returns the request."""
 
-    def build(database: JobDatabase) -> Request:
+    def empty_places_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(*KEYS.values())
         return request
 
-    return build
+    return empty_places_and_build_request
 
 
 def check_counts(database: JobDatabase, reply: Reply) -> None:
@@ -131,7 +138,9 @@ def check_counts(database: JobDatabase, reply: Reply) -> None:
 
 
 def check_page_of(place: str) -> Callable[[JobDatabase, Reply], None]:
-    def check(database: JobDatabase, reply: Reply) -> None:
+    """Return a function that checks that the reply of `page` lists the planted tasks of a place."""
+
+    def check_page_of_place(database: JobDatabase, reply: Reply) -> None:
         tasks = list_tasks(database.client, place)
         assert reply.values["total"] == len(tasks) == len(reply.rows)
         for (head, size, tail, score), task in zip(reply.rows, tasks, strict=True):
@@ -139,7 +148,7 @@ def check_page_of(place: str) -> Callable[[JobDatabase, Reply], None]:
             expected_score = database.client.zscore(KEYS["delayed"], task) if place == "delayed" else None
             assert (float(score) if score else None) == expected_score
 
-    return check
+    return check_page_of_place
 
 
 def check_shown_job(database: JobDatabase, reply: Reply) -> None:
@@ -149,6 +158,7 @@ def check_shown_job(database: JobDatabase, reply: Reply) -> None:
 
 
 def check_no_problems(database: JobDatabase, reply: Reply) -> None:
+    """Check that the script `faults` reports nothing about the planted tasks."""
     assert (reply.values["looked"], reply.rows) == (len(list_tasks(database.client, "delayed")), [])
 
 
@@ -201,18 +211,22 @@ DELAYED, READY = KEYS["delayed"], KEYS["ready"]
 
 
 def run_script(client: Redis, name: str, *rows: Any, **args: Any) -> Reply:
+    """Run a script of the system `dispatcher` on the test's queue."""
     declared = {arg.name for arg in SCRIPTS[name].args}
     scalars = {"now_ms": NOW, **args} if "now_ms" in declared else args
     return scripts.run_call(client, SCRIPTS[name].build_call(KEYS, scalars, rows))
 
 
 def read_outcomes(reply: Reply) -> list[str]:
+    """Return the word of each row of a script's reply."""
     return [row.word for row in reply.each]
 
 
 def read_delayed(client: Redis) -> dict[bytes, float]:
+    """Return the due times of the delayed tasks, by task."""
     return dict(client.zrange(DELAYED, 0, -1, withscores=True))
 
 
 def list_ready(client: Redis) -> list[bytes]:
+    """Return the ready tasks, the next one first."""
     return client.lrange(READY, 0, -1)

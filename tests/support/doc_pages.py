@@ -32,6 +32,7 @@ def _find_shell_blocks(text: str) -> list[str]:
 
 
 def _split_commands(block: str) -> Iterator[str]:
+    """Yield the commands of a shell block, each on one line without its comment."""
     for line in block.splitlines():
         for part in re.split(r" && | \|\|? ", re.sub(r"\s#.*$", "", line)):
             if part.split()[:1] == ["rqtui"]:

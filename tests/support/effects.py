@@ -1,6 +1,6 @@
-"""Describe everything that a Lua script replies and writes, in each world that the conformance suite builds.
+"""Describe everything that a Lua script replies and writes, in each test database of the conformance suite.
 
-`describe_effects` returns the text that `tests/systems/test_effects.py` compares with a kept file. The conformance
+`describe_effects` returns the text that `tests/systems/test_effects.py` compares with a stored file. The conformance
 suite says what a script must not do; this text says what the script does, so that a missing write changes the text.
 """
 
@@ -36,8 +36,8 @@ _LONG_NUMBER = re.compile(r"\d{5,}")
 def describe_effects(subject: Subject, name: str, client: Redis) -> str:
     """Describe the replies and changed keys of a script for each source place, number of jobs and reply word.
 
-    The last world of each source place lacks all keys that the script writes, except its places: a script that adds a
-    queue's name to a set, say, changes nothing where the set already contains the name.
+    The last test database of each source place lacks all keys that the script writes, except its places: a script that
+    adds a queue's name to a set, for example, changes nothing where the set already contains the name.
     """
     subject, use = _fix_script_clock(subject, name), subject.uses[name]
     script = subject.scripts[name]
@@ -103,7 +103,7 @@ def _delete_written_keys(prepared: PreparedScript) -> list[str]:
 
 
 def _describe_one_run(title: str, database: JobDatabase, script: Script, request: Request) -> Iterator[str]:
-    """Run a script in a world, and yield a title, the lines of the reply and the changed keys."""
+    """Run a script on a test database, and yield a title, the lines of the reply and the changed keys."""
     now_s = database.client.time()[0]
     keys_before = database.dump()
     yield f"== {title}"

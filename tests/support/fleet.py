@@ -162,7 +162,7 @@ class Fleet:
         return server
 
     def sentinel(self, primary: Server, service: str = "jobs", quorum: int = 1, lines: Sequence[str] = ()) -> Server:
-        """Start a Redis sentinel that fails `primary` over when that does not reply for a second."""
+        """Start a Redis sentinel that replaces `primary` by a replica when `primary` does not reply for a second."""
         port = find_free_port()
         written = [
             *(f"{name} {value}" for name, value in self._build_port_settings(port).items()),

@@ -163,6 +163,7 @@ OTHER_TYPES = (
 
 
 def _choose_indexes(source: random.Random, values: Any) -> set[int]:
+    """Return the indexes of some members of a value, chosen at random, at least one."""
     return {source.randrange(len(values)) for _ in range(source.randint(1, 3))} if len(values) else set()
 
 

@@ -88,10 +88,10 @@ def check_examples(cases: int, strategy: SearchStrategy[Any], check: Callable[[A
         @seed(number)
         @options
         @given(strategy)
-        def check_one(value: Any) -> None:
+        def check_one_value(value: Any) -> None:
             check(value)
 
-        check_one()
+        check_one_value()
 
 
 def build_hostile_bytes(source: random.Random, words: Sequence[bytes] = ()) -> bytes:

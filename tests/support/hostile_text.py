@@ -105,7 +105,7 @@ _TOOLKIT_SEQUENCE = re.compile(
 
 
 def find_foreign_control_characters(sent: bytes) -> bytes:
-    """Return the control characters in a terminal's output that are not part of one of Textual's sequences."""
+    """Return the control characters in a terminal's output that are in none of the sequences that Textual sends."""
     remaining = _TOOLKIT_SEQUENCE.sub(b"", sent).replace(b"\r", b"").replace(b"\n", b"")
     bad = re.findall(
         rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf", remaining

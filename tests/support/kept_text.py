@@ -1,4 +1,4 @@
-"""Compare long results of tests with text files, which are reviewed like code.
+"""Compare long results of tests with stored text files, which are reviewed like code.
 
 `RQTUI_WRITE_SNAPSHOTS=1 pytest PATH` writes the file from what the test computes.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def assert_lines_match_file(lines: Iterable[str], file: Path) -> None:
-    """Compare lines with those of a kept text file, or write the file. Trailing spaces are ignored."""
+    """Fail unless lines equal those of a stored text file, or write the file. Trailing spaces are ignored."""
     text = "".join(f"{line.rstrip(' ')}\n" for line in lines)
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         file.write_text(text, "utf-8")

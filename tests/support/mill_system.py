@@ -1,4 +1,4 @@
-"""The mill: a queue system for tests that has every feature a system may have.
+"""The test system `mill`: a queue system that has every feature a system may have.
 
 The features: nine places, several with the same state, one shared by all queues; calls, facts, workers of several
 queues, schedules, figures per kind, a verb that affects other queues, a verb that replaces bodies, a finding with a
@@ -57,22 +57,22 @@ class Mill(ForeignSystem):
     body_template = '{"func": "", "args": [], "kwargs": {}}'
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the Redis keys of a mill queue, which all start with the prefix."""
+        """Return the Redis keys of a queue of the test system `mill`, which all start with the prefix."""
         prefix = self.options["prefix"]
         names = ("paused", "workers", "schedules", "orders", "kinds", "mice", SHARED)
         shared = {name: f"{prefix}:{name}" for name in names}
         return {**{name: f"{prefix}:{name}:{queue}" for name in NAMES}, **shared}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the queue names in the set of queues of the mill."""
+        """Yield the queue names in the set of queues of the test system `mill`."""
         yield sorted(name.decode("utf-8", "surrogateescape") for name in client.smembers("mill:queues"))
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the mill's set of queues contains the queue."""
+        """Return whether the set of queues of the test system `mill` contains the queue."""
         return bool(client.sismember("mill:queues", queue))
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from a row that a script of the mill returned."""
+        """Build a job from a row that a script of the test system `mill` returned."""
         definition = self.place(place)
         body: bytes = row["body"]
         return Job(
@@ -96,7 +96,7 @@ class Mill(ForeignSystem):
         )
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Return the workers of a mill queue, each with all of its queues."""
+        """Build the request for the workers of a queue of the test system `mill`, each with all of its queues."""
 
         def read_workers(answers: Replies) -> tuple[Worker, ...]:
             workers = [json.loads(row["worker"]) for row in _read_json_reply(answers)]
@@ -105,7 +105,7 @@ class Mill(ForeignSystem):
         return Request((self.build_call("roster", queue, {}),), read_workers)
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:
-        """Return the statistics per kind of job, which all queues of the mill share."""
+        """Build the request for the statistics per kind of job, which all queues of the test system `mill` share."""
 
         def read_statistics(answers: Replies) -> tuple[KindStatistics, ...]:
             return tuple(KindStatistics(**json.loads(row["kind"])) for row in _read_json_reply(answers))
@@ -120,7 +120,7 @@ class Mill(ForeignSystem):
             raise UsageError("its body is no JSON object") from None
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]] | None:
-        """Return all schedules of the mill, which are in one list."""
+        """Build the request for all schedules of the test system `mill`, which are in one list."""
 
         def read_schedules(answers: Replies) -> tuple[Schedule, ...]:
             return tuple(Schedule(system=self.name, **json.loads(row["schedule"])) for row in _read_json_reply(answers))
@@ -140,18 +140,19 @@ def _build_fact(name: str, value: Any, kind: str = "text", queue: str = "") -> F
     return Fact(name, value.encode("utf-8", "surrogateescape") if is_id else value, kind, queue)
 
 
-def _build_worker(each: Mapping[str, Any], queue: str) -> Worker:
-    facts = tuple(_build_fact(*fact) for fact in each.get("facts", ()))
+def _build_worker(worker_fields: Mapping[str, Any], queue: str) -> Worker:
+    """Build a worker of the test system `mill` from its JSON object."""
+    facts = tuple(_build_fact(*fact) for fact in worker_fields.get("facts", ()))
     return Worker(
-        each["name"],
+        worker_fields["name"],
         queue,
-        each["beat_ms"],
+        worker_fields["beat_ms"],
         60_000,
         pid="7",
         host="mill-1",
-        job=each.get("job", "").encode(),
-        queues=tuple(each["queues"]),
-        state=each.get("state", ""),
+        job=worker_fields.get("job", "").encode(),
+        queues=tuple(worker_fields["queues"]),
+        state=worker_fields.get("state", ""),
         facts=facts,
     )
 
@@ -161,7 +162,7 @@ SYSTEM = Mill
 
 @pytest.fixture
 def mill(monkeypatch: pytest.MonkeyPatch) -> type[Mill]:
-    """Register the queue system "mill" for one test."""
+    """Register the test system `mill`, which has every feature, for one test."""
     monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.SystemEntry("mill", "the mill", __name__)))
     return Mill
 
@@ -169,7 +170,7 @@ def mill(monkeypatch: pytest.MonkeyPatch) -> type[Mill]:
 def add_mill_jobs(
     client: Redis, queue: str, place: str, *ids: str, facts: Sequence[object] = (), **fields: object
 ) -> None:
-    """Add jobs to a place of a mill queue."""
+    """Add jobs to a place of a queue of the test system `mill`."""
     client.sadd("mill:queues", queue)
     for id in ids:
         client.rpush(f"mill:{place}" if place == SHARED else f"mill:{place}:{queue}", id)
@@ -179,12 +180,12 @@ def add_mill_jobs(
 
 
 def add_mill_worker(client: Redis, name: str, queues: Sequence[str], **details: object) -> None:
-    """Add a mill worker that has just sent a heartbeat."""
+    """Add a worker of the test system `mill` that has just sent a heartbeat."""
     s, us = client.time()
     worker = {"name": name, "queues": list(queues), "beat_ms": s * 1000 + us // 1000, **details}
     client.sadd("mill:workers", json.dumps(worker))
 
 
 def add_mill_schedule(client: Redis, name: str, queue: str, pattern: str, **details: object) -> None:
-    """Add a schedule to the mill."""
+    """Add a schedule to the test system `mill`."""
     client.rpush("mill:schedules", json.dumps({"name": name, "queue": queue, "pattern": pattern, **details}))

@@ -126,6 +126,7 @@ def list_ids(client: Redis, place: str) -> list[bytes]:
 
 
 def find_places(client: Redis, id: bytes) -> list[str]:
+    """Return the places of the native queue that contain a job."""
     return [name for name in PLACES if client.zscore(build_key(name), id) is not None]
 
 
@@ -143,6 +144,7 @@ def run_script(client: Redis, verb: str, rows: Sequence[Any] = (), **args: objec
 
 
 def read_outcomes(reply: Reply) -> list[str]:
+    """Return the word of each row of a script's reply."""
     return [row.word for row in reply.each] if reply.each else [reply.word]
 
 
@@ -153,6 +155,7 @@ def enqueue_ids(client: Redis, *ids: bytes, now_ms: int = NOW, **fields: object)
 
 
 def reserve_jobs(client: Redis, limit: int = 1, now_ms: int = NOW, **args: object) -> Reply:
+    """Reserve the next jobs of the native queue at the test's clock, and return the script's reply."""
     return run_script(client, "reserve", limit=limit, now_ms=now_ms, **{"worker": "w1", **args})
 
 

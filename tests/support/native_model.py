@@ -14,7 +14,7 @@ from native_state import ENDED, LIVE, OPTIONS, AttemptLine, Outcome, State
 
 
 class Model(State):
-    """The state of a queue, with a method per verb."""
+    """The model of a native queue, with a method per verb of the queue."""
 
     def enqueue(self, rows: Sequence[dict[str, Any]]) -> list[Outcome]:
         nearest, moved = self.find_next_due_ms(), []
@@ -96,10 +96,11 @@ class Model(State):
         outcomes, finished = self.apply_to_rows(rows, ack_row)
         if finished:
             self.record_changes("ack", finished, acked=len(finished))
-            self.forget_done_jobs(10 + len(rows))
+            self.delete_old_done_jobs(10 + len(rows))
         return outcomes
 
     def _finish_job(self, id: bytes, keep_ms: int | None, acked: dict[bytes, str]) -> bytes:
+        """Move an acknowledged job to done, or delete it, and return its id."""
         line, record = self.lines[id], self.records[id]
         acked[id] = line.token
         keep = keep_ms if keep_ms is not None else self.read_setting("keep_ms", record["keep_ms"])
@@ -142,10 +143,11 @@ class Model(State):
         if moved:
             self.record_changes("reject", moved, rejected=len(moved), dead=deaths)
             if deaths:
-                self.forget_dead_jobs(10 + 2 * deaths)
+                self.delete_old_dead_jobs(10 + 2 * deaths)
         return outcomes
 
     def _compute_backoff_ms(self, line: AttemptLine, record: dict[str, Any]) -> int:
+        """Return how long a rejected job waits before its next attempt."""
         base = self.read_setting("backoff_ms", record["backoff_ms"])
         cap = self.read_setting("backoff_cap_ms", record["backoff_cap_ms"])
         wait = min(cap, base * 2 ** (line.attempts - 1))
@@ -191,7 +193,7 @@ class Model(State):
         if ids:
             self.record_changes("dispatch", ids, dispatched=len(ids))
             self.wake = True
-        self.forget_done_jobs(10)
+        self.delete_old_done_jobs(10)
         due = self.find_next_due_ms()
         remaining = len(self.places["scheduled"]), before, -1 if due == float("inf") else max(0, int(due) - self.now_ms)
         return ("moved", len(ids), *remaining) if ids else ("empty", *remaining)
@@ -211,8 +213,8 @@ class Model(State):
         if ids:
             self.record_changes("reap", ids, expired=len(ids), dead=len(ids) - back)
             self.wake |= back > 0
-        self.forget_done_jobs(10)
-        self.forget_dead_jobs(10 + len(ids))
+        self.delete_old_done_jobs(10)
+        self.delete_old_dead_jobs(10 + len(ids))
         deadlines = self.places["reserved"].values()
         next_ms = max(0, min(deadlines) - self.now_ms) if deadlines else -1
         return ("moved", len(ids), back, len(ids) - back, next_ms) if ids else ("empty", next_ms)
@@ -314,7 +316,7 @@ class Model(State):
         outcomes, moved = self.apply_to_rows(rows, kill_row)
         if moved:
             self.record_changes("kill", moved, killed=len(moved), dead=len(moved))
-            self.forget_dead_jobs(10 + 2 * len(moved))
+            self.delete_old_dead_jobs(10 + 2 * len(moved))
         return outcomes
 
     def delete(self, rows: Sequence[tuple[bytes, str]], place: str, force: bool, is_as_read: bool) -> list[Outcome]:
@@ -372,14 +374,14 @@ class Model(State):
         if "paused" in self.meta:
             return "already"
         self.meta |= {"version": 2, "paused": self.now_ms}
-        self.events += [("pause", b"")] if self.is_watched() else []
+        self.events += [("pause", b"")] if self.is_recording_events() else []
         return "paused"
 
     def resume(self) -> Outcome:
         if self.meta.pop("paused", None) is None:
             return "already"
         self.wake = True
-        self.events += [("resume", b"")] if self.is_watched() else []
+        self.events += [("resume", b"")] if self.is_recording_events() else []
         return "resumed"
 
     def configure(self, name: str, value: str) -> Outcome:
@@ -404,6 +406,7 @@ class Model(State):
         return outcomes
 
     def beat(self, worker: bytes, job: bytes, leave: bool) -> Outcome:
+        """Record the heartbeat of a worker, or remove the worker with `leave`; reply with the operator's order."""
         old = self.workers.pop(worker, None)
         if leave:
             return "left"
@@ -412,6 +415,7 @@ class Model(State):
         return order
 
     def send_order(self, worker: bytes, order: str) -> list[Outcome]:
+        """Store an operator's order (run, quiet or stop) for a worker."""
         if worker not in self.workers:
             return ["gone"]
         self.workers[worker][1] = order

@@ -45,6 +45,7 @@ class AttemptLine:
     worker: str = ""
 
     def text(self) -> bytes:
+        """Return the bytes that Redis stores for these attempts."""
         own = "-" if self.priority is None else self.priority
         return f"{self.attempts} {self.token} {self.score} {self.at_ms} {own} {self.flag} {self.worker}".encode()
 
@@ -67,12 +68,14 @@ class State:
     # --- parts of several verbs ---
 
     def find_job_place(self, id: bytes) -> str:
+        """Return the place of the model that contains a job; empty if none does."""
         return next((name for name, ids in self.places.items() if id in ids), "")
 
     def sort_ids(self, place: str) -> list[bytes]:
         return sorted(self.places[place], key=lambda id: (self.places[place][id], id))
 
     def read_setting(self, name: str, own: int | None = None) -> int:
+        """Return a setting of the queue as a number: the job's own value, else that of the queue, else the default."""
         return own if own is not None else int(self.meta.get(name, SETTINGS[name]))
 
     def move_job(self, id: bytes, place: str, score: int) -> None:
@@ -80,6 +83,7 @@ class State:
         self.places[place][id] = score
 
     def erase_job(self, id: bytes) -> None:
+        """Delete a job from the model with all of its data."""
         self.places.get(self.find_job_place(id), {}).pop(id, None)
         for job_values in (self.records, self.lines, self.errors):
             job_values.pop(id, None)
@@ -108,7 +112,7 @@ class State:
 
     def record_changes(self, verb: str, ids: Sequence[bytes], **counters: int) -> None:
         """Record a change of jobs: the counters, a new minute, and an event per job while events are recorded."""
-        watched = self.is_watched()
+        watched = self.is_recording_events()
         minute = self.now_ms - self.now_ms % 60_000
         if minute > int(self.meta.get("minute", 0)):
             self.meta["minute"] = minute
@@ -119,11 +123,13 @@ class State:
         if watched:
             self.events += [(verb, id) for id in ids]
 
-    def is_watched(self) -> bool:
+    def is_recording_events(self) -> bool:
+        """Return whether events of the queue are being recorded at the test's clock."""
         watch = str(self.meta.get("events", "off"))
         return watch == "on" or (watch.isdigit() and int(watch) > self.now_ms)
 
-    def forget_old_jobs(self, place: str, until_ms: int, max_jobs: int, batch: int) -> None:
+    def delete_old_jobs(self, place: str, until_ms: int, max_jobs: int, batch: int) -> None:
+        """Delete at most `max_jobs` of the jobs of a place whose time ended before `until_ms`."""
         ids = self.sort_ids(place)
         old_ids = [id for id in ids if self.places[place][id] <= until_ms][:batch]
         over = min(batch, len(ids) - max_jobs)
@@ -133,15 +139,16 @@ class State:
         if old_ids:
             self.meta["forgotten"] = int(self.meta.get("forgotten", 0)) + len(old_ids)
 
-    def forget_done_jobs(self, batch: int) -> None:
-        self.forget_old_jobs("done", self.now_ms, self.read_setting("done_max"), batch)
+    def delete_old_done_jobs(self, batch: int) -> None:
+        self.delete_old_jobs("done", self.now_ms, self.read_setting("done_max"), batch)
 
-    def forget_dead_jobs(self, batch: int) -> None:
-        self.forget_old_jobs(
+    def delete_old_dead_jobs(self, batch: int) -> None:
+        self.delete_old_jobs(
             "dead", self.now_ms - self.read_setting("dead_ttl_ms"), self.read_setting("dead_max"), batch
         )
 
     def record_failure(self, id: bytes, start_ms: int, worker: str, reason: str) -> None:
+        """Add a failed attempt to the error history of a job."""
         self.errors[id] = [*self.errors.get(id, []), [start_ms, self.now_ms, worker, reason]][-10:]
 
     def apply_to_rows(

@@ -62,22 +62,27 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
 
 
 def request_by_id(**args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per native job, named by its id."""
     return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id,) for job in jobs])
 
 
 def request_by_token(**args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per native job, named by id and lease token."""
     return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id, job.token) for job in jobs])
 
 
 def request_as_read(line: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request which acts only on jobs whose attempts line is still `line`."""
     return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id, job.token, line) for job in jobs])
 
 
 def request_limit(**args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request for as many native jobs as it gets."""
     return lambda jobs: Request({"now_ms": NOW, "limit": len(jobs), **args})
 
 
 def request_queue(**args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request that concerns the whole native queue."""
     return lambda jobs: Request(args)
 
 
@@ -142,13 +147,13 @@ def plant_and_request(
     An empty `place` means a job that does not exist.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def plant_job_and_build_request(database: JobDatabase) -> Request:
         job = database.plant(place)[0] if place else database.create_absent_job()
         if prepare:
             prepare(database, job)
         return request([job])
 
-    return build
+    return plant_job_and_build_request
 
 
 def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
@@ -159,14 +164,15 @@ def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[Jo
 def delete_keys_and_request(request: Callable[[Jobs], Request], *names: str) -> Callable[[JobDatabase], Request]:
     """Return a function that deletes these keys of the native queue and builds a request."""
 
-    def build(database: JobDatabase) -> Request:
+    def delete_keys_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(*map(build_key, names))
         return request([Planted(b"")])
 
-    return build
+    return delete_keys_and_build_request
 
 
 def set_meta(name: str, value: object) -> Callable[[JobDatabase, object], object]:
+    """Return a function that sets a field of the native queue's hash `meta`."""
     return lambda database, jobs: database.client.hset(build_key("meta"), name, value)
 
 
@@ -189,6 +195,7 @@ def register_workers(database: JobDatabase, jobs: Jobs) -> None:
 
 
 def set_worker_order(order: str) -> Callable[[JobDatabase, object], object]:
+    """Return a function that stores an operator's order for a native worker."""
     return lambda database, jobs: database.client.hset(
         build_key("workers"), "w1", f"{NOW - 5} 60000 {order} {NOW - HOUR} 42 host "
     )
@@ -219,6 +226,7 @@ def check_shown_job(database: JobDatabase, reply: Reply) -> None:
 
 
 def check_records(database: JobDatabase, reply: Reply) -> None:
+    """Check the reply of the script `records` for planted native jobs."""
     ids = {score: id for id, score in database.client.zrange(build_key("ready"), 0, -1, withscores=True)}
     assert reply.each
     for each in reply.each:
@@ -229,14 +237,17 @@ def check_records(database: JobDatabase, reply: Reply) -> None:
 
 
 def check_no_problems(database: JobDatabase, reply: Reply) -> None:
+    """Check that the script `check` finds no problem of the planted native jobs."""
     assert reply.rows == [] and reply.values["checked"] >= len(list_ids(database.client, "scheduled"))
 
 
-def check_roster(database: JobDatabase, reply: Reply) -> None:
+def check_roster_reply(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `roster` lists the registered native workers."""
     assert dict(reply.rows) == database.client.hgetall(build_key("workers"))
 
 
-def check_leases(database: JobDatabase, reply: Reply) -> None:
+def check_leases_reply(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `leases` lists the leases of workers without heartbeats."""
     assert sum(leases for _worker, leases, _beat_ms, _since_ms in reply.rows) == database.client.zcard(
         build_key("reserved")
     )
@@ -250,7 +261,8 @@ def expire_leases_twice(database: JobDatabase, jobs: Jobs) -> None:
     database.client.hset(build_key("meta"), "expired", 2 * len(jobs))
 
 
-def check_interrupted(database: JobDatabase, reply: Reply) -> None:
+def check_interrupted_reply(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `interrupted` lists the jobs that lost several leases."""
     histories = database.client.hgetall(build_key("errors"))
     expected = {id for id, history in histories.items() if history.count(b"the lease expired") == 2}
     assert {(id, leases, workers) for id, _place, leases, workers, _since_ms, _record in reply.rows} == {
@@ -483,19 +495,19 @@ OWN_USES = {
     ),
     "stats": Use(request_queue(limit=60), knows_jobs=False),
     "events": Use(request_queue(now_ms=NOW, limit=60, newest=True), knows_jobs=False),
-    "roster": Use(request_queue(), ("ready",), knows_jobs=False, prepare=register_workers, reads=check_roster),
+    "roster": Use(request_queue(), ("ready",), knows_jobs=False, prepare=register_workers, reads=check_roster_reply),
     "leases": Use(
         request_queue(now_ms=NOW, limit=1000, grace_ms=0),
         ("reserved",),
         knows_jobs=False,
-        reads=check_leases,
+        reads=check_leases_reply,
     ),
     "interrupted": Use(
         request_queue(now_ms=NOW, within_ms=HOUR, limit=20),
         ("dead",),
         knows_jobs=False,
         prepare=expire_leases_twice,
-        reads=check_interrupted,
+        reads=check_interrupted_reply,
     ),
     "check": Use(
         request_queue(walk="scheduled", cursor="0", limit=100),

@@ -78,6 +78,7 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
 
 
 def request_by_entry(**args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per orizuru job, named by its entry."""
     return lambda jobs: Request(args, [{"member": build_body(job.id), "worker": job.token} for job in jobs])
 
 
@@ -107,11 +108,11 @@ def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[JobData
 
 
 def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
-    def build(database: JobDatabase) -> Request:
+    def empty_place_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(*read_lists_of_place(database.client, place))
         return request([Planted(b"")])
 
-    return build
+    return empty_place_and_build_request
 
 
 def request_long_search(database: JobDatabase) -> Request:
@@ -145,7 +146,8 @@ def check_no_problems(database: JobDatabase, reply: Reply) -> None:
     assert reply.rows == [] and reply.values["looked"] == sum(map(len, database.read_members().values()))
 
 
-def check_roster(database: JobDatabase, reply: Reply) -> None:
+def check_roster_reply(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `roster` lists the orizuru consumers."""
     [(name, heartbeat, left_ms, processing, unacked, registered)] = reply.rows
     assert (name, heartbeat, registered) == (ALIVE.encode(), NOW, True) and 0 < left_ms <= HOUR
     assert (processing, unacked) == (
@@ -181,7 +183,7 @@ USES = {
         request_show, ("processing",), reads=check_shown_job, reach={"gone": request_unknown_job(request_show)}
     ),
     "faults": Use(request_queue(), knows_jobs=False, reads=check_no_problems),
-    "roster": Use(lambda jobs: Request(), ("processing",), knows_jobs=False, reads=check_roster),
+    "roster": Use(lambda jobs: Request(), ("processing",), knows_jobs=False, reads=check_roster_reply),
 }
 
 ORIZURU = Subject(

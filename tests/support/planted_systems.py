@@ -1,4 +1,4 @@
-"""A queue of each foreign system with a job in every place, for tests that call the command line."""
+"""A queue of each system except the native one with a job in every place, for tests of the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_now_s() -> int:
 
 @dataclass(frozen=True)
 class PlantedSystem:
-    """A foreign system with a test queue, jobs in each of its places, and a verb that asks for confirmation."""
+    """Another queue system with a test queue, jobs in each of its places, and a verb that asks for confirmation."""
 
     spec: str
     queue: str
@@ -208,7 +208,7 @@ class Shell:
         return [job["id"] for job in document["jobs"]]
 
     def refused(self, *words: str, code: int = 2) -> str:
-        """Run a command line that rqtui refuses, and return its error message. Stdout must be empty."""
+        """Run a command line that rqtui must refuse, and return its error message. Stdout must be empty."""
         result = self.run(*words, code=code)
         assert result.out == ""
         return result.err.replace("\n", " ")

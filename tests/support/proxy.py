@@ -29,6 +29,8 @@ FAULTS = (
 
 @dataclass
 class Fault:
+    """A fault that the proxy applies to requests: its kind, the command, and the number of requests."""
+
     kind: str
     command: str  # the start of the command's name
     times: int  # the number of requests that are still affected
@@ -154,7 +156,7 @@ class Proxy:
         return "swallow" if self.is_blackhole else ""
 
     def _wait_while_held(self) -> None:
-        """Wait while the proxy holds replies."""
+        """Block until `release()` if the proxy holds replies."""
         if self._open.is_set():
             return
         with self._lock:
@@ -164,6 +166,7 @@ class Proxy:
             self.held -= 1
 
     def _remove_link(self, link: _Link) -> None:
+        """Remove a connection of the proxy that has ended."""
         with self._lock:
             self._links.discard(link)
 
@@ -181,10 +184,12 @@ class _Link:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self) -> None:
+        """Start the threads that forward requests and replies."""
         for pump in (self._pump_requests, self._pump_replies):
             threading.Thread(target=self._run_pump, args=(pump,), daemon=True).start()
 
     def close(self) -> None:
+        """Close both connections of the link."""
         self.proxy._remove_link(self)
         for end in (self.client, self.server):
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
 """Describe what rqtui reads of a queue: counts, pages, jobs, workers, schedules, kinds of jobs and findings.
 
-`describe_readings` returns the whole text of what rqtui reads from a world of the conformance suite, and a line for
-each key or field of a job that is missing or damaged: the values which change what is read, and a hash of that.
+`describe_readings` returns the whole text of what rqtui reads from a test database of the conformance suite, and a line
+for each key or field of a job that is missing or damaged: the values which change what is read, and a hash of that.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ def _describe_places(subject: Subject, engine: Engine, system: System, queue: st
     for place in subject.places:
         name = place
 
-        def build_databases(job: bytes, name: str = name) -> list[Callable[[], Request[Any] | None]]:
+        def build_request_factories(job: bytes, name: str = name) -> list[Callable[[], Request[Any] | None]]:
             return [
                 lambda: system.page_request(queue, name, 0, 10, BODY_BYTES),
                 lambda: system.job_request(queue, job, BODY_BYTES),
             ]
 
-        yield from _describe_differences(f"the place {place}", subject, engine, place, build_databases)
+        yield from _describe_differences(f"the place {place}", subject, engine, place, build_request_factories)
 
 
 def _describe_differences(

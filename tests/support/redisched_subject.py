@@ -32,7 +32,7 @@ KEYS = {name: build_key(name) for name in ("jobs", "queued", "reserved", "expiri
 def plant_job(
     client: Redis, place: str, id: bytes | str, score: float, body: bytes = b"{}", topic: str = TOPIC
 ) -> None:
-    """Plant one redisched job as the original's `put` and `reserve` leave it."""
+    """Plant one redisched job as redisched's own `put` and `reserve` leave it."""
     client.zadd(build_key(place, topic), {id: score})
     client.hset(build_key("jobs", topic), id, body)
 
@@ -82,6 +82,7 @@ def run_script(client: Redis, verb: str, rows: Sequence[object] = (), **args: ob
 
 
 def read_outcomes(reply: Reply) -> list[str]:
+    """Return the word of each row of a script's reply."""
     return [row.word for row in reply.each] if reply.each else [reply.word]
 
 
@@ -113,13 +114,13 @@ def plant_and_request(
     An empty place means a job that does not exist.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def plant_job_and_build_request(database: JobDatabase) -> Request:
         job = database.plant(place)[0] if place else database.create_absent_job()
         if prepare:
             prepare(database.client, job.id)
         return request([job])
 
-    return build
+    return plant_job_and_build_request
 
 
 def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
@@ -133,15 +134,15 @@ def build_lease_use(name: str, **args: object) -> Use:
 
 
 def empty_places_and_request(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
-    def build(database: JobDatabase) -> Request:
+    def empty_places_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(build_key("queued"), build_key("reserved"))
         return request([Planted(b"")])
 
-    return build
+    return empty_places_and_build_request
 
 
 def put_again(database: JobDatabase, jobs: Jobs) -> None:
-    """Put a redisched job again while a worker holds it, so that the job is in two places."""
+    """Put a redisched job a second time while a worker holds it, so that the job is in two places."""
     for job in jobs:
         other = "reserved" if job.place in ("queued", "due") else "queued"
         database.client.zadd(build_key(other), {job.id: database.client.zscore(build_key(job.place), job.id)})

@@ -209,13 +209,13 @@ def plant_and_request(
     `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def plant_job_and_build_request(database: JobDatabase) -> Request:
         job = database.plant(place)[0] if place else database.create_absent_job()
         for prepare in prepares:
             prepare(database.client, job.id.decode())
         return request([job] * rows)
 
-    return build
+    return plant_job_and_build_request
 
 
 def delete_hash(client: Redis, id: str) -> None:
@@ -223,6 +223,7 @@ def delete_hash(client: Redis, id: str) -> None:
 
 
 def limit_rate(client: Redis, id: str) -> None:
+    """Plant the key that limits the rate of an RQ job."""
     client.hset(build_job_key(id), mapping={"rate_limit_key": "api", "rate_limit_concurrency": 1})
 
 
@@ -232,6 +233,7 @@ def hold_back_job(client: Redis, id: str) -> None:
 
 
 def pop_job(client: Redis, id: str) -> None:
+    """Move the id of an RQ job to the intermediate list, as a worker that takes it does."""
     client.lrem(KEYS["queued"], 1, id)
 
 
@@ -243,45 +245,54 @@ def surround_job(client: Redis, id: str) -> None:
 
 
 def lock_scheduler(client: Redis, id: str) -> None:
+    """Set the lock of a scheduler that moves due RQ jobs."""
     client.set(KEYS["lock"], "scheduler-1", ex=61)
 
 
 def make_due(client: Redis, id: str) -> None:
+    """Move the due time of a scheduled RQ job into the past."""
     client.zadd(KEYS["scheduled"], {id: NOW_S - 1})
 
 
 def plant_dependent(client: Redis, id: str) -> None:
+    """Plant an RQ job that waits for another one."""
     client.sadd(build_job_key(id, ":dependents"), "child")
     plant_job(client, "child", "deferred")
     client.zadd(KEYS["deferred"], {"child": NOW_S})
 
 
 def empty_places_and_request(*places: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(database: JobDatabase) -> Request:
+    def empty_places_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(*(KEYS[place] for place in places))
         return request([Planted(b"")])
 
-    return build
+    return empty_places_and_build_request
 
 
-def prepare_world_and_request(
+def prepare_database_and_request(
     prepare: Callable[[Redis, str], object], request: Callable[[Jobs], Request]
 ) -> BuildRequest:
-    def build(database: JobDatabase) -> Request:
+    """Return a function that runs `prepare` on a new RQ job and builds the request for that job."""
+
+    def prepare_and_build_request(database: JobDatabase) -> Request:
         prepare(database.client, "")
         return request([Planted(b"")])
 
-    return build
+    return prepare_and_build_request
 
 
 def request_purge_of_awaited(database: JobDatabase) -> Request:
+    """Build the request that purges a place in which another RQ job waits for a job."""
     database.client.delete(KEYS["failed"])
     plant_dependent(database.client, database.plant("failed")[0].id.decode())
     return Request({"prefix": "rq", "place": "failed", "limit": 10})
 
 
-def listen_as_workers(*names: str) -> Callable[[JobDatabase, Jobs], None]:
-    """Return a function that subscribes to the Pub/Sub channels of RQ workers, as the workers do."""
+def subscribe_as_workers(*names: str) -> Callable[[JobDatabase, Jobs], None]:
+    """Return a function that subscribes to the Pub/Sub channels of the named RQ workers, as these workers do.
+
+    A script that sends a command to a worker then finds a subscriber.
+    """
 
     def subscribe_to_channels(database: JobDatabase, jobs: Jobs) -> None:
         listener = database.client.pubsub(ignore_subscribe_messages=False)
@@ -378,11 +389,13 @@ def check_problems(database: JobDatabase, reply: Reply) -> None:
     assert {row[0] for row in reply.rows} <= {"no_scheduler", "abandoned", "stale_intermediate", "vanishing"}
 
 
-def check_roster(database: JobDatabase, reply: Reply) -> None:
+def check_roster_reply(database: JobDatabase, reply: Reply) -> None:
+    """Check that the reply of the script `roster` lists the planted RQ workers."""
     assert [row[0] for row in reply.rows] == [WORKER.encode()]
 
 
-def check_tally(database: JobDatabase, reply: Reply) -> None:
+def check_tally_reply(database: JobDatabase, reply: Reply) -> None:
+    """Check that the script `tally` counts the planted RQ jobs, as the script `counts` does."""
     assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, database.read_members().values()))]
 
 
@@ -480,7 +493,7 @@ USES = {
     "cancel": Use(
         CANCEL,
         ("started",),
-        prepare=listen_as_workers(WORKER),
+        prepare=subscribe_as_workers(WORKER),
         reach={
             "unheard": plant_and_request(
                 CANCEL, "started", lambda client, id: client.hset(f"rq:execution:{id}:e1", "worker_name", "gone")
@@ -492,19 +505,19 @@ USES = {
     "stop": Use(
         request_workers(WORKER),
         knows_jobs=False,
-        prepare=lambda database, jobs: (plant_worker(database.client), listen_as_workers(WORKER)(database, jobs))[1],
+        prepare=lambda database, jobs: (plant_worker(database.client), subscribe_as_workers(WORKER)(database, jobs))[1],
         reach={
-            "unheard": prepare_world_and_request(
+            "unheard": prepare_database_and_request(
                 lambda client, _id: plant_worker(client, "deaf"), request_workers("deaf")
             ),
-            "gone": prepare_world_and_request(lambda client, _id: None, request_workers("nobody")),
+            "gone": prepare_database_and_request(lambda client, _id: None, request_workers("nobody")),
         },
     ),
     "pause": Use(
         lambda jobs: Request(),
         knows_jobs=False,
         reach={
-            "already": prepare_world_and_request(
+            "already": prepare_database_and_request(
                 lambda client, _id: client.set(KEYS["suspended"], 1), lambda jobs: Request()
             )
         },
@@ -521,7 +534,7 @@ USES = {
         ripe=True,
         reach={
             "empty": empty_places_and_request("scheduled", request=DISPATCH),
-            "scheduler": prepare_world_and_request(lock_scheduler, DISPATCH),
+            "scheduler": prepare_database_and_request(lock_scheduler, DISPATCH),
         },
     ),
     "reap": Use(
@@ -553,13 +566,13 @@ USES = {
         ("failed",),
         knows_jobs=False,
         prepare=lambda database, jobs: plant_worker(database.client),
-        reads=check_roster,
+        reads=check_roster_reply,
     ),
     "schedules": Use(lambda jobs: Request({"prefix": "rq"}), ("failed",), knows_jobs=False),
     "counts": Use(
         lambda jobs: Request({"prefix": "rq", "now_ms": NOW}), ("failed",), knows_jobs=False, reads=check_counts
     ),
-    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=check_tally),
+    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=check_tally_reply),
     "page": Use(
         lambda jobs: Request(
             {"prefix": "rq", "now_ms": NOW, "place": "failed", "offset": 0, "limit": 100, "body_bytes": 0}
@@ -572,7 +585,8 @@ USES = {
 }
 
 
-def is_derived(key: str) -> bool:
+def is_derived_key(key: str) -> bool:
+    """Return whether an RQ key belongs to one job, so that script headers do not declare it by name."""
     parts = ("rq:job:", "rq:results:", "rq:execution", "rq:worker:", "rq:group:", f"{KEYS['intermediate']}:first_seen:")
     return key.startswith(parts)
 
@@ -591,7 +605,7 @@ RQ = Subject(
     read_facts,
     read_body,
     USES,
-    is_derived,
+    is_derived_key,
     ALIKE,
     UNGUARDED,
 )

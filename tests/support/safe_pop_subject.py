@@ -29,6 +29,7 @@ def build_data_key(id: bytes) -> str:
 
 
 def find_entry_place(entry: bytes) -> str:
+    """Return the place of a safe_pop list entry: ready, running or late, by the time in the entry."""
     _id, bar, seconds = entry.partition(b"|")
     if not bar:
         return "ready"
@@ -96,24 +97,25 @@ def move_to_pop_end(database: JobDatabase, jobs: Jobs) -> None:
 
 
 def empty_list_and_request(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
-    def build(database: JobDatabase) -> Request:
+    def empty_list_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(QUEUE)
         return request([Planted(b"")])
 
-    return build
+    return empty_list_and_build_request
 
 
 def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
     """Return a function that builds a request with the list entry of an earlier lease."""
 
-    def build(database: JobDatabase) -> Request:
+    def build_request_with_stale_token(database: JobDatabase) -> Request:
         (job,) = database.plant("in_progress")
         return request([Planted(job.id, "in_progress", f"{job.id.decode()}|{LATE}")])
 
-    return build
+    return build_request_with_stale_token
 
 
 def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[JobDatabase], Request]:
+    """Return a function that builds the request for a job that is in no place."""
     return lambda database: request([database.create_absent_job()])
 
 
@@ -123,12 +125,12 @@ def request_popped_job(is_marked: bool) -> Callable[[JobDatabase], Request]:
     A worker has popped the entry and not pushed it back yet.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def build_request_of_popped_job(database: JobDatabase) -> Request:
         if is_marked:
             database.client.sadd(build_key("done"), b"away")
         return request_by_token()([Planted(b"away", "", f"away|{RUNNING}")])
 
-    return build
+    return build_request_of_popped_job
 
 
 def check_counts(database: JobDatabase, reply: Reply) -> None:

@@ -141,11 +141,11 @@ class Screen:
     async def until_shown(self, *words: str) -> None:
         """Wait until all these words are on the screen."""
 
-        def are_shown() -> bool:
+        def are_all_words_shown() -> bool:
             text = self.text()
             return all(word in text for word in words)
 
-        await self.until(are_shown, f"{words} on the screen")
+        await self.until(are_all_words_shown, f"{words} on the screen")
 
     async def until_toast(self, *words: str) -> str:
         """Wait for a notification (toast) with all these words."""
@@ -220,7 +220,7 @@ async def screen(
     """Start the app on `url`, or with these settings, and wait for its first snapshot."""
     settings = Settings(url, systems, read_only=read_only) if isinstance(url, str) else url
     app = Cockpit(settings, interval_s=interval_s, **options)
-    with keep_on_disk(settings.url):
+    with set_unreachable_save_point(settings.url):
         async with app.run_test(size=size, notifications=True) as pilot:
             it = Screen(app, pilot)
             await it.until(
@@ -230,19 +230,22 @@ async def screen(
 
 
 @contextmanager
-def keep_on_disk(url: str) -> Iterator[None]:
-    """Give a server a save point that no test reaches: the screen warns of a server that keeps nothing on disk."""
+def set_unreachable_save_point(url: str) -> Iterator[None]:
+    """Give a server a save point that no test reaches: the screen warns of a server without one.
 
-    def change(value: str) -> None:
+    The original setting is restored at the end of the `with` block.
+    """
+
+    def set_save_points(value: str) -> None:
         with (
             suppress(RedisError, OSError, ValueError, AttributeError),
             Redis.from_url(url, socket_timeout=1.0) as client,
         ):
             client.config_set("save", value)
 
-    change("86400 1000000000")
+    set_save_points("86400 1000000000")
     yield
-    change("")
+    set_save_points("")
 
 
 class Seeded:
@@ -299,30 +302,32 @@ VIEW_KEYS = {
 }
 
 
-async def open_view(it: Screen, name: str) -> None:
+async def open_view(running_app: Screen, name: str) -> None:
     """Open a side view of the screen by its key, and wait for its first data."""
-    await it.press(VIEW_KEYS[name])
-    await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)
-    await it.until_refreshed()
+    await running_app.press(VIEW_KEYS[name])
+    await running_app.until(
+        lambda: running_app.app.navigation.view is not None and name == running_app.app.navigation.view.NAME, name
+    )
+    await running_app.until_refreshed()
 
 
-async def return_to_overview(it: Screen) -> None:
+async def return_to_overview(running_app: Screen) -> None:
     """Close all views above the overview with Escape."""
 
     def is_overview_open() -> bool:
-        view = it.app.navigation.view
-        return view is not None and view is it.app.screen and view.NAME == "overview"
+        view = running_app.app.navigation.view
+        return view is not None and view is running_app.app.screen and view.NAME == "overview"
 
     for _step in range(8):
         if not is_overview_open():
-            await it.press("escape")
-    assert is_overview_open(), it.text()
+            await running_app.press("escape")
+    assert is_overview_open(), running_app.text()
 
 
-def check_painted_rows(it: Screen) -> None:
+def check_painted_rows(running_app: Screen) -> None:
     """Check that every painted row is as wide as the terminal and has no control characters."""
-    size = it.app.size
-    strips = it.app.screen._compositor.render_strips()
+    size = running_app.app.size
+    strips = running_app.app.screen._compositor.render_strips()
     assert len(strips) == size.height
     for y, strip in enumerate(strips):
         row = "".join(segment.text for segment in strip if not segment.control)

@@ -45,7 +45,7 @@ def build_member(id: bytes, queue: str = QUEUE, **other_fields: object) -> bytes
 
 
 def build_rewritten_member(id: bytes) -> bytes:
-    """Build the same Sidekiq job as `build_member`, enqueued now."""
+    """Build the Sidekiq job of `build_member` as it is stored after it was enqueued now."""
     return replace_json_fields(build_member(id), {"enqueued_at": b"%d.125" % NOW_S})
 
 
@@ -163,13 +163,13 @@ def plant_and_request(
     `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def plant_job_and_build_request(database: JobDatabase) -> Request:
         job = database.plant(place, 1, bool(options.get("ripe")))[0] if place else database.create_absent_job()
         for prepare in prepares:
             prepare(database.client, job.id)
         return request([job] * int(options.get("rows", 1)))
 
-    return build
+    return plant_job_and_build_request
 
 
 def request_in_wrong_place(name: str, place: str, *columns: str) -> BuildRequest:
@@ -178,18 +178,22 @@ def request_in_wrong_place(name: str, place: str, *columns: str) -> BuildRequest
 
 
 def add_to_dead(client: Redis, id: bytes) -> None:
+    """Add a Sidekiq job to the dead set."""
     client.zadd(KEYS["dead"], {build_member(id): NOW_S})
 
 
 def push_job_again(client: Redis, id: bytes) -> None:
+    """Push a Sidekiq job a second time, so that the queue has two equal entries."""
     client.rpush(KEYS["queue"], build_member(id))
 
 
 def plant_iteration(client: Redis, id: bytes) -> None:
+    """Plant the progress of a Sidekiq job with iterations."""
     client.hset(f"it-{id.decode()}", mapping={"ex": 1, "c": "7", "rt": 1.5})
 
 
 def cancel_iteration(client: Redis, id: bytes) -> None:
+    """Set the mark that cancels a Sidekiq job with iterations."""
     client.hset(f"it-{id.decode()}", "cancelled", NOW_S)
 
 
@@ -201,11 +205,11 @@ def surround_job(client: Redis, id: bytes) -> None:
 
 
 def empty_places_and_request(*names: str, request: Callable[[Jobs], Request]) -> BuildRequest:
-    def build(database: JobDatabase) -> Request:
+    def empty_places_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(*(KEYS[name] for name in names))
         return request([Planted(b"new-1")])
 
-    return build
+    return empty_places_and_build_request
 
 
 def request_enqueue(jobs: Jobs) -> Request:
@@ -404,7 +408,8 @@ USES["stop"] = USES["quiet"]
 USES |= {name: Use(request_queue(name), ("dead",), knows_jobs=False) for name in sorted(READERS - USES.keys())}
 
 
-def is_derived(key: str) -> bool:
+def is_derived_key(key: str) -> bool:
+    """Return whether a Sidekiq key belongs to one process, so that script headers do not declare it by name."""
     return key.startswith(("host:", "it-"))
 
 
@@ -419,6 +424,6 @@ SIDEKIQ = Subject(
     read_facts,
     read_body,
     USES,
-    is_derived,
+    is_derived_key,
     ALIKE,
 )

@@ -1,10 +1,9 @@
-"""Run a soak: the rush scenario with a screen, workers and loops in separate processes, which are sampled.
+"""Run a soak test: the rush scenario with a screen, workers and loops in separate processes, which are sampled.
 
-    found = soak(30, every_s=1.0, log=path)     # the log has a JSON line per sample with the resources of each process
+    found = run_soak(30, every_s=1.0, key_s=2.0, log=path)     # the log has a JSON line per sample
 
-Linux only, because the resources are read from /proc. `soak_verdict.py` judges the samples.
-`python soak_run.py play URL` is the process that plays the scenario: bursts of jobs for simulated workers,
-of which some stall and die.
+Linux only, because the resources are read from /proc. `soak_verdict.py` evaluates the samples. `python soak_run.py play
+URL` is the process that plays the scenario: bursts of jobs for simulated workers, of which some stall and die.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ with Queue({QUEUE!r}, sys.argv[1]) as queue, queue.consumer(ttr=10) as consumer:
 
 @dataclass
 class Soak:
-    """The results of a soak: the samples, and for each process its exit code and the seconds that its end took."""
+    """The results of a soak test: the samples, and for each process its exit code and the seconds that its end took."""
 
     samples: list[dict[str, Any]] = field(default_factory=list)
     ends: dict[str, tuple[float, int]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Find growth in the samples of a soak. The functions are pure: they start no process.
+"""Find growth in the samples of a soak test. The functions are pure: they start no process.
 
 A sample is one JSON line of `soak_run.py`: `{"t_s": …, "used_bytes": …, "members": {name: {"rss_bytes", "threads",
 "fds", "connections", "zombies"}}}`. The first third is the warm-up and is left out.

@@ -24,11 +24,11 @@ def share_parsed_rules() -> None:
     parsed: dict[Any, Any] = {}
 
     @functools.wraps(parse)
-    def parse_once(sheet: Any, *args: Any, **options: Any) -> Any:
+    def parse_stylesheet_once(sheet: Any, *args: Any, **options: Any) -> Any:
         key = (args, *options.items(), *sheet._variables.items())
         if key not in parsed:
             parsed[key] = parse(sheet, *args, **options)
         return parsed[key]
 
-    Stylesheet._parse_rules = parse_once  # type: ignore[method-assign]
+    Stylesheet._parse_rules = parse_stylesheet_once  # type: ignore[method-assign]
     RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""The subjects of the conformance suite by system, for tests that run on all systems."""
+"""The descriptions of all systems for the conformance suite (`Subject`), by the name of the system."""
 
 from __future__ import annotations
 

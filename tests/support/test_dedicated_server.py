@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dedicated_server import VARIABLE, find_refusal, open_dedicated_server, read_dedicated_url
+from dedicated_server import VARIABLE, explain_unusable_server, open_dedicated_server, read_dedicated_url
 from redis import Redis
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_a_server_that_holds_keys_is_refused_and_keeps_them(client: Redis, url: str) -> None:
     client.set("somebody's", "key")
-    assert "holds 1 keys" in find_refusal(url, None)
+    assert "holds 1 keys" in explain_unusable_server(url, None)
     words = [sys.executable, "-m", "pytest", "-q", "tests/support/test_dedicated_server.py"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     ran = subprocess.run(words, cwd=ROOT, env={**environ, VARIABLE: url}, capture_output=True, text=True)
@@ -27,16 +27,16 @@ def test_keys_in_any_database_count(client: Redis, url: str) -> None:
     client.execute_command("SELECT", 7)
     client.set("somebody's", "key")
     client.execute_command("SELECT", 0)
-    assert "holds 1 keys" in find_refusal(url, None)
+    assert "holds 1 keys" in explain_unusable_server(url, None)
 
 
 def test_an_empty_server_is_used_by_one_process_alone(client: Redis, url: str) -> None:
-    assert find_refusal(url, None) == ""
-    assert find_refusal(url, 2).endswith("leave out -n.")
+    assert explain_unusable_server(url, None) == ""
+    assert explain_unusable_server(url, 2).endswith("leave out -n.")
 
 
 def test_an_unreachable_server_is_reported_without_its_password() -> None:
-    reason = find_refusal("redis://:secret@127.0.0.1:1", None)
+    reason = explain_unusable_server("redis://:secret@127.0.0.1:1", None)
     assert reason.startswith(f"{VARIABLE}: the server cannot be used") and "secret" not in reason
 
 

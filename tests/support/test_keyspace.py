@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aging import age_queue
+from aging import move_queue_into_past
 from redis import Redis
 
 from rqtui.testing.keyspace import Stream, Zset, diff, dump, plant
@@ -66,7 +66,7 @@ def test_age_moves_the_instants_of_a_queue_back_and_nothing_else(client: Redis) 
         name("workers"): {"w1": "4100 60000 run 4000 1 host "},
     }
     plant(client, spec)
-    age_queue(client, "q", 1000)
+    move_queue_into_past(client, "q", 1000)
     assert client.zrange(name("scheduled"), 0, -1, withscores=True) == [(b"a", 4000)]
     assert client.zrange(name("ready"), 0, -1, withscores=True) == [(b"b", 7)]
     assert client.zrange(name("reserved"), 0, -1, withscores=True) == [(b"c", 5000)]

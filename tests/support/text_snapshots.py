@@ -37,13 +37,13 @@ def planted_url(real_server: EmbeddedServer, request: pytest.FixtureRequest) -> 
     """Plant the data of the snapshots and a hostile job once per module, in any order, and return the server's URL."""
     with connect.connect(real_server.url) as client:
 
-        def read_state() -> tuple[str, int]:
+        def read_database_state() -> tuple[str, int]:
             return request.module.__name__, client.info("commandstats").get("cmdstat_flushall", {"calls": 0})["calls"]
 
-        if _planted_by.get(real_server.url) != read_state():
+        if _planted_by.get(real_server.url) != read_database_state():
             client.flushall()
             _plant_data(client)
-            _planted_by[real_server.url] = read_state()
+            _planted_by[real_server.url] = read_database_state()
     return real_server.url
 
 

@@ -1,6 +1,6 @@
-"""The three sets of distributed-timeout-queue for the conformance suite.
+"""Describe the three sets of distributed-timeout-queue for the conformance suite.
 
-Jobs are planted by the raw commands of the original: SADD, and an empty lock with an expiry for an item in progress. A
+Jobs are planted by the raw commands of that package: SADD, and an empty lock with an expiry for an item in progress. A
 set has no order and a script draws any member, so `remove_other_items` leaves a drawing script only its targets.
 """
 
@@ -107,13 +107,13 @@ def plant_and_request(
     An empty place means an item that does not exist.
     """
 
-    def build(database: JobDatabase) -> Request:
+    def plant_item_and_build_request(database: JobDatabase) -> Request:
         job = database.plant(place)[0] if place else database.create_absent_job()
         if prepare:
             prepare(database, job)
         return request([job])
 
-    return build
+    return plant_item_and_build_request
 
 
 def lock_for_another_worker(database: JobDatabase, job: Planted) -> None:
@@ -126,11 +126,11 @@ def replace_lock_by_list(database: JobDatabase, job: Planted) -> None:
 
 
 def empty_sets_and_request(request: BuildRequest, place: str) -> Callable[[JobDatabase], Request]:
-    def build(database: JobDatabase) -> Request:
+    def empty_sets_and_build_request(database: JobDatabase) -> Request:
         database.client.delete(place)
         return request([Planted(b"")])
 
-    return build
+    return empty_sets_and_build_request
 
 
 def request_text_among_integers(database: JobDatabase) -> Request:
@@ -267,6 +267,7 @@ def read_places(client: Redis) -> dict[str, set[bytes]]:
 
 
 def run_in_script_gap(gap: str, act: Callable[[], object]) -> Callable[[str], None]:
+    """Return a `pause` function that calls `act` in the gap of this name between two commands of the package."""
     return lambda name: act() and None if name == gap else None
 
 
@@ -280,6 +281,7 @@ def reserve_one(client: Redis, **args: object) -> Job:
 
 
 def settle_lease(client: Redis, verb: str, job: Job) -> str:
+    """Run a verb such as ack on the lease of a job, and return the script's word."""
     return read_outcomes(run_script(client, verb, [{"member": job.member, "token": job.token}]))[0]
 
 

@@ -50,6 +50,7 @@ def _accept_connections(listener: socket.socket, context: ssl.SSLContext, target
 
 
 def _forward_connection(client: ssl.SSLSocket, target: int) -> None:
+    """Pass the bytes of one TLS connection on to the server, in both directions."""
     with contextlib.suppress(OSError), client:
         try:
             client.do_handshake()

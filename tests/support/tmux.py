@@ -61,13 +61,13 @@ class Terminal:
         """Wait until all these words are on the terminal's screen, and return the screen's text."""
         shown = ""
 
-        def are_shown() -> bool:
+        def are_all_words_shown() -> bool:
             nonlocal shown
             shown = self.text()
             return all(word in shown for word in words)
 
         try:
-            wait_until(are_shown, PATIENCE_S, every_s=POLL_S)
+            wait_until(are_all_words_shown, PATIENCE_S, every_s=POLL_S)
         except AssertionError:
             raise AssertionError(f"{words} did not appear; the screen:\n{shown}") from None
         return shown
@@ -80,13 +80,13 @@ class Terminal:
         """Wait for the shell's prompt on the normal screen, with the mouse released and the cursor visible."""
         shown = ""
 
-        def is_back() -> bool:
+        def is_shell_prompt_back() -> bool:
             nonlocal shown
             shown = self.text()
             return self._read_terminal_flags() == "0 0 1" and shown.rstrip().endswith("$")
 
         try:
-            wait_until(is_back, PATIENCE_S, every_s=POLL_S)
+            wait_until(is_shell_prompt_back, PATIENCE_S, every_s=POLL_S)
         except AssertionError:
             raise AssertionError(
                 f"the program did not end, flags {self._read_terminal_flags()}; the screen:\n{shown}"
@@ -96,11 +96,11 @@ class Terminal:
         """Return the child process of the shell whose command line contains these words."""
         shell = self._run_tmux("display-message", "-p", "#{pane_pid}").strip()
 
-        def find() -> int:
+        def find_child_process() -> int:
             listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", shell], capture_output=True, text=True).stdout
             return next((int(line.split()[0]) for line in listed.splitlines() if words in line), 0)
 
-        return wait_until(find, PATIENCE_S, every_s=POLL_S)
+        return wait_until(find_child_process, PATIENCE_S, every_s=POLL_S)
 
     def close(self) -> None:
         """End tmux and the programs in it."""

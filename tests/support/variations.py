@@ -345,7 +345,7 @@ def _quote_for_lua(data: bytes) -> str:
 
 
 def _round_lifetime(left_ms: int) -> int:
-    """Round a key's lifetime up to minutes, so that the time since the world was built does not matter."""
+    """Round a key's lifetime up to minutes, so that the time since the database was filled does not matter."""
     return -(-left_ms // 60_000) * 60_000
 
 

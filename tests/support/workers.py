@@ -21,6 +21,7 @@ class Worker:
         self._thread = threading.Thread(target=self._consume_jobs, daemon=True)
 
     def _consume_jobs(self) -> None:
+        """Consume jobs until the worker is stopped, and store any error for the test."""
         try:
             for job in self._queue.consume(ttr=30, stop=self.stop):
                 with job:

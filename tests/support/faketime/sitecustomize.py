@@ -5,6 +5,7 @@ import time
 
 
 def _sleep(seconds: float) -> None:
+    """Sleep with `select`, which libfaketime supports, in place of `time.sleep`."""
     select.select([], [], [], seconds)
 
 
