@@ -1,4 +1,4 @@
-"""Take the snapshot of a command that runs once, and look again where workers may be between two jobs.
+"""Take the snapshot of a command that runs once, and repeat it where workers may be between two jobs.
 
 Called by `health` and `snapshot`. A snapshot of a busy queue may fall between two jobs of its workers. Then a job moves
 within the next seconds, while idle workers leave all jobs where they are.
