@@ -1,4 +1,4 @@
-"""The measured peers, each with its program, its packages, its guarantee and its number of jobs per round.
+"""List the measured peers: other queue libraries, each with its program, packages, guarantee and jobs per round.
 
 Faster peers get more jobs, so that each measurement takes seconds. A short run does not favour a slow peer, because the
 time runs from the first job to the last.
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the tables. `home` names its environment (empty: that of the conductor), `packages` what is in it.
+    """One row of the tables: a measured queue library.
 
-    `jobs` are drained at its best, `default_jobs` as it comes (0: the same setting), `is_kept` says whether a job
-    survives the death of its worker. `is_floor` marks bare scripts, which poll for jobs.
+    `home` names its environment (empty: that of `run.py`), `packages` what is installed in it. `jobs` is the number of
+    jobs to drain with its best settings, `default_jobs` with its default settings (0: there is no difference),
+    `is_kept` says whether a job survives the death of its worker. `is_floor` marks bare scripts, which poll for jobs.
     """
 
     name: str

@@ -87,7 +87,7 @@ def build_messages(number: int = MESSAGES, seed: int = SEED) -> list[tuple[str, 
 
 
 def measure_groups(some: Sequence[tuple[str, str]], width: Width = Width.CAUSE) -> GroupingResult:
-    """Group the messages and compare the groups with the causes."""
+    """Group the given messages and compare the groups with the known causes."""
     began = time.perf_counter()
     read = [(cause, parse_error(text)) for cause, text in some]
     grouping = Grouping((what for _cause, what in read), width)
@@ -171,6 +171,7 @@ SLOTS: dict[str, Callable[[random.Random], str]] = {
 
 
 def _fill_slots(text: str, rng: random.Random) -> str:
+    """Replace each slot of a reported error, such as a host or a number, by random text."""
     file = SLOTS["file"](rng)  # the one that the job is about, however often the text names it
     return _SLOT.sub(lambda found: file if found[1] == "file" else SLOTS[found[1]](rng), text)
 
@@ -198,7 +199,7 @@ def format_lines(found: GroupingResult) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print how well the messages were grouped, and the wrong groups."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--seed", type=int, default=SEED)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from own.engine import BARE, BARE_KEYS, BODY, HEADER
-from own.line import machine
+from own.line import describe_machine
 from redis import Redis
 
 from rqtui.client.native_keys import build_queue_keys
@@ -49,13 +49,13 @@ def build_bare_calls(client: Redis) -> Moves:
     """Return the calls of bare scripts that only make the same moves."""
     sha = {name: str(_decode_text(client.script_load(source))) for name, source in BARE.items()}
 
-    def call(name: str, *argv: Any) -> Any:
+    def run_bare_script(name: str, *argv: Any) -> Any:
         return client.evalsha(sha[name], len(BARE_KEYS), *BARE_KEYS, *argv)
 
     return (
-        lambda ids: call("enqueue", *(value for id in ids for value in (id, HEADER + BODY))),
-        lambda ids: [row[0] for row in call("reserve", len(ids), "floor")],
-        lambda rows: call("ack", *rows),
+        lambda ids: run_bare_script("enqueue", *(value for id in ids for value in (id, HEADER + BODY))),
+        lambda ids: [row[0] for row in run_bare_script("reserve", len(ids), "floor")],
+        lambda rows: run_bare_script("ack", *rows),
     )
 
 
@@ -124,19 +124,19 @@ def _measure_empty_calls(table: Table, client: Redis) -> None:
     nothing = _decode_text(client.script_load("return 1"))
     argv = [*build_queue_keys("floor").values()][:11] + [""] * 12
 
-    def repeat(row: str, call: Callable[..., Any], *words: Any) -> None:
+    def measure_repeated_calls(row: str, call: Callable[..., Any], *words: Any) -> None:
         table.add(row, "a call", CALLS[1], lambda: [call(*words) for _ in range(CALLS[1])])
 
-    repeat("an EVALSHA of nothing, 11 keys, 12 arguments", client.evalsha, nothing, 11, *argv)
-    repeat("an EVALSHA of nothing", client.evalsha, nothing, 0)
-    repeat("PING", client.ping)
+    measure_repeated_calls("an EVALSHA of nothing, 11 keys, 12 arguments", client.evalsha, nothing, 11, *argv)
+    measure_repeated_calls("an EVALSHA of nothing", client.evalsha, nothing, 0)
+    measure_repeated_calls("PING", client.ping)
 
 
 def main() -> None:
     """Measure all rows and print the table."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with start_server("system") as server, connect(server.url, timeout_s=60.0) as client:
-        where = machine(server.kind)
+        where = describe_machine(server.kind)
         print(f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}; {ROUNDS} rounds\n")
         table = Table(client)
         kinds = {"ours": build_own_calls(client), "bare": build_bare_calls(client)}

@@ -1,6 +1,6 @@
 """Measure the server's cost of a job as queues grow.
 
-The sizes are 10³ to 10⁶ ready jobs (10⁷ with --full), 1 to 10 000 queues, and a million measure_delayed jobs.
+The sizes are 10³ to 10⁶ ready jobs (10⁷ with --full), 1 to 10 000 queues, and a million scheduled jobs.
 
     python benchmarks/growth.py                 about five minutes on two cores
     python benchmarks/growth.py --full          also 10⁷ jobs: some five gigabytes, half an hour
@@ -23,7 +23,7 @@ from typing import Any
 import platformdirs
 from entries import Entry
 from homes import Missing, find_home
-from own.line import machine
+from own.line import describe_machine
 from redis import Redis
 
 from rqtui.client.native_keys import build_queue_keys
@@ -72,14 +72,14 @@ def measure_depth(client: Redis, depths: tuple[int, ...]) -> Figures:
     filled = 0
     taken: list[list[Any]] = []
 
-    def put() -> None:
+    def put_jobs() -> None:
         for _ in range(JOBS // BATCH):
             queue.put_many([BODY] * BATCH)
 
-    def reserve() -> None:
+    def reserve_jobs() -> None:
         taken[:] = [queue.reserve(BATCH, ttr="1h") for _ in range(JOBS // BATCH)]
 
-    def ack() -> None:
+    def ack_jobs() -> None:
         for jobs in taken:
             queue.ack_many(jobs)
 
@@ -88,7 +88,7 @@ def measure_depth(client: Redis, depths: tuple[int, ...]) -> Figures:
             part = min(FILL, size - filled)
             queue.put_many([BODY] * part)
             filled += part
-        for name, us in _measure_repeatedly(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
+        for name, us in _measure_repeatedly(client, {"put": put_jobs, "reserve": reserve_jobs, "ack": ack_jobs}, JOBS):
             found.setdefault(f"{name}, 50 at once", {})[size] = us
         for name, us in _measure_repeatedly(client, {"counts": lambda: [queue.counts() for _ in range(100)]}, 100):
             found.setdefault(name, {})[size] = us
@@ -112,11 +112,11 @@ def measure_breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
         chosen = [names[at * 7919 % number] for at in range(JOBS)]
         taken: list[tuple[Mapping[str, str], Any]] = []
 
-        def put(chosen: list[Mapping[str, str]] = chosen) -> None:
+        def put_jobs(chosen: list[Mapping[str, str]] = chosen) -> None:
             for key in chosen:
                 scripts.run_call(client, native["enqueue"].build_call(key, {}, [[create_job_ids(1)[0], BODY, *blank]]))
 
-        def reserve(chosen: list[Mapping[str, str]] = chosen, taken: list[Any] = taken) -> None:
+        def reserve_jobs(chosen: list[Mapping[str, str]] = chosen, taken: list[Any] = taken) -> None:
             taken[:] = [
                 (
                     key,
@@ -125,11 +125,11 @@ def measure_breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
                 for key in chosen
             ]
 
-        def ack(taken: list[Any] = taken) -> None:
+        def ack_jobs(taken: list[Any] = taken) -> None:
             for key, rows in taken:
                 scripts.run_call(client, native["ack"].build_call(key, {}, [row[:2] for row in rows]))
 
-        for name, us in _measure_repeatedly(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
+        for name, us in _measure_repeatedly(client, {"put": put_jobs, "reserve": reserve_jobs, "ack": ack_jobs}, JOBS):
             found.setdefault(f"{name}, one by one", {})[number] = us
         _print_progress("queues", number, found)
     return found
@@ -143,11 +143,11 @@ def measure_delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
     found: Figures = {}
     filled = 0
 
-    def put() -> None:
+    def put_delayed_jobs() -> None:
         for at in range(0, JOBS, BATCH):
             queue.put_many([{"body": BODY, "due": start_ms + at + row} for row in range(BATCH)])
 
-    def dispatch() -> None:
+    def dispatch_due_jobs() -> None:
         for _ in range(JOBS // BATCH):
             scripts.run_call(client, native["dispatch"].build_call(key, {"limit": BATCH, "now_ms": start_ms + JOBS}))
 
@@ -156,7 +156,9 @@ def measure_delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
             part = min(FILL, size - filled)
             queue.put_many([{"body": BODY, "due": start_ms + FAR_MS + filled + row} for row in range(part)])
             filled += part
-        for name, us in _measure_repeatedly(client, {"put for later": put, "dispatch": dispatch}, JOBS):
+        for name, us in _measure_repeatedly(
+            client, {"put for later": put_delayed_jobs, "dispatch": dispatch_due_jobs}, JOBS
+        ):
             found.setdefault(f"{name}, 50 at once", {})[size] = us
         _print_progress("jobs measure_delayed", size, found)
     return found
@@ -186,7 +188,7 @@ def main() -> None:
         }.items():
             client.flushall()
             found[name] = measure()
-        where = machine(server.kind)
+        where = describe_machine(server.kind)
     document = {"machine": where, "found": found}
     path = given.folder / "growth.json"
     path.write_text(json.dumps(document, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Find how the program of a peer is run: in the environment of its packages, or in that of `run.py`.
+"""Find the command that runs a peer's program: in the environment of its packages, or in that of `run.py`.
 
 `find_home(entry, folder)` returns the command that runs a peer's program and the versions in its environment, or raises
 `Missing` with the reason, which becomes the peer's line in the report.
@@ -23,7 +23,7 @@ PROGRAMS = Path(__file__).resolve().parent / "peers"
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The start of the command of a peer's program, its environment variables, and its versions."""
+    """How to run a peer's program: the start of its command, its environment variables, and the installed versions."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -37,7 +37,9 @@ def find_home(entry: Entry, folder: Path, fresh: bool = False) -> Home:
     home = folder / entry.home
     if fresh and home.exists():
         shutil.rmtree(home)
-    made = (environments.node if entry.is_node else environments.python)(home, entry.packages)
+    made = (environments.create_node_environment if entry.is_node else environments.create_python_environment)(
+        home, entry.packages
+    )
     return Home((*made.command, str(PROGRAMS / entry.program)), {**os.environ, **made.variables}, made.versions)
 
 

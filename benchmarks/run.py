@@ -26,7 +26,7 @@ import platformdirs
 from entries import ENTRIES, Entry
 from homes import Home, Missing, find_home
 from own.engine import measure_lifecycle_cpu
-from own.line import Bench, machine
+from own.line import Bench, describe_machine
 from own.runner import measure_lines
 from redis import Redis
 from tables import build_report
@@ -44,7 +44,7 @@ FLOOR_SCALE = 0.3  # of what `rqtui bench engine` runs against bare scripts: it 
 
 
 class Conductor:
-    """Runs the peers' programs one at a time on a server without other clients, and keeps their results."""
+    """Runs the programs of the measured libraries one at a time, on a server without other clients."""
 
     def __init__(self, server: EmbeddedServer, client: Redis, scale: float) -> None:
         self.server, self.client, self.scale = server, client, scale
@@ -52,11 +52,11 @@ class Conductor:
         self.missing: dict[str, str] = {}
 
     def size(self, number: int) -> int:
-        """Return `number` at this scale, but at least the few hundred jobs that a queue needs to reach its speed."""
+        """Return a number of jobs at the scale of this run, at least the few hundred that a queue needs."""
         return max(min(number, 50), round(number * self.scale))
 
-    def ask(self, entry: Entry, home: Home, command: str, number: int, setting: str = "best") -> dict[str, Any]:
-        """Run a peer's program and return its result, or `{"none": reason}` if it failed."""
+    def run_peer(self, entry: Entry, home: Home, command: str, number: int, setting: str = "best") -> dict[str, Any]:
+        """Run the program of a library with one command, and return its result, or `{"none": reason}` if it failed."""
         words = [*home.command, "--url", self.server.url, "--setting", setting]
         words += ["--variant", entry.variant] if entry.variant else []
         try:
@@ -74,42 +74,43 @@ class Conductor:
 
     def measure(self, entry: Entry, home: Home, is_first: bool) -> None:
         """Measure one round of one peer."""
-        for name, answer in self._round(entry, home, is_first):
+        for name, answer in self._measure_one_round(entry, home, is_first):
             self.found.setdefault(entry.name, {}).setdefault(name, []).append(answer)
             print(f"    {name}: {_shorten_reply(answer)}", file=sys.stderr, flush=True)
 
-    def _round(self, entry: Entry, home: Home, is_first: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _measure_one_round(self, entry: Entry, home: Home, is_first: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Run all measurements of a library once, and yield the name and the result of each."""
         jobs, default_jobs = self.size(entry.jobs), self.size(entry.default_jobs)
-        self._flush()
-        yield "enqueue", self.ask(entry, home, "enqueue", self.size(entry.one_by_one))
-        self._flush()
-        bulk = self.ask(entry, home, "bulk", jobs)
+        self._write_results_so_far()
+        yield "enqueue", self.run_peer(entry, home, "enqueue", self.size(entry.one_by_one))
+        self._write_results_so_far()
+        bulk = self.run_peer(entry, home, "bulk", jobs)
         yield "bulk", bulk
         fill = "enqueue" if "none" in bulk else "bulk"
         if fill == "enqueue":
-            self.ask(entry, home, fill, jobs)
-        yield "drain", self.ask(entry, home, "drain", jobs)
+            self.run_peer(entry, home, fill, jobs)
+        yield "drain", self.run_peer(entry, home, "drain", jobs)
         if default_jobs:
-            self._flush()
-            self.ask(entry, home, fill, default_jobs)
-            yield "default drain", self.ask(entry, home, "drain", default_jobs, "default")
+            self._write_results_so_far()
+            self.run_peer(entry, home, fill, default_jobs)
+            yield "default drain", self.run_peer(entry, home, "drain", default_jobs, "default")
         if entry.is_floor:
             return
-        self._flush()
-        yield "latency", self.ask(entry, home, "latency", self.size(LATENCY_JOBS))
-        self._flush()
-        yield "delayed", self.ask(entry, home, "delayed", max(5, self.size(DELAYED_JOBS)))
-        self._flush()
-        yield "look", self.ask(entry, home, "look", LOOK_QUEUES)
+        self._write_results_so_far()
+        yield "latency", self.run_peer(entry, home, "latency", self.size(LATENCY_JOBS))
+        self._write_results_so_far()
+        yield "delayed", self.run_peer(entry, home, "delayed", max(5, self.size(DELAYED_JOBS)))
+        self._write_results_so_far()
+        yield "look", self.run_peer(entry, home, "look", LOOK_QUEUES)
         if is_first:  # counts, which no busy moment of the machine changes
-            self._flush()
-            yield "memory", self.ask(entry, home, "memory", self.size(MEMORY_JOBS))
-            self._flush()
-            yield "idle", self.ask(entry, home, "idle", self.size(IDLE_WORKERS), "default")
+            self._write_results_so_far()
+            yield "memory", self.run_peer(entry, home, "memory", self.size(MEMORY_JOBS))
+            self._write_results_so_far()
+            yield "idle", self.run_peer(entry, home, "idle", self.size(IDLE_WORKERS), "default")
 
     def measure_floor(self) -> None:
         """Measure rqtui's scripts and bare scripts that make the same moves in the same round."""
-        self._flush()
+        self._write_results_so_far()
         for line in measure_lifecycle_cpu(Bench(self.server, self.client, FLOOR_SCALE * self.scale)):
             self.found.setdefault("floor", {}).setdefault(line.name.strip(), []).append({"value": line.value})
 
@@ -118,11 +119,13 @@ class Conductor:
         own = Bench(self.server, self.client, self.scale)
         return [line.document() for part in OWN for line in measure_lines(part, own)]
 
-    def _flush(self) -> None:
+    def _write_results_so_far(self) -> None:
+        """Write the results so far to the JSON file, so that an interrupted run loses none."""
         self.client.flushall()
 
 
 def _shorten_reply(answer: dict[str, Any]) -> str:
+    """Return the result of a program as a short text for the progress line."""
     if "none" in answer:
         return f"— ({answer['none']})"
     if "seconds" in answer:
@@ -161,7 +164,7 @@ def main() -> None:
                     conductor.measure(entry, homes[entry.name], number == 1)
         own = conductor.measure_own()
         where = {
-            **machine(server.kind),
+            **describe_machine(server.kind),
             "settings": _read_settings(client),
             "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
             "rounds": rounds,
@@ -184,6 +187,7 @@ def _decode_text(value: bytes | str) -> str:
 
 
 def _prepare_homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[str, str]) -> dict[str, Home]:
+    """Create the environment of each library. A library without one gets the reason in `missing`."""
     made: dict[str, Home] = {}
     renewed: set[str] = set()
     for entry in entries:

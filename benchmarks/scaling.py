@@ -23,7 +23,7 @@ from pathlib import Path
 import platformdirs
 from growth import PLOT
 from homes import Missing, find_home
-from own.line import machine
+from own.line import describe_machine
 
 from rqtui.client.queue import BYTES, Queue
 from rqtui.connection.embedded import start_server
@@ -125,7 +125,7 @@ def main() -> None:
     found: dict[str, dict[int, float]] = {"one queue, one Redis": {}, f"a queue each, {NODES} nodes": {}}
     one, over = found.values()
     with start_server("system") as server:
-        where = machine(server.kind)
+        where = describe_machine(server.kind)
         print(f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}", flush=True)
         for workers in WORKERS:
             one[workers] = measure_drain(server.url, ["scaling"] * workers, given.jobs)

@@ -25,7 +25,10 @@ PYTHONS = [entry.name for entry in ENTRIES if entry.home and not entry.is_node]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table. It reads its figure from the results of a round, or None."""
+    """A column of the table, with a function that reads its figure from the results of a round.
+
+    None if there is none.
+    """
 
     title: str
     read: Callable[[Mapping[str, Mapping[str, Any]]], float | None]
@@ -33,29 +36,35 @@ class Column:
 
 
 def _build_rate_reader(name: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
+    """Return a function that reads the jobs per second of one measurement."""
     return lambda told: told[name]["jobs"] / told[name]["seconds"] if "seconds" in told.get(name, {}) else None
 
 
 def _build_value_reader(
     name: str, field: str, per: str = ""
 ) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
-    def read_figure(told: Mapping[str, Mapping[str, Any]]) -> float | None:
-        answer = told.get(name, {})
+    """Return a function that reads one field of one measurement, divided by another field `per` if it is given."""
+
+    def read_figure(results_by_name: Mapping[str, Mapping[str, Any]]) -> float | None:
+        answer = results_by_name.get(name, {})
         return answer[field] / (answer[per] if per else 1) if field in answer else None
 
     return read_figure
 
 
 def _build_lifecycle_reader(put: str, field: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
-    def read_figure(told: Mapping[str, Mapping[str, Any]]) -> float | None:
-        parts = [_build_value_reader(name, field, "jobs")(told) for name in (put, "drain")]
+    """Return a function that adds up a field over putting and draining a job."""
+
+    def read_figure(results_by_name: Mapping[str, Mapping[str, Any]]) -> float | None:
+        parts = [_build_value_reader(name, field, "jobs")(results_by_name) for name in (put, "drain")]
         return None if None in parts else sum(part for part in parts if part is not None)
 
     return read_figure
 
 
-def _read_default_drain(told: Mapping[str, Mapping[str, Any]]) -> float | None:
-    return _build_rate_reader("default drain" if "default drain" in told else "drain")(told)
+def _read_default_drain(results_by_name: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the jobs per second with the default settings, or None if they were not measured."""
+    return _build_rate_reader("default drain" if "default drain" in results_by_name else "drain")(results_by_name)
 
 
 COLUMNS = {
@@ -176,37 +185,39 @@ def _format_reasons(found: Mapping[str, Answers], names: Sequence[str]) -> list[
 def list_goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, str]]:
     """Return each goal with its figure and its bound."""
 
-    def best(column: str, names: Sequence[str], pick: Callable[[Sequence[float]], float] = max) -> float | None:
+    def find_best_median(
+        column: str, names: Sequence[str], pick: Callable[[Sequence[float]], float] = max
+    ) -> float | None:
         values = [value for name in names if (value := compute_median(found, name, column)) is not None]
         return pick(values) if values else None
 
-    def over(column: str, names: Sequence[str], ours: str = US) -> float | None:
-        own, other = compute_median(found, ours, column), best(column, names)
+    def divide_by_best(column: str, names: Sequence[str], ours: str = US) -> float | None:
+        own, other = compute_median(found, ours, column), find_best_median(column, names)
         return own / other if own and other else None
 
-    def under(column: str, ours: str, our_column: str, names: Sequence[str]) -> float | None:
-        own, other = compute_median(found, ours, our_column), best(column, names, min)
+    def divide_best_by_own(column: str, ours: str, our_column: str, names: Sequence[str]) -> float | None:
+        own, other = compute_median(found, ours, our_column), find_best_median(column, names, min)
         return other / own if own and other else None
 
     kept = [name for name in OTHERS if name in KEPT]
     floor = {name: [each["value"] for each in found.get("floor", {}).get(name, ()) if each["value"]] for name in _FLOOR}
     return [
-        ("drain: times the fastest Python peer that keeps its jobs", over("best", [n for n in PYTHONS if n in KEPT]), "≥ 6"),
-        ("drain: times BullMQ at concurrency 50", over("best", ["BullMQ"]), "≥ 2"),
-        ("put in bulk: times BullMQ", over("bulk", ["BullMQ"]), "≥ 4"),
-        ("put in bulk: times rq", over("bulk", ["rq"]), "≥ 8"),
-        ("put in bulk: times streaq", over("bulk", ["streaq"]), "≥ 8"),
-        ("put one by one: times the fastest peer", over("put", OTHERS), "≥ 1"),
+        ("drain: times the fastest Python peer that keeps its jobs", divide_by_best("best", [n for n in PYTHONS if n in KEPT]), "≥ 6"),
+        ("drain: times BullMQ at concurrency 50", divide_by_best("best", ["BullMQ"]), "≥ 2"),
+        ("put in bulk: times BullMQ", divide_by_best("bulk", ["BullMQ"]), "≥ 4"),
+        ("put in bulk: times rq", divide_by_best("bulk", ["rq"]), "≥ 8"),
+        ("put in bulk: times streaq", divide_by_best("bulk", ["streaq"]), "≥ 8"),
+        ("put one by one: times the fastest peer", divide_by_best("put", OTHERS), "≥ 1"),
         *((f"server CPU {name}", statistics.median(floor[name]) if floor[name] else None, bound) for name, bound in _FLOOR.items()),
-        ("server CPU in batches: below the thriftiest that keeps its jobs, times", under("cpu", US, "cpu in bulk", kept), "≥ 4"),
-        ("server CPU one by one: below the thriftiest that keeps its jobs, times", under("cpu", SI, "cpu", kept), "≥ 1"),
+        ("server CPU in batches: below the thriftiest that keeps its jobs, times", divide_best_by_own("cpu", US, "cpu in bulk", kept), "≥ 4"),
+        ("server CPU one by one: below the thriftiest that keeps its jobs, times", divide_best_by_own("cpu", SI, "cpu", kept), "≥ 1"),
         ("put → running, p50 ms", compute_median(found, US, "p50"), "≤ 2"),
         ("put → running, p99 ms", compute_median(found, US, "p99"), "≤ 5"),
         ("a delay of 1 s: late at worst, ms", max(list_figures(found.get(US, {}), COLUMNS["worst"]), default=None), "≤ 5"),
         ("a delay of 1 s: earliest, ms", min(list_figures(found.get(US, {}), COLUMNS["first"]), default=None), "≥ 0"),
         ("bytes per waiting job", compute_median(found, US, "bytes"), "≤ 425"),
-        ("100 queues counted: times faster than `rq info`", under("look", US, "look", ["rq"]), "≥ 50"),
-        ("100 queues counted: times faster than BullMQ's getJobCounts", under("look", US, "look", ["BullMQ"]), "≥ 4"),
+        ("100 queues counted: times faster than `rq info`", divide_best_by_own("look", US, "look", ["rq"]), "≥ 50"),
+        ("100 queues counted: times faster than BullMQ's getJobCounts", divide_best_by_own("look", US, "look", ["BullMQ"]), "≥ 4"),
         ("100 queues counted: server ms", _round_to_thousandth(compute_median(found, US, "look cpu")), "≤ 1"),
         ("requests per second of 50 idle workers", compute_median(found, US, "idle trips"), "≤ 50"),
     ]  # fmt: skip

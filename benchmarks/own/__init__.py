@@ -1,14 +1,14 @@
-"""What `rqtui bench` measures on this machine, printed beside the targets; nothing fails because of a figure.
+"""Measure rqtui on this machine for `rqtui bench`. Figures are printed beside targets; no figure makes a run fail.
 
     bench("engine")   server CPU against bare scripts, memory, latency, drain, bulk put, round trips   (`engine.py`)
-    bench("screen")   start-up, completion, first paint, the screen at rest                            (`screen.py`)
-    bench("layouts")  rqtui's loops beside the originals'                                              (`systems.py`)
+    bench("screen")   start-up, completion, first paint, the idle screen                               (`screen.py`)
+    bench("layouts")  rqtui's dispatcher and reaper against those of other systems                     (`systems.py`)
     bench("scale")    a thousand queues and long places of RQ, Sidekiq, BullMQ, Celery                 (`scale.py`)
-    bench("many")     many native queues, and many keys of others                                      (`many.py`)
+    bench("many")     many native queues, and many keys of other programs                              (`many.py`)
 
 Each measurement is a function from a `Bench` (a server of its own, sizes, the seed) to lines; other queues are measured
-beside ours only where they are installed (`other_queues.py`), the tools of other systems in environments that are made
-for them (`stock_tools.py`). Figures of other machines are quoted nowhere.
+only where they are installed (`other_queues.py`), the tools of other systems in environments that are created for them
+(`stock_tools.py`). Figures of other machines are quoted nowhere.
 
 The wheel has this folder as `rqtui/benchmarks`; its modules import one another relatively, so that they work in both
 places, and for the programs beside this folder.

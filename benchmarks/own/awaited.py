@@ -1,4 +1,4 @@
-"""A comparison of the asyncio queue with the blocking queue, measured in alternating rounds."""
+"""Compare the asyncio queue with the blocking queue, measured in alternating rounds."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _time_repeated_calls(spent: Spent, name: str, count: int, call: Callab
 
 
 class _record_time:
-    """Notes what the block took, for each of `count`."""
+    """Context manager that adds the duration of its block, divided by `count` calls, to the measured times."""
 
     def __init__(self, spent: Spent, name: str, count: int) -> None:
         self._rounds, self._count = spent.setdefault(name, []), count

@@ -23,8 +23,11 @@ _KEPT = 200_000
 
 
 @contextlib.contextmanager
-def longest_call(client: Any) -> Iterator[list[float]]:
-    """Measure the longest command of the block. Afterwards the list has its milliseconds, or is empty if unknown."""
+def record_longest_call(client: Any) -> Iterator[list[float]]:
+    """Yield a list that gets the milliseconds of the longest command inside the `with` block.
+
+    The list stays empty if the server has no slow log.
+    """
     found: list[float] = []
     try:
         before = {name: client.config_get(name)[name] for name in ("slowlog-log-slower-than", "slowlog-max-len")}
@@ -49,7 +52,7 @@ def measure_reads(on: Bench, *of: tuple[str, Callable[[], object]], target: str 
     longest: dict[str, list[float]] = {name: [] for name, _look in of}
     for at in range(on.size(TIMES, 3) + 1):
         for name, look in of:
-            with longest_call(on.client) as calls:
+            with record_longest_call(on.client) as calls:
                 look()
             longest[name] += calls if at else []  # the first one loads scripts
     for name, found in longest.items():

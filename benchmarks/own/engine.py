@@ -1,4 +1,4 @@
-"""Measurements of the native queue and of the engine: server CPU, memory and time."""
+"""Measure the native queue and the engine: server CPU, memory and time."""
 
 from __future__ import annotations
 
@@ -105,28 +105,30 @@ def _read_server_cpu_s(client: Any) -> float | None:
 
 
 def _build_own_lifecycle(client: Any) -> Lifecycle:
+    """Return a function that enqueues, reserves and acks jobs with rqtui's scripts."""
     native, key = scripts.load_scripts("native"), build_queue_keys("bench")
     blank = [None] * (len(native["enqueue"].each) - 2)
 
-    def run(ids: Sequence[str]) -> None:
+    def run_lifecycles(ids: Sequence[str]) -> None:
         scripts.run_call(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids]))
         taken = scripts.run_call(client, native["reserve"].build_call(key, {"limit": len(ids), "worker": "bench"}))
         scripts.run_call(client, native["ack"].build_call(key, {}, [row[:2] for row in taken.rows]))
 
-    return run
+    return run_lifecycles
 
 
 def _build_bare_lifecycle(client: Any) -> Lifecycle:
+    """Return a function that enqueues, reserves and acks jobs with bare scripts, which make only the moves."""
     sha = {name: client.script_load(source) for name, source in BARE.items()}
     record = HEADER + BODY
 
-    def run(ids: Sequence[str]) -> None:
+    def run_bare_lifecycles(ids: Sequence[str]) -> None:
         rows = [value for id in ids for value in (id, record)]
         client.evalsha(sha["enqueue"], len(BARE_KEYS), *BARE_KEYS, *rows)
         taken = client.evalsha(sha["reserve"], len(BARE_KEYS), *BARE_KEYS, len(ids), "bench")
         client.evalsha(sha["ack"], len(BARE_KEYS), *BARE_KEYS, *(row[0] for row in taken))
 
-    return run
+    return run_bare_lifecycles
 
 
 def measure_memory_per_job(on: Bench) -> Iterator[Line]:
@@ -154,14 +156,14 @@ def measure_idle_latency(on: Bench) -> Iterator[Line]:
     took = threading.Semaphore(0)
     stop = threading.Event()
 
-    def work() -> None:
+    def consume_jobs() -> None:
         for job in Queue("bench", on.server.url, BYTES).consume(stop=stop):
             arrived.append(time.perf_counter())
             with job:
                 pass
             took.release()
 
-    worker = threading.Thread(target=work, name="rqtui-bench", daemon=True)
+    worker = threading.Thread(target=consume_jobs, name="rqtui-bench", daemon=True)
     worker.start()
     waits = []
     for _ in range(count):
@@ -227,7 +229,7 @@ def measure_bulk_put(on: Bench) -> Iterator[Line]:
 
 
 def measure_tick_trips(on: Bench) -> Iterator[Line]:
-    """Measure the round trips and the time of a screen's refresh."""
+    """Measure how many round trips a refresh of the screen takes, and how long they take."""
     queues = [f"bench-{number}" for number in range(on.size(200, 3))]
     for name in queues:
         Queue(name, on.client, BYTES).put_many([BODY] * on.size(50, 5))
@@ -249,7 +251,7 @@ def measure_tick_trips(on: Bench) -> Iterator[Line]:
 
 @contextlib.contextmanager
 def _record_trips(client: Any) -> Iterator[list[int]]:
-    """Everything that is sent on the client's connection meanwhile, by size: one entry per round trip."""
+    """Yield a list that gets the size of each round trip that the client makes inside the `with` block."""
     pool = client.connection_pool
     connection = pool.get_connection()
     sent: list[int] = []

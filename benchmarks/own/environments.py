@@ -23,7 +23,7 @@ _SHOWN = ("redis", "hiredis", "kombu", "coredis", "taskiq", "taskiq-redis", "ior
 
 
 class Missing(Exception):
-    """Raised with the reason when a program cannot run on this machine."""
+    """Raised with the reason when a program of another project cannot run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ def find_cache_folder() -> Path:
     return platformdirs.user_cache_path("rqtui-benchmarks")
 
 
-def python(home: Path, packages: Sequence[str]) -> Environment:
+def create_python_environment(home: Path, packages: Sequence[str]) -> Environment:
     """Return a Python environment with these packages. Raises Missing."""
     program = home / "bin" / "python"
     if not (home / "made").exists():
-        _run((sys.executable, "-m", "venv", "--clear", str(home)))
-        _run((str(program), "-m", "pip", "install", "-q", "-U", *packages, *EVERYWHERE))
+        _run_command((sys.executable, "-m", "venv", "--clear", str(home)))
+        _run_command((str(program), "-m", "pip", "install", "-q", "-U", *packages, *EVERYWHERE))
         (home / "made").touch()
     found = list_packages(program)
     own = [package.partition("[")[0] for package in packages]
@@ -54,11 +54,11 @@ def python(home: Path, packages: Sequence[str]) -> Environment:
 
 def list_packages(program: Path) -> dict[str, str]:
     """Return the installed packages of a Python with their versions. Raises Missing."""
-    said = _run((str(program), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"))
+    said = _run_command((str(program), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"))
     return {each["name"].lower(): each["version"] for each in json.loads(said)}
 
 
-def node(home: Path, packages: Sequence[str]) -> Environment:
+def create_node_environment(home: Path, packages: Sequence[str]) -> Environment:
     """Return a Node environment with these packages. Raises Missing."""
     program, npm = shutil.which("node"), shutil.which("npm")
     if not program or not npm:
@@ -68,15 +68,15 @@ def node(home: Path, packages: Sequence[str]) -> Environment:
         home.mkdir(parents=True, exist_ok=True)
         (home / "package.json").write_text('{"private": true}')
         waits = ("--fetch-timeout=20000", "--fetch-retries=0")  # else npm waits minutes for a registry that is away
-        _run((npm, "install", "--silent", *waits, *packages), home)
+        _run_command((npm, "install", "--silent", *waits, *packages), home)
         (home / "made").touch()
-    versions = {"node": _run((program, "--version")).strip().lstrip("v")}
+    versions = {"node": _run_command((program, "--version")).strip().lstrip("v")}
     for package in packages:
         versions[package] = json.loads((modules / package / "package.json").read_text())["version"]
     return Environment((program,), versions, {"NODE_PATH": str(modules)})
 
 
-def ruby(home: Path, packages: Sequence[str]) -> Environment:
+def create_ruby_environment(home: Path, packages: Sequence[str]) -> Environment:
     """Return a Ruby with a gem from the system's packages or from `gem install`. Raises Missing."""
     (gem,) = packages
     program = shutil.which("ruby")
@@ -85,18 +85,19 @@ def ruby(home: Path, packages: Sequence[str]) -> Environment:
     asking = (program, "-W0", "-e", f"require '{gem}'; print RUBY_VERSION, ' ', {gem.capitalize()}::VERSION")
     variables: dict[str, str] = {}
     try:
-        said = _run(asking)
+        said = _run_command(asking)
     except Missing:
         if not (home / "made").exists():
-            _run(("gem", "install", "--no-document", "--install-dir", str(home), gem))
+            _run_command(("gem", "install", "--no-document", "--install-dir", str(home), gem))
             (home / "made").touch()
         variables = {"GEM_HOME": str(home), "GEM_PATH": str(home)}
-        said = _run(asking, variables=variables)
+        said = _run_command(asking, variables=variables)
     own, of_gem = said.split()
     return Environment((program, "-W0"), {gem: of_gem, "ruby": own}, variables)
 
 
-def _run(command: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
+def _run_command(command: Sequence[str], folder: Path | None = None, variables: Mapping[str, str] | None = None) -> str:
+    """Run a command and return its output. Raises Missing with the end of the output if it fails."""
     try:
         ended = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=MAKE_S, env={**os.environ, **(variables or {})}

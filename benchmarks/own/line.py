@@ -61,18 +61,18 @@ class Bench:
     beside: bool = True
 
     def size(self, number: int, least: int = 1) -> int:
-        """Return `number` at this scale."""
+        """Return a number of jobs or queues, reduced to the scale of this measurement, at least `least`."""
         return max(least, round(number * self.scale))
 
 
-def machine(server_title: str) -> dict[str, Any]:
+def describe_machine(server_title: str) -> dict[str, Any]:
     """Return the processor, cores and versions of the machine that measures."""
     versions = {}
     for package in ("rqtui", "redis", "hiredis", "textual"):
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return {
-        "cpu": _cpu_model(),
+        "cpu": _read_cpu_model(),
         "cores": os.cpu_count() or 0,
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -81,7 +81,8 @@ def machine(server_title: str) -> dict[str, Any]:
     }
 
 
-def _cpu_model() -> str:
+def _read_cpu_model() -> str:
+    """Return the name of this machine's processor."""
     with suppress(OSError):
         found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         if found:

@@ -1,4 +1,4 @@
-"""Measurements of many queues and many keys of other programs: processor time of Redis and of the screen."""
+"""Measure many queues, and many keys of other programs: processor time of Redis and of the screen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_INFO = "not measured: this server has no INFO"
 
 
 def measure_foreign_keys(on: Bench) -> Iterator[Line]:
-    """Measure commands on a Redis that holds half a million keys of other programs."""
+    """Measure commands on a Redis server that also has half a million keys of other programs."""
     number = on.size(500_000, 1_000)
     for start in range(0, number, 5_000):
         keys = range(start, min(start + 5_000, number))
@@ -42,10 +42,10 @@ def measure_foreign_keys(on: Bench) -> Iterator[Line]:
     with tempfile.TemporaryDirectory() as folder:
         runs = (("snapshot, the first time", ["snapshot"]), ("health, the next time", ["health"]))
         for name, words in (*runs, ("snapshot --walk, which looks at all", ["snapshot", "--walk"])):
-            spent = _measure_redis_s(on, lambda words=words: _run(on, words, folder))  # type: ignore[misc]
+            spent = _measure_redis_s(on, lambda words=words: _run_rqtui_command(on, words, folder))  # type: ignore[misc]
             target = "" if "--walk" in words else "≤ 0.3"
             yield _build_line(f"{number} foreign keys: {name}, Redis", spent, "s", target)
-        longest = _measure_longest_ms(on, lambda: _run(on, ["snapshot", "--walk"], folder))
+        longest = _measure_longest_ms(on, lambda: _run_rqtui_command(on, ["snapshot", "--walk"], folder))
         note = "" if longest is not None else "not measured: this server has no slow log"
         yield Line("  its longest call", longest, "ms", "≤ 2", note)
 
@@ -92,12 +92,12 @@ def _change_rows(change: Callable[[int], object]) -> Iterator[None]:
     """Change 40 rows each second while the block runs. The first rows are visible on the screen."""
     is_over = threading.Event()
 
-    def work() -> None:
+    def change_rows_each_second() -> None:
         while not is_over.wait(1.0):
             for at in range(_ROWS):
                 change(at)
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=change_rows_each_second, daemon=True)
     thread.start()
     try:
         yield
@@ -154,7 +154,8 @@ def _plant_queues(on: Bench, number: int) -> None:
             queue.put(b"{}", delay="2d")
 
 
-def _run(on: Bench, words: Sequence[str], folder: str) -> None:
+def _run_rqtui_command(on: Bench, words: Sequence[str], folder: str) -> None:
+    """Run an rqtui command as a program of its own, with its state folder in `folder`."""
     environment = {**os.environ, "RQTUI_STATE_DIR": folder, "REDIS_URL": on.server.url, "RQTUI_URL": on.server.url}
     command = [sys.executable, "-m", "rqtui", *words]
     subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
@@ -162,13 +163,14 @@ def _run(on: Bench, words: Sequence[str], folder: str) -> None:
 
 def _measure_redis_s(on: Bench, work: Callable[[], Any]) -> float | None:
     """Return the processor seconds that Redis uses while `work` runs, or None if INFO does not report them."""
-    before = _cpu_s(on)
+    before = _read_redis_cpu_s(on)
     work()
-    after = _cpu_s(on)
+    after = _read_redis_cpu_s(on)
     return None if before is None or after is None else after - before
 
 
-def _cpu_s(on: Bench) -> float | None:
+def _read_redis_cpu_s(on: Bench) -> float | None:
+    """Return the processor seconds that Redis has used so far; None if INFO does not report them."""
     try:
         info = on.client.info("cpu")
     except exceptions.ResponseError:

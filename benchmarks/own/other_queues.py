@@ -1,4 +1,4 @@
-"""Measurements of other queue libraries on the same server; a line reports each one that is not installed."""
+"""Measure other queue libraries on the same server. A line reports each library that is not installed."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def measure_dramatiq(on: Bench) -> Iterator[Line]:
     count, done, finished = on.size(6_000, 50), [0], threading.Event()
     lock = threading.Lock()
 
-    def noop() -> None:
+    def do_nothing() -> None:
         with lock:
             done[0] += 1
             if done[0] >= count:
                 finished.set()
 
-    actor = library.actor(noop, broker=broker, queue_name="bench")
+    actor = library.actor(do_nothing, broker=broker, queue_name="bench")
     for _ in range(count):
         actor.send()
     worker = library.Worker(broker, worker_threads=8, worker_timeout=100)

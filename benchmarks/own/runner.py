@@ -1,4 +1,4 @@
-"""The runner of the measurements: runs a part on an embedded server and prints its lines as text or JSON."""
+"""Run a part of the measurements on an embedded server, and print its lines as text or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from rqtui.config.state_folder import STATE_VARIABLE
 from rqtui.errors import RqtuiError, UsageError
 
-from .line import Bench, Line, machine
+from .line import Bench, Line, describe_machine
 
 Measure = Callable[[Bench], Iterator[Line]]
 PARTS = ("engine", "screen", "systems", "scale", "many")  # a module each
@@ -23,16 +23,16 @@ FORMER_NAMES = {"layouts": "systems"}
 def bench(
     what: str = "engine", as_json: bool = False, server: str = "auto", scale: float = 1.0, beside: bool = True
 ) -> int:
-    """Measure `what` (one of PARTS), print it and return 0. Raises UsageError for another word.
+    """Run the measurements of one part (`what`, one of PARTS), print the figures and return 0.
 
-    Without `beside` no tool of other projects runs, so nothing is installed for it.
+    Raises UsageError for another part. Without `beside` no tool of other projects runs, so nothing is installed for it.
     """
     from rqtui.connection.connect import connect
     from rqtui.connection.embedded import start_server
 
     _load_measures(what)
     with start_server(server) as running, connect(running.url, timeout_s=60.0) as client:
-        where = machine(running.kind)
+        where = describe_machine(running.kind)
         if not as_json:
             print(_format_heading(where), flush=True)
         found = []

@@ -1,7 +1,8 @@
-"""A thousand queues and places of a million jobs, of the systems that people run most, beside those systems' own tools.
+"""Measure a thousand queues and places of a million jobs of the systems that people run most, and those systems' tools.
 
-What is promised of each: a tick over all queues is one round trip, no call keeps the server for more than 5 ms, and
-nothing on a tick grows with the number of jobs. Each `System` says how its keys are planted and which tool counts them.
+rqtui promises for each system: a refresh of all queues is one round trip, no call keeps the server for more than 5 ms,
+and nothing in a refresh grows with the number of jobs. Each `MeasuredSystem` says how its keys are planted and which
+tool counts them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FILTERED = 200  # jobs that a filter reads at a time
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSystem:
-    """One of the systems: `queues(n)` plants so many, `long(n)` another with so many jobs in each place."""
+    """A queue system to measure: `queues(n)` plants `n` queues, `long(n)` one queue with `n` jobs in each place."""
 
     title: str
     name: str
@@ -94,7 +95,7 @@ def _measure_tick(on: Bench, name: str, engine: Engine) -> Line:
 
 
 def _build_reads(measured: MeasuredSystem, engine: Engine, jobs: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Return the read operations of the long queue by name."""
+    """Return the operations that read the long queue, such as a page or a job, by name."""
     ref, system = Ref(measured.name, LONG), engine.systems[measured.name]
     yield (
         f"{measured.title}: counting {jobs} jobs in each place, longest call",

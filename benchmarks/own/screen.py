@@ -1,7 +1,7 @@
-"""Measurements of start-up and of the screen: wall time, processor time, memory and bytes, in a pseudo-terminal.
+"""Measure start-up and screen: wall time, processor time, memory and bytes, in a pseudo-terminal.
 
 The screen runs as a program of its own, at 160×45 and with its usual interval of 2 s, and keys are pressed as a person
-presses them. What one waits for is timed to the byte that the terminal gets.
+presses them. The time that a person waits is measured up to the byte that the terminal gets.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def _measure_paint_s(programs: Sequence[tuple[Sequence[str], str]], times: int) 
 
 
 def measure_idle_screen(on: Bench) -> Iterator[Line]:
-    """Measure the screen while nothing changes, and while only an age does, against an empty Textual app.
+    """Measure the screen while nothing changes, and while only an age changes, compared with an empty Textual app.
 
-    The least processor time of three runs in turn over ten snapshots, on a terminal of 160×45, whose overview shows the
-    queue under the cursor below the rows; and what was sent to the terminal meanwhile.
+    The figures are the least processor time of three alternating runs over ten snapshots, on a terminal of 160×45 whose
+    overview shows the queue under the cursor below the rows; and the bytes sent to the terminal meanwhile.
     """
     seconds = max(1.0, 10 * _EVERY_S * on.scale)
     empty = [sys.executable, "-c", _EMPTY_APP]
@@ -98,7 +98,7 @@ def measure_idle_screen(on: Bench) -> Iterator[Line]:
     for what, delay in (("in which jobs are due in two days", "2d"), ("in which jobs wait, whose age goes on", None)):
         on.client.flushall()
         queue.put_many([b"{}"] * on.size(20_000, 10), delay=delay)
-        runs: list[list[_Rest]] = [[], []]
+        runs: list[list[_IdleRun]] = [[], []]
         for _ in range(on.size(3, 1)):
             for found, command in zip(runs, (empty, _build_rqtui_command(on.server.url)), strict=True):
                 with run_terminal(command) as shown:
@@ -115,19 +115,22 @@ def measure_idle_screen(on: Bench) -> Iterator[Line]:
     yield Line("memory of the screen at rest", ours and ours.memory_mb, "MB", "≤ 50", note)
 
 
-class _Rest(NamedTuple):
-    """Processor time per second, bytes to the terminal and memory of one run of an idle screen; ordered by cost."""
+class _IdleRun(NamedTuple):
+    """Processor time per second, bytes to the terminal and memory of one run of an idle screen.
+
+    Ordered by processor time.
+    """
 
     ms: float
     sent: int
     memory_mb: float
 
 
-def _measure_idle_run(shown: Terminal, seconds: float, warm_s: float) -> _Rest:
+def _measure_idle_run(shown: Terminal, seconds: float, warm_s: float) -> _IdleRun:
     shown.run(warm_s)
     before = shown.bytes_read
     share = shown.share(seconds)
-    return _Rest(10 * (share or 0.0), shown.bytes_read - before, shown.memory_mb() or 0.0)
+    return _IdleRun(10 * (share or 0.0), shown.bytes_read - before, shown.memory_mb() or 0.0)
 
 
 def measure_many_queues(on: Bench) -> Iterator[Line]:
@@ -190,13 +193,13 @@ def measure_busy_queue(on: Bench) -> Iterator[Line]:
     queue, is_over = Queue(MARK, on.client, BYTES), threading.Event()
     queue.put_many([b'{"to":"a@b.example"}'] * 200)
 
-    def work() -> None:
+    def put_jobs_until_stopped() -> None:
         while not is_over.wait(0.02):
             queue.put_many([b'{"to":"a@b.example"}'] * 2)
             queue.ack_many(queue.reserve(2, ttr="30s"))
 
     seconds = max(1.0, 20 * on.scale)
-    worker = threading.Thread(target=work, daemon=True)
+    worker = threading.Thread(target=put_jobs_until_stopped, daemon=True)
     worker.start()
     with run_terminal(_build_rqtui_command(on.server.url)) as shown:
         has_painted = shown.until(MARK) is not None
@@ -241,7 +244,7 @@ def _open_first_board(shown: Terminal, warm_s: float) -> None:
 
 
 def _measure_after_idle(shown: Terminal, measure: Callable[[str], float | None], keys: str) -> float | None:
-    """Start a measurement when nothing is being painted: the header's clock ticks once a second."""
+    """Press keys and run a measurement when nothing is being painted. The header's clock changes once a second."""
     shown.settle(0.1)
     return measure(keys)
 

@@ -1,7 +1,7 @@
-"""What the systems' own tools take to count many queues: `rq info`, Sidekiq's API, `getJobCounts()`, Flower's API.
+"""Measure how long the systems' own tools take to count many queues: `rq info`, Sidekiq, BullMQ and Flower.
 
-Each runs as a program of its own (`stock/`) in an environment of its own, with its newest version; one that cannot be
-had becomes a line that says why.
+Each runs as a program of its own (`stock/`) in an environment of its own, with its newest version. A tool that cannot
+be installed becomes a line that says why.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ SIDEKIQ = Tool("Sidekiq's API", "sidekiq_stats.rb", "sidekiq", ("sidekiq",))
 BULLMQ = Tool("getJobCounts()", "bullmq_counts.js", "bullmq", ("bullmq", "ioredis"))
 CELERY = Tool("Flower's API", "flower_lengths.py", "celery", ("celery[redis]", "flower"))
 _MAKE: dict[str, Callable[[Path, Sequence[str]], Environment]] = {
-    ".py": environments.python,
-    ".js": environments.node,
-    ".rb": environments.ruby,
+    ".py": environments.create_python_environment,
+    ".js": environments.create_node_environment,
+    ".rb": environments.create_ruby_environment,
 }
 
 
@@ -58,7 +58,7 @@ def measure_tool(on: Bench, tool: Tool, queues: int, jobs: int) -> Iterator[Line
         return
     try:
         made = prepare_environment(tool)
-        said = _run(made, PROGRAMS / tool.program, on.server.url, on.size(ROUNDS), queues)
+        said = _run_tool(made, PROGRAMS / tool.program, on.server.url, on.size(ROUNDS), queues)
     except Missing as error:
         yield Line(title, None, note=f"not measured: {' '.join(str(error).split())[:200]}")
         return
@@ -70,8 +70,11 @@ def measure_tool(on: Bench, tool: Tool, queues: int, jobs: int) -> Iterator[Line
         yield Line(f"{name}, {queues} queues", statistics.median(told["ms"]), "ms", note=note)
 
 
-def _run(made: Environment, program: Path, url: str, rounds: int, queues: int) -> dict[str, Any]:
-    """Run the program and return what it printed, by operation. Raises Missing."""
+def _run_tool(made: Environment, program: Path, url: str, rounds: int, queues: int) -> dict[str, Any]:
+    """Run the program of a tool and return what it printed: its milliseconds per round, by operation.
+
+    Raises Missing.
+    """
     command = [*made.command, str(program), url, str(rounds), str(queues)]
     environ = {**os.environ, **made.variables}
     try:

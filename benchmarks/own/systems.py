@@ -1,7 +1,7 @@
-"""Measurements of the foreign systems: rqtui's loops beside the originals' own, on the same keys and the same server.
+"""Compare rqtui's dispatcher and reaper with the programs of other systems, on the same keys and the same server.
 
-Each is one `Race`: plant the keys, let one side work until nothing is left, do the same for the other, compare. What a
-side costs everybody else is its longest single call, as the server's slow log has it.
+Each comparison is a `Race`: plant the keys, let one side work until no job is left, do the same for the other, compare.
+A side also costs other clients time, which is its longest single call in the server's slow log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rqtui.scenarios.originals.bullmq import build_connection_name
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
-from .calls import FLOOR_US, MOST_MS, NO_SLOW_LOG, longest_call, measure_reads
+from .calls import FLOOR_US, MOST_MS, NO_SLOW_LOG, measure_reads, record_longest_call
 from .line import Bench, Line
 from .worlds import build_body, send_in_pipelines
 
@@ -32,9 +32,9 @@ Side = Callable[[], int]  # works until nothing is left, says how many it moved
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """A comparison: `plant` writes jobs, `original` and `ours` move them.
+    """A comparison of rqtui with another system's program: `plant` writes jobs, `original` and `ours` move them.
 
-    `original_share` is the part of the jobs that the original gets, because all of them would take it minutes.
+    `original_share` is the part of the jobs that the other program gets, because all of them would take it minutes.
     """
 
     name: str
@@ -76,7 +76,7 @@ def _measure_rounds(
         client.flushall()
         plant(client, number)
         work = side(client)
-        with longest_call(client) as calls:
+        with record_longest_call(client) as calls:
             began = time.perf_counter()
             moved = work()
             seconds = time.perf_counter() - began
@@ -97,7 +97,7 @@ def _build_loop_run(client: Any, spec: str, verb: str, queue: str, args: Mapping
     system = registry.create_system(spec)
     work = build_round(verb, client, {system.name: system}, lambda: (Ref(system.name, queue),), args=args)
 
-    def run() -> int:
+    def run_loop_until_done() -> int:
         moved = 0
         while True:
             done = work()
@@ -108,7 +108,7 @@ def _build_loop_run(client: Any, spec: str, verb: str, queue: str, args: Mapping
             if not done.is_full:
                 return moved
 
-    return run
+    return run_loop_until_done
 
 
 def _build_double_reap(client: Any, spec: str, queue: str, later_ms: int) -> Side:
@@ -121,13 +121,13 @@ def _build_double_reap(client: Any, spec: str, queue: str, later_ms: int) -> Sid
 def _build_repetition(step: Callable[[], int]) -> Side:
     """Return a function that repeats a step until the step moves nothing, and returns the number of moved jobs."""
 
-    def run() -> int:
+    def repeat_step_until_done() -> int:
         moved = 0
         while done := step():
             moved += done
         return moved
 
-    return run
+    return repeat_step_until_done
 
 
 # -- the races ----------------------------------------------------------------------------------------------------
@@ -137,26 +137,29 @@ def measure_due_dispatch(on: Bench) -> Iterator[Line]:
     """Measure how fast due tasks of redis_queue_dispatcher are moved from the sorted set to the list."""
     from rqtui.scenarios.originals import dispatcher
 
-    def plant(client: Any, number: int) -> None:
+    def plant_due_tasks(client: Any, number: int) -> None:
         now_s = int(time.time())
         send_in_pipelines(client, (("ZADD", dispatcher.DELAYED, now_s - 60, build_body(n)) for n in range(number)))
 
-    def original(client: Any) -> Side:
+    def build_original_dispatcher(client: Any) -> Side:
         program = dispatcher.Dispatcher(client, batch=10)
         return _build_repetition(lambda: (program.step() or (0,))[0])
 
-    def ours(client: Any) -> Side:
+    def build_own_dispatcher(client: Any) -> Side:
         return _build_loop_run(client, "dispatcher", "dispatch", dispatcher.READY)
 
     what = "a script call per 10 tasks"
-    yield from _measure_race(on, Race("dispatcher: dispatch", what, 100_000, plant, original, ours))
+    yield from _measure_race(
+        on,
+        Race("dispatcher: dispatch", what, 100_000, plant_due_tasks, build_original_dispatcher, build_own_dispatcher),
+    )
 
 
 def measure_expired_requeue(on: Bench) -> Iterator[Line]:
     """Measure how fast redisched jobs with expired leases are moved back to the queue."""
     from rqtui.scenarios.originals import redisched
 
-    def plant(client: Any, number: int) -> None:
+    def plant_expired_leases(client: Any, number: int) -> None:
         past_ms = int(time.time() * 1000) - 60_000
         send_in_pipelines(
             client, (("HSET", "__REDIS_SCHED_JOBS__bench", f"job-{n}", build_body(n)) for n in range(number))
@@ -165,72 +168,81 @@ def measure_expired_requeue(on: Bench) -> Iterator[Line]:
             client, (("ZADD", "__REDIS_SCHED_RESERVED__bench", past_ms, f"job-{n}") for n in range(number))
         )
 
-    def original(client: Any) -> Side:
+    def build_original_requeue(client: Any) -> Side:
         program = redisched.Scheduler(client, "bench", "ms")
         return _build_repetition(lambda: int(program.requeue()))
 
-    def ours(client: Any) -> Side:
+    def build_own_reaper(client: Any) -> Side:
         return _build_loop_run(client, "redisched:topic=bench,unit=ms", "reap", "bench")
 
     what = "a script call per 1000 jobs"
-    yield from _measure_race(on, Race("redisched: requeue", what, 100_000, plant, original, ours))
+    yield from _measure_race(
+        on, Race("redisched: requeue", what, 100_000, plant_expired_leases, build_original_requeue, build_own_reaper)
+    )
 
 
 def measure_lost_cleaning(on: Bench) -> Iterator[Line]:
     """Measure how fast timeout_sets items without a lock are moved back to `todos`."""
     from rqtui.scenarios.originals import timeout_sets
 
-    def plant(client: Any, number: int) -> None:
+    def plant_unlocked_items(client: Any, number: int) -> None:
         send_in_pipelines(client, (("SADD", timeout_sets.IN_PROGRESS, n) for n in range(number)))
 
-    def original(client: Any) -> Side:
+    def build_original_cleaner(client: Any) -> Side:
         return _build_repetition(timeout_sets.Cleaner(client).step)
 
-    def ours(client: Any) -> Side:  # what was seen twice without a lock goes back
+    def build_own_reaper(client: Any) -> Side:  # what was seen twice without a lock goes back
         return _build_double_reap(client, "timeout_sets", timeout_sets.TODOS, 3_000)
 
     what = "SMEMBERS, then two round trips per item"
-    yield from _measure_race(on, Race("timeout_sets: clean", what, 100_000, plant, original, ours, 0.2))
+    yield from _measure_race(
+        on,
+        Race("timeout_sets: clean", what, 100_000, plant_unlocked_items, build_original_cleaner, build_own_reaper, 0.2),
+    )
 
 
 def measure_late_handout(on: Bench) -> Iterator[Line]:
     """Measure how fast safe_pop entries past their timeout become ready again."""
     from rqtui.scenarios.originals import safe_pop
 
-    def plant(client: Any, number: int) -> None:
+    def plant_late_entries(client: Any, number: int) -> None:
         past_s = int(time.time()) - 600
         send_in_pipelines(client, (("LPUSH", "bench", f"job-{n}|{past_s}") for n in range(number)))
 
-    def original(client: Any) -> Side:
+    def build_original_worker(client: Any) -> Side:
         worker = safe_pop.Worker(client, "bench", has_data=False, block_s=0)
         return _build_repetition(lambda: int(worker.safe_pop() is not None))
 
-    def ours(client: Any) -> Side:
+    def build_own_reaper(client: Any) -> Side:
         return _build_loop_run(client, "safe_pop:queue=bench", "reap", "bench")
 
     what = "no cleaner: a worker pops each, asks for its mark, pushes it"
-    yield from _measure_race(on, Race("safe_pop: reap", what, 100_000, plant, original, ours, 0.2))
+    yield from _measure_race(
+        on, Race("safe_pop: reap", what, 100_000, plant_late_entries, build_original_worker, build_own_reaper, 0.2)
+    )
 
 
 def measure_dead_consumer(on: Bench) -> Iterator[Line]:
     """Measure how fast the jobs of a dead orizuru consumer are moved back to the source."""
     from rqtui.scenarios.originals import orizuru
 
-    def plant(client: Any, number: int) -> None:
+    def plant_dead_consumer(client: Any, number: int) -> None:
         client.sadd(orizuru.CONSUMERS, "dead")
         client.hset(orizuru.HEARTBEATS, "dead", int(time.time() * 1000) - 600_000)
         for what in ("processing", "unacked"):
             key = orizuru.build_key("dead", what)
             send_in_pipelines(client, (("LPUSH", key, orizuru.encode_struct(n)) for n in range(number)))
 
-    def original(client: Any) -> Side:
+    def build_original_collector(client: Any) -> Side:
         return lambda: orizuru.collect_unacked(client)
 
-    def ours(client: Any) -> Side:  # a list that stands as it was seen is that of a dead consumer
+    def build_own_reaper(client: Any) -> Side:  # a list that stands as it was seen is that of a dead consumer
         return _build_double_reap(client, "orizuru:source=bench", "bench", 600_000)
 
     what = "never gives it back: its collector moves as many rejected ones, a round trip each"
-    yield from _measure_race(on, Race("orizuru: reap", what, 100_000, plant, original, ours, 0.2))
+    yield from _measure_race(
+        on, Race("orizuru: reap", what, 100_000, plant_dead_consumer, build_original_collector, build_own_reaper, 0.2)
+    )
 
 
 def measure_long_list_count(on: Bench) -> Iterator[Line]:
@@ -255,7 +267,7 @@ def measure_long_list_count(on: Bench) -> Iterator[Line]:
 
 
 def measure_connection_list(on: Bench) -> Iterator[Line]:
-    """Measure what a read of the connections costs, by which workers of BullMQ are known (`CLIENT LIST`)."""
+    """Measure the time of CLIENT LIST, by which rqtui finds the workers of BullMQ, with many connections."""
     number = on.size(900, 50)  # more may need more open files than a process may have
     names = (build_connection_name(f"queue-{n % 50}", f"worker-{n}") for n in range(number))
     connections = []

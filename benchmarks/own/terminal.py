@@ -1,6 +1,6 @@
-"""A program on a pseudo-terminal for measurements: sends keys, and times and counts the bytes of output.
+"""Run a program on a pseudo-terminal for measurements: send keys, and time and count the bytes of its output.
 
-Also has a proxy that delays every request, as a slow link does.
+The module also has a proxy that delays every request, as a slow link does.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Terminal:
         return chunk
 
     def until(self, mark: str) -> float | None:
-        """Return the seconds from the start until `mark` is written, or None if it is not."""
+        """Return the seconds from the program's start until it writes `mark`, or None if it does not."""
         while time.perf_counter() - self.began_s < PATIENCE_S:
             if mark.encode() in self.tail:
                 return time.perf_counter() - self.began_s
@@ -70,7 +70,7 @@ class Terminal:
         return self.bytes_read - before
 
     def settle(self, quiet_s: float = 0.3) -> None:
-        """Wait until the program writes nothing for a while."""
+        """Wait until the program has written nothing for `quiet_s`."""
         deadline_s = time.perf_counter() + PATIENCE_S
         while self.read(quiet_s) and time.perf_counter() < deadline_s:
             pass
@@ -120,7 +120,7 @@ class Terminal:
         return None
 
     def share(self, seconds: float) -> float | None:
-        """Return the percentage of a core that the program uses over `seconds`."""
+        """Return the percentage of a core that the program uses during the next `seconds`."""
         before = self.cpu_s()
         self.run(seconds)
         after = self.cpu_s()

@@ -1,4 +1,4 @@
-"""Planted data for the measurements: many jobs of other systems, as their own programs leave them in Redis."""
+"""Build data for the measurements: many jobs of other systems, as their own programs leave them in Redis."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The lower bound: three bare scripts that only make the moves of rqtui. The variant `one` has no batches.
+"""Measure the lower bound: three bare scripts that only make the moves of rqtui. The variant `one` has no batches.
 
-No guard, no answer per id, no counter, no retention, no wake-up, no heartbeat, no client: a pipeline of redis-py.
+No guard, no reply per id, no counter, no retention, no wake-up, no heartbeat, no client: a pipeline of redis-py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from own.engine import BARE, BARE_KEYS, HEADER
-from protocol import Peer, main, ran
+from protocol import Peer, main, report_measured_run
 from redis import Redis
 
 from rqtui.connection.connect import connect
@@ -49,7 +49,7 @@ def create_peer(url: str, variant: str) -> Peer:
             pipe.evalsha(reserve, len(BARE_KEYS), *BARE_KEYS, batch, "bare")
             rows = pipe.execute()[-1]
             for _, _, record in rows:
-                ran(record.partition(b"\n")[2].decode())
+                report_measured_run(record.partition(b"\n")[2].decode())
             done = [row[0] for row in rows]
 
     return Peer(

@@ -1,6 +1,6 @@
-"""Celery, acks after the job: at its best one process without a pool; by default a pool with a child per core.
+"""Measure Celery with acks after the job: at its best one process without a pool.
 
-Its monitor is Flower.
+By default it has a pool with a child per core. Its monitor is Flower.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from celery import Celery
 from flower.utils.broker import Broker
-from protocol import LOOK_JOBS, Peer, main, ran
+from protocol import LOOK_JOBS, Peer, main, report_measured_run
 
 BEST = ("--pool=solo", "--without-gossip", "--without-mingle", "--without-heartbeat", "--prefetch-multiplier=100")
 
@@ -18,7 +18,7 @@ BEST = ("--pool=solo", "--without-gossip", "--without-mingle", "--without-heartb
 def create_peer(url: str, variant: str) -> Peer:
     app = Celery("bench", broker=url)
     app.conf.update(task_ignore_result=True, task_acks_late=True, worker_hijack_root_logger=False)
-    task = app.task(name="ran")(ran)
+    task = app.task(name="ran")(report_measured_run)
 
     def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
@@ -30,7 +30,7 @@ def create_peer(url: str, variant: str) -> Peer:
     def enqueue_later(body: str, delay_s: float) -> None:
         task.apply_async((body,), countdown=delay_s)
 
-    def prepare_look(number: int) -> Callable[[], int]:
+    def prepare_monitor_read(number: int) -> Callable[[], int]:
         names = [f"look-{at}" for at in range(number)]
         for name in names:
             for _ in range(LOOK_JOBS):
@@ -38,7 +38,7 @@ def create_peer(url: str, variant: str) -> Peer:
         monitor = Broker(url)  # of Flower: what its API's /api/queues/length asks
         return lambda: sum(each["messages"] for each in asyncio.run(monitor.queues(names)))
 
-    return Peer(enqueue_jobs, run_worker, later=enqueue_later, forks=("default",), look=prepare_look)
+    return Peer(enqueue_jobs, run_worker, later=enqueue_later, forks=("default",), look=prepare_monitor_read)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""dramatiq: eight threads; at its best without middleware, by default with all that comes along."""
+"""Measure dramatiq with eight threads: at its best without middleware, by default with its usual middleware."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
-from protocol import Peer, main, ran
+from protocol import Peer, main, report_measured_run
 
 
 def create_peer(url: str, variant: str) -> Peer:
-    def sender(**options: object) -> dramatiq.Actor[[str], None]:
+    def create_actor(**options: object) -> dramatiq.Actor[[str], None]:
         broker = RedisBroker(url=url, **options)
         dramatiq.set_broker(broker)
-        return dramatiq.actor(ran, broker=broker, queue_name="bench")
+        return dramatiq.actor(report_measured_run, broker=broker, queue_name="bench")
 
-    putting = sender(middleware=[])
+    putting = create_actor(middleware=[])
 
     def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
             putting.send(body)
 
     def run_worker(setting: str, wants_delays: bool) -> None:
-        broker = sender(middleware=[]).broker if setting == "best" else sender().broker
+        broker = create_actor(middleware=[]).broker if setting == "best" else create_actor().broker
         dramatiq.Worker(broker, worker_threads=8).start()
         while True:
             time.sleep(60)

@@ -1,16 +1,16 @@
-"""huey, which takes a job out before it runs (at most once): at its best four threads, by default one."""
+"""Measure huey, which takes a job out before it runs (at most once): at its best four threads, by default one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from huey import RedisHuey
-from protocol import Peer, main, ran
+from protocol import Peer, main, report_measured_run
 
 
 def create_peer(url: str, variant: str) -> Peer:
     huey = RedisHuey("bench", url=url, results=False)
-    task = huey.task(name="ran")(ran)
+    task = huey.task(name="ran")(report_measured_run)
 
     def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:

@@ -1,4 +1,4 @@
-"""RQ: at its best SimpleWorker, which runs jobs in its own process; by default a process is forked for each job."""
+"""Measure RQ: at its best SimpleWorker, which runs jobs in its own process; by default a process is forked per job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from protocol import LOOK_JOBS, Peer, main, ran
+from protocol import LOOK_JOBS, Peer, main, report_measured_run
 from redis import Redis
 from rq import Queue, SimpleWorker, Worker
 from rq.cli.helpers import show_both
@@ -22,23 +22,27 @@ def create_peer(url: str, variant: str) -> Peer:
 
     def enqueue_jobs(bodies: Sequence[str]) -> None:
         for body in bodies:
-            queue.enqueue(ran, body, **NOTHING_KEPT)
+            queue.enqueue(report_measured_run, body, **NOTHING_KEPT)
 
     def enqueue_in_bulk(bodies: Sequence[str]) -> None:
         for at in range(0, len(bodies), BULK):
-            queue.enqueue_many([Queue.prepare_data(ran, (body,), **NOTHING_KEPT) for body in bodies[at : at + BULK]])
+            queue.enqueue_many(
+                [Queue.prepare_data(report_measured_run, (body,), **NOTHING_KEPT) for body in bodies[at : at + BULK]]
+            )
 
     def run_worker(setting: str, wants_delays: bool) -> None:
         kind = SimpleWorker if setting == "best" else Worker
         kind(["bench"], connection=Redis.from_url(url)).work(logging_level="ERROR", with_scheduler=wants_delays)
 
     def enqueue_later(body: str, delay_s: float) -> None:
-        queue.enqueue_in(timedelta(seconds=delay_s), ran, body, **NOTHING_KEPT)
+        queue.enqueue_in(timedelta(seconds=delay_s), report_measured_run, body, **NOTHING_KEPT)
 
-    def prepare_look(number: int) -> Callable[[], int]:
+    def prepare_monitor_read(number: int) -> Callable[[], int]:
         connection = Redis.from_url(url)
         for at in range(number):
-            Queue(f"look-{at}", connection=connection).enqueue_many([Queue.prepare_data(ran, ("",))] * LOOK_JOBS)
+            Queue(f"look-{at}", connection=connection).enqueue_many(
+                [Queue.prepare_data(report_measured_run, ("",))] * LOOK_JOBS
+            )
 
         def count_all_jobs() -> int:  # what `rq info` does each time
             with contextlib.redirect_stdout(io.StringIO()) as told:
@@ -48,7 +52,12 @@ def create_peer(url: str, variant: str) -> Peer:
         return count_all_jobs
 
     return Peer(
-        enqueue_jobs, run_worker, bulk=enqueue_in_bulk, later=enqueue_later, forks=("default",), look=prepare_look
+        enqueue_jobs,
+        run_worker,
+        bulk=enqueue_in_bulk,
+        later=enqueue_later,
+        forks=("default",),
+        look=prepare_monitor_read,
     )
 
 

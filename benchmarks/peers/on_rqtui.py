@@ -1,10 +1,10 @@
-"""rqtui, from the environment that runs the conductor: `consume()` as it is; variant `one`: no batches."""
+"""Measure rqtui, from the environment that runs `run.py`: `consume()` as it is; variant `one`: no batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from protocol import LOOK_JOBS, Peer, main, ran
+from protocol import LOOK_JOBS, Peer, main, report_measured_run
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
@@ -23,9 +23,9 @@ def create_peer(url: str, variant: str) -> Peer:
         with Queue("bench", url) as own:
             for job in own.consume(batch=1) if variant == "one" else own.consume():
                 with job:
-                    ran(job.body)
+                    report_measured_run(job.body)
 
-    def prepare_look(number: int) -> Callable[[], int]:
+    def prepare_monitor_read(number: int) -> Callable[[], int]:
         client = connect(url)
         for at in range(number):
             Queue(f"look-{at}", client).put_many([""] * LOOK_JOBS)
@@ -37,7 +37,7 @@ def create_peer(url: str, variant: str) -> Peer:
         run_worker,
         bulk=lambda bodies: queue.put_many(bodies) and None,
         later=lambda body, delay_s: queue.put(body, delay=delay_s) and None,
-        look=prepare_look,
+        look=prepare_monitor_read,
     )
 
 

@@ -1,4 +1,4 @@
-"""taskiq-redis: streams with acks (at least once); variant `list`: a list that is popped (at most once)."""
+"""Measure taskiq-redis: streams with acks (at least once); variant `list`: a list that is popped (at most once)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from protocol import Peer, main, ran
+from protocol import Peer, main, report_measured_run
 from taskiq.receiver import Receiver
 from taskiq_redis import ListQueueBroker, RedisStreamBroker
 
@@ -15,7 +15,7 @@ DEFAULT = {"max_async_tasks": 100}  # that of its command line
 
 
 async def run(body: str) -> None:
-    ran(body)
+    report_measured_run(body)
 
 
 def create_peer(url: str, variant: str) -> Peer:

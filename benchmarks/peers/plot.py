@@ -1,4 +1,4 @@
-"""Draws what growth.py or scaling.py found, with matplotlib: `plot.py growth.json growth.svg`."""
+"""Draw the figures of growth.py or scaling.py with matplotlib: `plot.py growth.json growth.svg`."""
 
 from __future__ import annotations
 

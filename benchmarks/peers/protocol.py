@@ -78,8 +78,8 @@ def body(at_ns: int = 0) -> str:
     return f"{at_ns:020}".ljust(BODY_BYTES, "x")
 
 
-def ran(text: str) -> None:
-    """Run a measured job: count it, and report when it ran."""
+def report_measured_run(text: str) -> None:
+    """Count a measured job that runs now, and report the time from its put."""
     at_ns = int(text[:20])
     if at_ns:
         os.write(_pipe, struct.pack("q", time.monotonic_ns() - at_ns))
@@ -148,10 +148,12 @@ def main(create_peer: Callable[[str, str], Peer]) -> None:
 
 
 def _measure_enqueue(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure the time, server CPU, commands and round trips of enqueuing jobs one by one."""
     return _time_puts(peer.enqueue, server, number)
 
 
 def _measure_bulk(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure the time, server CPU, commands and round trips of enqueuing jobs with the library's bulk call."""
     return _time_puts(peer.bulk, server, number) if peer.bulk else {"none": peer.no_bulk}
 
 
@@ -165,10 +167,12 @@ def _time_puts(put: Callable[[Sequence[str]], None], server: Server, number: int
 
 
 def _subtract_figures(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """Return the difference of two readings of the server's figures, by name."""
     return {name: after[name] - before[name] for name in before}
 
 
 def _measure_drain(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure how fast one worker process runs no-op jobs."""
     before = server.read_usage()
     with _run_workers(peer, setting, wanted=number) as read:
         times = list(itertools.islice(read(START_S * 3), 2))
@@ -180,6 +184,7 @@ def _measure_drain(peer: Peer, server: Server, number: int, setting: str) -> dic
 
 
 def _measure_latency(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure the time from put to running of a job each 25 ms, as median and 99th percentile."""
     with _run_workers(peer, setting) as read:
         _wait_for_first_job(peer, read)
         waits = []
@@ -194,6 +199,7 @@ def _measure_latency(peer: Peer, server: Server, number: int, setting: str) -> d
 
 
 def _measure_delay(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure how late jobs with a delay of one second begin to run."""
     if peer.later is None:
         return {"none": peer.no_delay}
     with _run_workers(peer, setting, wants_delays=True) as read:
@@ -208,6 +214,7 @@ def _measure_delay(peer: Peer, server: Server, number: int, setting: str) -> dic
 
 
 def _wait_for_first_job(peer: Peer, read: Callable[[float], Iterator[int]]) -> None:
+    """Wait until a worker has run its first job, so that its start is not measured."""
     peer.enqueue([body(1)])
     if not list(itertools.islice(read(START_S), 1)):
         raise SystemExit("the worker ran nothing")
@@ -215,6 +222,7 @@ def _wait_for_first_job(peer: Peer, read: Callable[[float], Iterator[int]]) -> N
 
 
 def _measure_idle(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure how many commands per second idle workers send."""
     with _run_workers(peer, setting, count=number):
         time.sleep(IDLE_SETTLE_S)
         before = server.read_usage()
@@ -229,6 +237,7 @@ def _measure_idle(peer: Peer, server: Server, number: int, setting: str) -> dict
 
 
 def _measure_memory(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure the server's memory per waiting job."""
     put = peer.bulk or peer.enqueue
     put([body()])
     server.send_command("FLUSHALL", "SYNC")
@@ -238,7 +247,8 @@ def _measure_memory(peer: Peer, server: Server, number: int, setting: str) -> di
     return {"jobs": number, "bytes": (int(server.read_info("memory")["used_memory"]) - before) / number}
 
 
-def _measure_look(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+def _measure_monitor_read(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    """Measure the time, commands and round trips with which the library's monitor counts the jobs of many queues."""
     if peer.look is None:
         return {"none": peer.no_look}
     look = peer.look(number)
@@ -313,5 +323,5 @@ _COMMANDS: dict[str, Callable[[Peer, Server, int, str], dict[str, Any]]] = {
     "delayed": _measure_delay,
     "idle": _measure_idle,
     "memory": _measure_memory,
-    "look": _measure_look,
+    "look": _measure_monitor_read,
 }

@@ -1,4 +1,4 @@
-"""What `rq info` does each time: `rq_info.py URL ROUNDS` prints the milliseconds of each round as JSON."""
+"""Measure what `rq info` does at each refresh: `rq_info.py URL ROUNDS` prints the milliseconds per round as JSON."""
 
 import contextlib
 import io
