@@ -58,6 +58,12 @@ class ForeignSystem(System):
     `finding_texts` has the texts for the health findings of its `faults.lua`, by kind of finding.
     """
 
+    # Workers of another project are started by its own commands, and `rqtui work` serves native queues only.
+    finding_remedies: ClassVar[Mapping[str, str]] = {
+        "no-live-worker": "start a worker of {queue}",
+        "oldest-ready": "add workers of {queue}",
+        "backlog-grows": "add workers of {queue}",
+    }
     queues_per_tally: ClassVar[int] = 25  # queues per call of `tally`, where it has one
     jobs_per_page_call: ClassVar[int] = (
         0  # jobs per call of `page`, where each is several reads; 0: as many as are asked for

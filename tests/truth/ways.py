@@ -10,7 +10,7 @@ from unittest.mock import patch
 from redis import Redis
 from shell import shell
 from truth.simulated_clock import SimulatedClock
-from truth.situations import OPEN, Expected, Situation
+from truth.situations import OPEN, Expected, Situation, Told
 from truth.worlds import World
 
 from rqtui.cli import second_look
@@ -23,14 +23,6 @@ from rqtui.systems import registry
 
 WAYS = ("before", "afterwards", "once")
 MAX_STEP_S = 5.0  # between two refreshes, and between two heartbeats of the simulated programs
-
-
-class Told(NamedTuple):
-    """One finding: its kind, severity and all of its text."""
-
-    kind: str
-    severity: str
-    text: str
 
 
 class Answer(NamedTuple):
@@ -76,7 +68,7 @@ class Screen:
 def _describe(finding: Finding, now_ms: int) -> Told:
     causes = ", ".join(f"{cause.text} {cause.jobs}" for cause in finding.causes)
     text = f"{format_finding(finding, now_ms)} ({causes}) · {finding.remedy or finding.key}"
-    return Told(finding.kind, finding.severity, text)
+    return Told(finding.kind, finding.severity, finding.queue, text)
 
 
 def ask_once(world: World) -> Answer:
@@ -95,7 +87,7 @@ def ask_once(world: World) -> Answer:
         if each["queue"] is not None:
             causes = ", ".join(f"{cause['text']} {cause['jobs']}" for cause in each["causes"])
             text = f"{each['text']}, {each['detail']} ({causes}) · {each['remedy']}"
-            found.append(Told(each["kind"], each["severity"], text))
+            found.append(Told(each["kind"], each["severity"], each["queue"], text))
     what = frozenset(fact for each in document["unknown"] if each["queue"] == world.queue for fact in each["what"])
     return Answer(tuple(found), what)
 
@@ -128,17 +120,17 @@ def watch(world: World, situation: Situation) -> dict[str, Verdict]:
         for screen in screens.values():
             screen.close()
         world.close()
-    return {way: judge(situation, answers[way], world.keeps_ends) for way in WAYS}
+    return {way: judge(situation, answers[way], world) for way in WAYS}
 
 
-def judge(situation: Situation, answers: Sequence[Answer], keeps_ends: bool) -> Verdict:
+def judge(situation: Situation, answers: Sequence[Answer], world: World) -> Verdict:
     """Compare the answers of one way with what is expected.
 
     A quiet situation must be quiet all the time. A loud one must be reported at the end, the first expected finding
     before all others. Where a system keeps neither ends nor errors, only the number of dead jobs can be reported.
     """
     wanted = [
-        each if keeps_ends or "failing" not in each.kinds else Expected({"dead-grows"}, r"\d+ jobs died")
+        each if world.keeps_ends or "failing" not in each.kinds else Expected({"dead-grows"}, r"^\d\d+ jobs died")
         for each in situation.expected
     ]
     last = answers[-1]
@@ -150,12 +142,15 @@ def judge(situation: Situation, answers: Sequence[Answer], keeps_ends: bool) -> 
                     return Verdict("false", f"{told.severity} {told.kind}: {told.text}")
     reported = "; ".join(f"{told.severity} {told.kind}: {told.text}" for told in last.findings) or "nothing"
     for expected in wanted:
-        if not any(expected.fits(*told) for told in last.findings):
+        if not any(expected.fits(told, world) for told in last.findings):
             word = "unknown" if situation.facts & last.unknown else "missed"
             return Verdict(word, reported)
     loud = [told for told in last.findings if told.severity != "info" and told.kind not in situation.tolerated]
-    if situation.is_loud and loud and not wanted[0].fits(*loud[0]):
+    if situation.is_loud and loud and not wanted[0].fits(loud[0], world):
         return Verdict("false", f"first: {loud[0].severity} {loud[0].kind}: {loud[0].text}")
+    for told in last.findings:
+        if told.kind in situation.only_info and told.severity != "info":
+            return Verdict("false", f"{told.severity} {told.kind}: {told.text}")
     return Verdict("right")
 
 

@@ -48,6 +48,7 @@ MIN_IDLE_WATCH_MS = 5_000  # of that, the time that a single command watches whe
 FAILURE_FIX = "fix the failures first"
 IDLE_FIX = "some workers hold no job: find out why (rqtui workers)"
 LIMIT_FIX = "the queue works at its limit: raise the limit"
+_REMEDIES_OF_EVERY_SYSTEM = (IDLE_FIX, LIMIT_FIX)  # more workers, as a system's own remedy says, would not help
 REPLICA_FIX = "connect to its primary, or name the sentinels (redis+sentinel://)"
 _SEVERITY_RANKS = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
 # Of findings with the same severity, the first kind is the verdict: jobs fail, jobs are stuck or lost, nobody works,
@@ -121,12 +122,8 @@ def attach_findings(
     ]
     for find_problem in _RULES:
         finding = find_problem(queue, rate, thresholds, probe_results)
-        if finding is not None and (remedy := remedies.get(finding.kind, finding.remedy)) != finding.remedy:
-            finding = (
-                replace(finding, remedy=remedy.format(queue=quote_for_shell(queue.name)), key="") if remedy else None
-            )
-        if finding is not None:
-            findings.append(finding)
+        if finding is not None and (fitting := _fit_remedy(finding, queue, remedies)) is not None:
+            findings.append(fitting)
     if not findings:
         if not unknown and not queue.findings:
             return queue
@@ -134,6 +131,14 @@ def attach_findings(
         return queue._replace(findings=(), unknown=unknown, verdict=Verdict("ok", text))
     findings = sorted(_advise_failures_first(findings), key=_build_finding_sort_key)
     return queue._replace(findings=tuple(findings), unknown=unknown, verdict=_build_verdict(findings))
+
+
+def _fit_remedy(finding: Finding, queue: Queue, remedies: Mapping[str, str]) -> Finding | None:
+    """Return a finding with the remedy of the queue's system; None if a finding of the system reports the same."""
+    remedy = remedies.get(finding.kind, finding.remedy)
+    if remedy == finding.remedy or finding.remedy in _REMEDIES_OF_EVERY_SYSTEM:
+        return finding
+    return replace(finding, remedy=remedy.format(queue=quote_for_shell(queue.name)), key="") if remedy else None
 
 
 def _advise_failures_first(findings: list[Finding]) -> list[Finding]:

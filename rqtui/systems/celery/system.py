@@ -114,7 +114,12 @@ class Celery(EntrySystem):
     shared_option = "prefix"
     queues_per_request = 1000
     known_fields = frozenset({"name", "tried", "error", "worker"})
-    finding_remedies = {"idle-workers": ""}  # `nobody-consumes` reports the same from the heartbeats of workers
+    finding_remedies = {
+        "idle-workers": "",  # `nobody-consumes` reports the same from the heartbeats of workers
+        "no-live-worker": "start one: celery -A APP worker -Q {queue}",
+        "oldest-ready": "add workers: celery -A APP worker -Q {queue}",
+        "backlog-grows": "add workers: celery -A APP worker -Q {queue}",
+    }
     has_json_bodies = True
     body_id_example = '{"task": …, "id": …}'
     has_ids = True
