@@ -120,6 +120,15 @@ def test_what_helps_is_said_in_the_words_of_the_system_and_nothing_is_said_twice
     assert rules.attach_findings(waiting, remedies={"paused": "wait"}).findings[0].remedy == "start one: rqtui work"
 
 
+def test_idle_workers_of_a_growing_queue_are_no_reason_to_start_more_in_any_system() -> None:
+    recent = RecentActivity(latest_growth=1, growing_ms=120_000, growing_ready=19_900, growing_ended=100)
+    remedies = {"backlog-grows": "mill start {queue}"}
+    for reserved, remedy in ((1, "some workers hold no job: find out why (rqtui workers)"), (2, "mill start q")):
+        growing = QUEUE._replace(name="q", workers=2, counts=build_counts(ready=20_000, reserved=reserved))
+        [finding] = rules.attach_findings(growing, Rate(recent=recent), remedies=remedies).findings
+        assert (finding.kind, finding.remedy) == ("backlog-grows", remedy)
+
+
 def test_the_worst_finding_is_the_verdict() -> None:
     judged = rules.attach_findings(QUEUE._replace(is_paused=True, error="a key holds a string"))
     assert [finding.severity for finding in judged.findings] == ["critical", "info"]

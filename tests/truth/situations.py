@@ -27,7 +27,7 @@ GONE |= {"expired-not-reaped", "stale-process"}
 
 CRITICAL = {"abandoned", "lost", "lost-on-kill", "orphan", "no-scheduler", "nobody-consumes", "scheduler-stopped"}
 CRITICAL |= {"wrong-type", "foreign-restore"}
-WORKERS = r".* · .*(workers|processes)"
+HELP = r".* · .*(workers|processes)"
 RUNS_TWICE = r"job-000001\b.*(given out 2 times|w2 took)|^1 given out again, the last job-000001\b"
 FREED = r".* · .*(reap|release|come back|gives back|SREM)"  # how to give the jobs of a worker out again
 
@@ -45,7 +45,8 @@ class Expected(NamedTuple):
     """A finding of the queue that must be reported: its kinds and severity, and a pattern of its text.
 
     The text includes causes and remedy. Without `severity`, kinds in `CRITICAL` are critical and others warnings. In
-    the pattern, `HELD` stands for the number of jobs that a worker holds, and `KEY` for the key of the ready jobs.
+    the pattern, `HELD` stands for the number of jobs that a worker holds, `KEY` for the key of the ready jobs, and
+    `START` for what the command that starts a worker must contain.
     """
 
     kinds: set[str]
@@ -57,7 +58,9 @@ class Expected(NamedTuple):
         severity = self.severity or ("critical" if told.kind in CRITICAL else "warning")
         if (told.kind in self.kinds, told.severity, told.queue) != (True, severity, world.queue):
             return False
-        pattern = self.pattern.replace("HELD", str(count_held(world))).replace("KEY", re.escape(world.ready_key()))
+        values = {"HELD": str(count_held(world)), "KEY": re.escape(world.ready_key())}
+        values["START"] = "rqtui work" if world.system == "native" else re.escape(world.queue)
+        pattern = re.sub("HELD|KEY|START", lambda name: values[name[0]], self.pattern)
         return re.search(pattern, told.text, re.DOTALL) is not None
 
 
@@ -528,7 +531,7 @@ SITUATIONS: Sequence[Situation] = (
     ),
     Situation(
         "L3", "jobs ready, no worker has ever been there", play_no_worker,
-        (Expected(NO_WORKER, r"\b20 ready jobs.* · start "),), frozenset({WORKERS, IDLE}),
+        (Expected(NO_WORKER, r"\b20 ready jobs.* · start .*\bSTART\b"),), frozenset({WORKERS, IDLE}),
     ),
     Situation(
         "L4", "workers killed with -9 while idle, then jobs come", play_killed_idle,
@@ -562,7 +565,7 @@ SITUATIONS: Sequence[Situation] = (
     ),
     Situation(
         "L10", "four times as many jobs come as go, for two minutes", play_growing,
-        (Expected({"backlog-grows"}, r"^grows by (2\.[5-9]|3\.[0-5])/s, [01]\.\d/s leave \(last [12] m\)" + WORKERS),),
+        (Expected({"backlog-grows"}, r"^grows by (2\.[5-9]|3\.[0-5])/s, [01]\.\d/s leave \(last [12] m\)" + HELP),),
         frozenset({GROWTH}),
         tolerated=frozenset({"oldest-ready"}),
     ),

@@ -8,13 +8,15 @@ A better verdict fails the test as a worse one does, until the file is changed.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from redis import Redis
 from truth import verdicts
 from truth.simulated_clock import SimulatedClock
-from truth.situations import SITUATIONS
+from truth.situations import SILENCE_S, SITUATIONS
 from truth.ways import WAYS, create_world, watch
 from truth.worlds import WORLDS, DoesNotApply
 
@@ -59,3 +61,11 @@ def test_each_cell_that_is_not_right_has_a_sentence() -> None:
 
 def test_the_file_names_the_situations_as_the_suite_does() -> None:
     assert verdicts.load_titles() == {each.id: each.title for each in SITUATIONS}
+
+
+def test_the_docs_name_the_time_after_which_a_lost_worker_must_be_reported() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "health.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| (\w+) \| (\d+) s \| ", text.partition("### How soon a lost worker is reported")[2], re.MULTILINE
+    )
+    assert {system: int(seconds) for system, seconds in rows} == SILENCE_S
