@@ -63,9 +63,9 @@ _NEW_JOB_FIELDS = (
 )
 _REQUEUE_FIELDS = (Field("keep_attempts", "keep attempts", "bool"),)
 THROTTLE_FIELDS = (
-    Field("rate", "by drips, per second", "rate", verb=HERE),
-    Field("stop_at_failures", "  stop after failures", "int", verb=HERE),
-    Field("stop_at_depth", "  stop when so many wait", "int", verb=HERE),
+    Field("rate", "speed", "rate", verb=HERE),
+    Field("stop_at_failures", "stop after failures", "int", verb=HERE),
+    Field("stop_at_depth", "stop at ready jobs", "int", verb=HERE),
 )
 SCREEN_WORKER = "rqtui"  # the worker name with which the screen leases a job for a person
 ALL_STATES = ("scheduled", "ready", "reserved", "done", "dead")
@@ -192,16 +192,16 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "drip requeue",
-        "drip requeue",
+        "throttled requeue",
         "requeued",
         takes=("dead", "done"),
-        question="Drip requeue",
+        question="Requeue",
         form=(
             *_REQUEUE_FIELDS,
             *(replace(each, default=given) for each, given in zip(THROTTLE_FIELDS, ("5/s", "20", ""), strict=True)),
         ),
         script="requeue",
-        summary="Drip requeue: requeue so many jobs per second, until failures or depth pass a limit.",
+        summary="Throttled requeue: requeue a number of jobs per second, and stop if too many fail or wait.",
     ),
     Verb(
         "pause",

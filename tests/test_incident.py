@@ -54,7 +54,7 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
             await it.until_shown("orders-eu-7", "orders-eu-9", "silent 2 with 200 jobs")
             for number in range(2):
                 await press("g", "L")
-                await it.until_shown("Release: 100 jobs of orders-eu-")
+                await it.until_shown("Release 100 jobs of orders-eu-")
                 await press("y")
                 await it.until_toast("100 released" if number == 0 else "released")
                 await it.until(lambda left=1 - number: silent(client) == left, "the leases of a silent worker are over")
@@ -66,7 +66,7 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
             for cause, left in (("CardDeclined", 2_500), ("TimeoutError", 1_200), ("IntegrityError", 0)):
                 await it.until(lambda cause=cause: cause in largest(app), f"{cause} is the largest")
                 await press("g", "R")
-                await it.until_shown("dry run", "y requeue")
+                await it.until_shown("speed", "y requeue")
                 await press("y")
                 await it.until(lambda left=left: client.zcard(DEAD) <= left + 100, f"{left} are dead")
             assert client.zcard(DEAD) < 100

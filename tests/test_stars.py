@@ -51,7 +51,7 @@ STARS: dict[str, tuple[str, str, str]] = {
     "undo": ("delete-80x24", "z undoes it", "tui/screens/test_operations.py::test_undo_says_what_it_could_not_restore"),
     "drip requeue": (
         "drip-120x35",
-        "per second",
+        "At 5/s this takes",
         "operations/test_rate_limit.py::test_a_drip_on_the_screen_stops_itself_at_the_line",
     ),
     "freeze": (

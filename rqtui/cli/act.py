@@ -531,7 +531,7 @@ def _run_rate_limited_steps(
     steps = rate_limit.yield_rate_limited_steps(
         engine, script.name, [(request.ref, existing)], form, limits, place=place
     )
-    with output.show_progress(f"{script.name} by drips", len(existing) or None) as bar:
+    with output.show_progress(f"throttled {script.name}", len(existing) or None) as bar:
         try:
             for step in steps:
                 change.outcomes += [outcome for _ref, outcome in step.outcomes]

@@ -127,6 +127,18 @@ def format_duration(ms: float | None) -> str:
     return f"{ms:.1f} ms" if abs(ms) < 10 and ms % 1 else f"{ms:.0f} ms"
 
 
+def spell_duration(seconds: float, units: int = 2) -> str:
+    """Spell out a duration of one second or more in its largest units: `40 s`, `8 min 20 s`, `2 h 5 min`, `3 d`."""
+    rest, parts = max(1, round(seconds)), []
+    for unit_s, unit in ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        number, rest = divmod(rest, unit_s)
+        if number:
+            parts.append(f"{number} {unit}")
+        if len(parts) == units or (parts and not number):
+            break
+    return " ".join(parts)
+
+
 def format_clock(ms: float | None) -> str:
     """Format a time (ms since 1970) as local `HH:MM:SS`."""
     return _format_local_time(ms, "%H:%M:%S")

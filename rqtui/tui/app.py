@@ -483,6 +483,8 @@ class Cockpit(App[None]):
             return self.write_lock.can_unlock
         if action == "demo":
             return self.demo is not None
+        if action == "stop_changes":
+            return self._is_long_change_running()
         return self.session.is_never_connected if action in AWAY_ACTIONS else True
 
     def action_verb(self, key: str) -> None:
@@ -514,12 +516,12 @@ class Cockpit(App[None]):
         self.journal.export_report()
 
     async def action_back(self) -> None:
-        """Stop a running change of many jobs; if there is none, close the top view.
+        """Close the top view, or undo its last step, such as a filter. Does nothing on the overview."""
+        self.navigation.go_back()
 
-        If the view has a step to undo, such as a filter, that step is undone instead. Does nothing on the overview.
-        """
-        if not self.verb_starter.stop_running_changes():
-            self.navigation.go_back()
+    def action_stop_changes(self) -> None:
+        """Stop the change of many jobs that is running."""
+        self.verb_starter.stop_running_changes()
 
     async def action_quit_or_back(self) -> None:
         """Close the top view or undo its last step; on the overview, quit the program."""

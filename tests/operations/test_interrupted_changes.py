@@ -107,7 +107,7 @@ async def main():
         await it.press("enter", "2")
         await it.until_shown("n00001")
         await it.press("*", "K")
-        await it.until_shown("Kill: all", "in ready")
+        await it.until_shown("Kill all", "in ready")
         await it.press("y")
         await asyncio.Event().wait()
 asyncio.run(main())

@@ -156,23 +156,29 @@ def test_a_dangerous_drip_asks_like_any_other_change(url: str, seeded: Seeded) -
 
 async def dripping(it: Screen) -> None:
     """Requeue all dead jobs of the board with the palette's throttled requeue."""
-    await it.press("enter", "5", "asterisk", "colon", '"drip requeue')
-    await it.until_shown("Drip requeue: requeue so many jobs")
+    await it.press("enter", "5", "asterisk", "colon", '"throttled requeue')
+    await it.until_shown("Throttled requeue: requeue a number of jobs")
     await it.press("enter")
-    await it.until_shown("Drip requeue: all")
+    await it.until_shown("Requeue all")
 
 
 @run_on_event_loop
-async def test_the_palettes_drip_says_how_far_it_is_and_esc_stops_it(url: str, seeded: Seeded) -> None:
+async def test_the_palettes_throttled_requeue_says_how_far_it_is_and_x_stops_it(url: str, seeded: Seeded) -> None:
     dead(seeded, 60)
     async with screen(url) as it:
         await dripping(it)
         it.app.screen.query_one("#field-rate").value = "8/s"  # type: ignore[attr-defined]
+        await it.until_shown("At 8/s this takes 8 s.")
         await it.press("y")
-        await it.until_shown("drip requeue", "Esc stops")
+        await it.until_shown("requeue", "of 60 · 8/s", "s left", "X stop")
         await it.until(lambda: len(seeded.jobs("ready")) >= 3, "some are ready")
         await it.press("escape")
-        await it.until_toast("stopped by Esc after", "of 60")
+        await it.until(lambda: it.app.navigation.is_at_first_view, "Esc went back")
+        await it.until_shown("X stop")
+        await it.press("q")
+        await it.until_shown("A change of many jobs is running.")
+        await it.press("n", "X")
+        await it.until_toast("stopped by X after", "of 60")
         left = len(seeded.jobs("dead"))
         assert 0 < left < 60
         await it.until_refreshed()

@@ -69,7 +69,7 @@ async def test_a_finishes_what_a_worker_holds(url: str, seeded: Seeded) -> None:
     seeded.reserve(2)
     async with screen(url) as it:
         await it.press("enter", "3", "A")
-        await it.until_shown("Ack: a1")
+        await it.until_shown("Ack a1")
         await it.press("y")
         await it.until_toast("ack: acked · a1")
         assert (seeded.ids("reserved"), seeded.ids("done")) == (["a2"], ["a1"])
@@ -91,7 +91,7 @@ async def test_l_asks_where_a_worker_holds_the_job(url: str, seeded: Seeded) -> 
     seeded.reserve()
     async with screen(url) as it:
         await it.press("enter", "3", "L")
-        await it.until_shown("Release: a1", "w1 holds it: it goes on", "y release   Enter, Esc no")
+        await it.until_shown("Release a1", "w1 holds it: it goes on", "y release   Tab next   Enter, Esc cancel")
         await it.press("enter")
         await it.until(lambda: it.app.screen is it.app.navigation.view, "the question is left")
         assert seeded.ids("reserved") == ["a1"]
@@ -108,7 +108,7 @@ async def test_k_rejects_with_a_reason(url: str, seeded: Seeded) -> None:
     seeded.reserve()
     async with screen(url) as it:
         await it.press("enter", "3", "K")
-        await it.until_shown("Reject: a1", "reason", "[ ] no further attempt")
+        await it.until_shown("Reject a1", "reason", "[ ] no further attempt")
         it.app.screen.query_one("#field-error", Input).value = "its address is wrong"
         it.app.screen.query_one("#field-final").focus()
         await it.press("space")
@@ -124,7 +124,7 @@ async def test_k_buries_what_waits(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as it:
         await it.press("enter", "K")
-        await it.until_shown("Kill: a1")
+        await it.until_shown("Kill a1")
         await it.press("y")
         await it.until_toast("kill: killed · a1")
         assert seeded.ids("dead") == ["a1"]
@@ -153,7 +153,7 @@ async def test_d_deletes_after_asking(url: str, seeded: Seeded, client: Redis) -
     seeded.put("a1", "a2")
     async with screen(url) as it:
         await it.press("enter", "D")
-        await it.until_shown("Delete: a1", "the jobs with their bodies and errors")
+        await it.until_shown("Delete a1", "the jobs with their bodies and errors")
         await it.press("n")
         await it.until(lambda: not isinstance(it.app.screen, Question))
         await it.press("D", "enter")  # the focus is on cancel
@@ -170,7 +170,7 @@ async def test_t_changes_due_time_and_priority(url: str, seeded: Seeded) -> None
     seeded.put("a1", "a2")
     async with screen(url) as it:
         await it.press("enter", "j", "T")
-        await it.until_shown("Reschedule: a2")
+        await it.until_shown("Reschedule a2")
         it.app.screen.query_one("#field-priority", Input).value = "-9"
         await it.press("enter")
         await it.until_toast("reprioritise: reprioritised · a2")
@@ -222,7 +222,7 @@ async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: 
         await it.until_shown("3 marked")
         seeded.engine.apply_verb("requeue", seeded.ref, [job for job in seeded.jobs("dead") if job.id == b"d2"])
         await it.press("R")
-        await it.until_shown("Requeue: 3 marked jobs", "[ ] keep attempts")
+        await it.until_shown("Requeue 3 marked jobs", "[ ] keep attempts")
         await it.press("y")
         await it.until_toast("2 requeued", "1 already moved (1 ready)")
         assert seeded.ids("dead") == ["d1"]
@@ -671,7 +671,7 @@ async def test_a_change_whose_answer_is_lost_is_told_as_unknown_and_sent_once(ur
     with Proxy(url) as proxy:
         async with screen(proxy.url) as it:
             await it.press("enter", "comma", "full_stop", "D")
-            await it.until_shown("Delete: a1")
+            await it.until_shown("Delete a1")
             await it.until(lambda: not any(loop.is_running for loop in it.app.session.loops.values()))
             seeded.client.script_load(load_scripts("native")["delete"].source)
             sent = proxy.requests.count("EVALSHA")
@@ -696,9 +696,9 @@ async def test_resizing_rearranges_everything_also_below_a_dialog(url: str, seed
     seeded.put("a1", "a2")
     async with screen(url, NARROW) as it:
         await it.press("enter", "D")
-        await it.until_shown("Delete: a1")
+        await it.until_shown("Delete a1")
         await it.pilot.resize_terminal(*WIDE)
-        await it.until_shown("Delete: a1", "1 scheduled", "5 dead")
+        await it.until_shown("Delete a1", "1 scheduled", "5 dead")
         await it.press("n")
         await it.until_shown("life-line", "3 reserved", "a2")
         await it.pilot.resize_terminal(40, 10)
@@ -722,7 +722,7 @@ async def test_hostile_names_are_text(url: str, client: Redis) -> None:
         await it.press("enter")
         await it.until_shown("␛[31mid␇[bold]", "‹202E›")
         await it.press("D")
-        await it.until_shown("Delete: ")
+        await it.until_shown("Delete ")
         await it.press("y")
         await it.until_toast("delete: deleted", "␛[31mid␇[bold]")
         assert not [letter for letter in it.text() if letter < " " and letter != "\n" or "\x7f" <= letter < "\xa0"]

@@ -206,7 +206,10 @@ class Errors(ReportView):
         return next((group for group in self.list_error_groups() if group.id == cursor_id), None)
 
     def build_target(self) -> Target:
-        """Return the group's jobs in the queue and place of its example, which decide the usable keys."""
+        """Return the group's jobs in the queue and place of its example, which decide the usable keys.
+
+        While the first report is built the jobs are left out: the example may change, so the keys of verbs stay grey.
+        """
         group = self.find_selected_group()
         if group is None:
             return Target(self.refs[0]) if len(self.refs) == 1 else Target()
@@ -214,7 +217,7 @@ class Errors(ReportView):
         ref = Ref(example.system, example.queue)
         jobs = [
             job
-            for job in group.jobs
+            for job in (() if self._is_report_partial else group.jobs)
             if (job.system, job.queue, job.place) == (*_convert_ref_to_pair(ref), example.place)
         ]
         snapshot = self.session.snapshot
@@ -422,15 +425,16 @@ def _build_job_key(job: Job) -> tuple[str, str, bytes]:
 def _describe_search_difference(
     row_jobs: Collection[object], found_jobs: Collection[object], searched_count: int
 ) -> str:
-    """Describe how the jobs that were found differ from those in the row: `2 500 counted here, 31 more match`."""
+    """Describe how the jobs that were found differ from those in the row: `31 jobs found now`."""
     more, missing = len(set(found_jobs) - set(row_jobs)), len(set(row_jobs) - set(found_jobs))
-    texts = [f"{formats.format_count(len(row_jobs), width=9) if row_jobs else 'none'} counted here"]
-    texts += [f"{formats.format_count(more, width=9)} more match" + ("es" if more == 1 else "")] if more else []
-    texts += [f"{formats.format_count(missing, width=9)} no longer there"] if missing else []
-    texts += (
-        [f"only the newest {formats.format_count(searched_count, width=9)} were looked at"] if searched_count else []
+    texts = (
+        [f"{formats.format_quantity(more, 'job')} found now, not yet counted in the list"] if more and row_jobs else []
     )
-    return ", ".join(texts)
+    texts += [f"{formats.format_quantity(missing, 'job')} of the list no longer there"] if missing else []
+    texts += (
+        [f"only the newest {formats.format_count(searched_count, width=9)} were searched"] if searched_count else []
+    )
+    return ", ".join(texts).capitalize() + "." if texts else ""
 
 
 def _build_queue_ref(job: Job) -> Ref:

@@ -51,6 +51,7 @@ class ReportView(View):
         self.accepts: Callable[[Job], bool] = filters.parse_filter("")
         self._expression = ""
         self._partial_report: Any = None
+        self._is_report_partial = False  # the shown report is the first one and still being built
         self._report_request: int | None = None  # id of the running call that builds the report
         self._initial_refs = refs
         self._report_refs: list[Ref] = []
@@ -117,6 +118,7 @@ class ReportView(View):
         takes_long = self.report is None and time.monotonic() - self._report_started_s > SHOW_PARTIAL_AFTER_S
         if takes_long or (message.is_last and not message.error):
             self.report = self._partial_report or self.report
+            self._is_report_partial = not message.is_last
             self.apply_report()
         if self.is_drawn and (message.result is not None or message.is_last):
             self._rebuild_rows()

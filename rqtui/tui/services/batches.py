@@ -16,7 +16,6 @@ from rqtui.model import Job, Ref
 from rqtui.operations.journal import Circumstances
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
-from rqtui.tui import keys
 from rqtui.tui.format import recent
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
@@ -118,16 +117,13 @@ class Batches:
         batch = self._find_long_batch()
         if batch is None:
             return None
-        outcome_counts = batch.outcome_counts
-        done = max(outcome_counts.seen, outcome_counts.moved)
-        text = f"{outcome_counts.verb} {formats.format_count(done, width=9)}"
-        if outcome_counts.total:
-            text += f" of {formats.format_count(outcome_counts.total, width=9)}"
-            remaining = max(0, outcome_counts.total - done)
-            if done and remaining:
-                seconds = remaining / outcome_counts.compute_outcome_rate(time.monotonic())
-                text += f" · {question_text.format_estimated_duration(seconds)} left"
-        return Content.assemble((text, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
+        counts = batch.outcome_counts
+        done = max(counts.seen, counts.moved)
+        remaining = max(0, counts.total - done)
+        time_left = ""
+        if done and remaining:
+            time_left = f"{formats.spell_duration(remaining / counts.compute_outcome_rate(time.monotonic()), 1)} left"
+        return question_text.format_progress(counts.verb, done, counts.total, [time_left])
 
     # -- answers --------------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class BulkChanges:
         """Ask for confirmation before a verb on jobs of several queues, and show a dry run.
 
         `about` describes what the jobs have in common: `error "TimeoutError: #"`. `count_difference` says how they
-        differ from the jobs that the row counted: `2 500 counted here, 31 more match`.
+        differ from the jobs that the row counted: `31 are not yet counted in the list.`
         """
         verb = find_verb(verb_name)
         nonempty = tuple((ref, tuple(jobs)) for ref, jobs in jobs_by_queue if jobs)
@@ -123,6 +123,7 @@ class BulkChanges:
         session = self._session
         system = session.systems[selection.refs[0].system]
         own_fields = verb_resolution.list_form_fields(system, selection.verb)
+        plan: plans.Plan | None = None
         dialog = Question(
             safe(_build_question_title(selection)),
             self._build_question_lines(selection, None),
@@ -134,11 +135,14 @@ class BulkChanges:
             problem,
             guard=form_values.choose_guard_word(session, selection.verb, selection.refs),
             is_form=selection.verb.needs_form,
+            describe_duration=lambda rate: self._describe_duration(selection, plan, rate),
         )
 
         def show_dry_run_plan(call_result: ticker.CallFinished) -> None:
+            nonlocal plan
             if call_result.result is not None:
-                dialog.replace_text(self._build_question_lines(selection, call_result.result))
+                plan = call_result.result
+                dialog.replace_text(self._build_question_lines(selection, plan))
             elif call_result.error:
                 dialog.replace_text(
                     [*self._build_question_lines(selection, None)[:-1], _format_plan_error(call_result.error)]
@@ -153,25 +157,22 @@ class BulkChanges:
         plan_id = session.run_steps(selection.yield_dry_run_steps, show_dry_run_plan)
 
     def _build_question_lines(self, selection: JobSelection, plan: plans.Plan | None) -> list[Content]:
-        session = self._session
-        place = f" · {selection.target.place}" if len(selection.refs) == 1 else ""
-        names = ", ".join(safe(ref.queue) for ref in selection.refs[:3])
-        more = f" and {len(selection.refs) - 3} more" if len(selection.refs) > 3 else ""
-        where = formats.fit_to_width(names + more + place, 34).rstrip()
-        url = safe(session.url)
-        lines = [question_text.format_labelled_line("where", where, ("  on ", "$muted"), url)]
+        session, width = self._session, question_text.compute_line_width(self._host.app.size.width)
+        lines = question_text.format_location(
+            selection.refs, selection.target.place, session.url, selection.total, width
+        )
         if selection.about:
-            lines.append(
-                question_text.format_labelled_line(
-                    "what", (formats.fit_to_width(safe(selection.about), 60).rstrip(), "$strong")
-                )
+            about = formats.fit_to_width(safe(selection.about), width - 15).rstrip()
+            singular, plural = (
+                ("It matches", "They match") if about.startswith("/") else ("It has the", "They have the")
             )
+            lines.append(Content(f"{singular if selection.total == 1 else plural} {about}."))
         if selection.count_difference:
-            lines.append(question_text.format_labelled_line("count", selection.count_difference))
+            lines.append(Content(selection.count_difference))
         if selection.target.scanned_jobs:
             scanned = formats.format_count(selection.target.scanned_jobs, width=12)
-            notice = f"only among the first {scanned}: the rest was not looked at"
-            lines.append(question_text.format_labelled_line("", (notice, "$state-reserved")))
+            notice = f"Only the first {scanned} jobs were searched, not the rest."
+            lines.append(Content.styled(notice, "$state-reserved"))
         lines += question_text.build_warnings(selection.verb, selection.target)
         largest_total = (
             max(len(jobs) for _ref, jobs in selection.jobs_by_queue) if len(selection.refs) > 1 else selection.total
@@ -180,22 +181,34 @@ class BulkChanges:
             session, selection.verb, selection.refs[0], largest_total, selection.target.place
         )
         lines += [question_text.format_labelled_line("undo", undo)] if undo else []
-        width = question_text.compute_line_width(self._host.app.size.width)
         if plan is None:
-            return [*lines, question_text.format_labelled_line("dry run", ("looking …", "$muted"))]
-        return [
-            *lines,
-            *question_text.format_dry_run(plan, self._batches.speeds.get(selection.script), selection.refs, width),
-        ]
+            return [*lines, Content.styled("Reading the jobs …", "$muted")]
+        is_one_error = len(plan.by_error) == 1 and selection.about.startswith("error")
+        return [*lines, *question_text.format_dry_run(plan, selection.total, selection.refs, width, not is_one_error)]
+
+    def _describe_duration(self, selection: JobSelection, plan: plans.Plan | None, rate: str) -> str:
+        """Describe how long the change takes at a typed rate, or all at once: `At 5/s: 8 min 20 s`."""
+        from rqtui.operations.rate_limit import parse_rate
+
+        if rate.strip():
+            try:
+                jobs_per_s = parse_rate(rate)
+            except UsageError:
+                return ""
+            duration = formats.spell_duration(selection.total / jobs_per_s)
+            return f"At {formats.format_rate(jobs_per_s)} this takes {duration}."
+        speed = self._batches.speeds.get(selection.script)
+        seconds = selection.total / speed if speed else plan.seconds if plan else None
+        return f"All at once this takes about {formats.spell_duration(seconds)}." if seconds is not None else ""
 
     def _validate_values(self, selection: JobSelection, values: Values) -> None:
         """Raise UsageError with an error message if no script would accept these values of the question's form."""
         form, rate_limit = _split_rate_limit(values)
         if rate_limit is None and any(name in values for name in _RATE_FIELDS):
-            raise UsageError("a limit needs a rate: say how many jobs per second.")
+            raise UsageError("a change all at once cannot stop by itself: fill in the speed, for example 5/s.")
         system = self._session.systems[selection.refs[0].system]
         if rate_limit is not None and len(verb_resolution.group_values_by_script(system, selection.verb, form)) > 1:
-            raise UsageError("a drip runs one verb; fill in the field of one.")
+            raise UsageError("only one change can run at a limited speed; fill in the fields of one.")
         form_values.validate_form(self._session, selection.verb, selection.target, form)
 
     # -- sending --------------------------------------------------------------------------------------------------
@@ -250,22 +263,16 @@ def _describe_selected_jobs(selection: JobSelection) -> str:
 
 
 def _build_question_title(selection: JobSelection) -> str:
-    job_count = (
-        question_text.format_job_count(selection.total)
-        if selection.is_exact
-        else f"about {question_text.format_job_count(selection.total)}"
-    )
     question = selection.verb.question or selection.verb.label.capitalize()
+    jobs = question_text.format_job_count(selection.total)
     if selection.place:
-        return f"{question}: all {'' if selection.is_exact else 'of '}{job_count} in {selection.place}"
+        return f"{question} all {jobs if selection.is_exact else f'of about {jobs}'} in {selection.place}?"
     if len(selection.refs) > 1:
-        return f"{question}: {job_count} of {len(selection.refs)} queues"
-    if selection.about:
-        return f"{question}: {job_count} that match" + ("es" if selection.total == 1 else "")
+        return f"{question} {jobs} of {len(selection.refs)} queues?"
     if selection.target.holder:
-        return f"{question}: {job_count} of {formats.elide_middle(selection.target.holder, 32)}"
-    return f"{question}: {job_count}" if selection.total == 1 else f"{question}: {job_count} that are marked"
+        return f"{question} {jobs} of {formats.elide_middle(selection.target.holder, 32)}?"
+    return f"{question} {'' if selection.is_exact else 'about '}{jobs}?"
 
 
 def _format_plan_error(error: str) -> Content:
-    return question_text.format_labelled_line("dry run", (safe(error), "$state-dead"))
+    return Content.styled(f"The jobs could not be read: {safe(error)}", "$state-dead")

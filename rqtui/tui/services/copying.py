@@ -66,10 +66,14 @@ class ChoiceDialog(ModalScreen[str], Leavable):
                 yield ChoiceLine(key, label)
 
     def on_key(self, event: Key) -> None:
-        """Close the dialog with the pressed key if the key belongs to a choice."""
-        if event.character and event.character in dict(self._choices):
-            event.stop()
-            self.dismiss(event.character)
+        """Close the dialog. A key that belongs to no choice is then handled by the view, as if no dialog had opened."""
+        if not event.character:
+            return
+        event.stop()
+        is_choice = event.character in dict(self._choices)
+        self.dismiss(event.character if is_choice else "")
+        if not is_choice:
+            self.app.call_after_refresh(self.app.simulate_key, event.key)
 
 
 class ChoiceLine(Static):

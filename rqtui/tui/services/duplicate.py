@@ -62,7 +62,7 @@ class JobDuplication:
             ),
         ]
         dialog = Question(
-            f"{verb.question}: {formats.elide_middle(safe(job.id), 40)}",
+            f"{verb.question} {formats.elide_middle(safe(job.id), 40)}",
             lines,
             fields,
             verb.label,

@@ -24,6 +24,7 @@ from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.outcome_counts import OutcomeCounts
 from rqtui.tui.services.session_journal import SessionJournal
 from rqtui.tui.session import Session
+from rqtui.tui.widgets import question_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ class RateLimitedChanges:
         from rqtui.operations.rate_limit import STEP_INTERVAL_S
 
         if self._change is not None:
-            self._host.show_toast(keys.apply_keymap("A drip runs already: Esc stops it."), "warning")
+            self._host.show_toast(keys.apply_keymap("A throttled change is running already: X stops it."), "warning")
             return
         refs = tuple(ref for ref, _jobs in jobs_by_queue)
         self._change = _RateLimitedChange(verb, refs, jobs_by_queue, form, place, limit, OutcomeCounts(verb, refs[0]))
@@ -131,10 +132,10 @@ class RateLimitedChanges:
             change.timer.stop()
         self._change = None
         if change.is_stopped and not stop_reason and change.last:
-            stop_reason = f"stopped by {keys.find_current_key('back')} after {change.last.done} of {change.last.total}"
+            stop_reason = f"stopped by {keys.find_current_key('stop')} after {change.last.done} of {change.last.total}"
         if stop_reason.startswith("stopped"):
             self._journal.record_stop(change.verb, change.refs, stop_reason)
-            self._host.show_toast(f"drip {change.verb}: {stop_reason}.", "warning", timeout=12)
+            self._host.show_toast(f"throttled {change.verb}: {stop_reason}.", "warning", timeout=12)
         self._batches.report_result(change.outcome_counts, error, change.refs)
         for view in self._navigation.list_drawable_views():
             view.handle_acted_jobs(change.outcome_counts.ids)
@@ -144,9 +145,10 @@ class RateLimitedChanges:
         change = self._change
         if change is None:
             return None
-        done, total = (change.last.done, change.last.total) if change.last else (0, 0)
-        progress = f"{formats.format_count(done)} of {formats.format_count(total)}"
-        text = f"drip {change.verb} {progress} · {formats.format_rate(change.limit.jobs_per_s)}"
-        failures = change.last.failures if change.last else 0
-        failure_text = f" · {formats.format_count(failures)} failed" if failures else ""
-        return Content.assemble((text + failure_text, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
+        rate = formats.format_rate(change.limit.jobs_per_s)
+        if change.last is None:
+            return question_text.format_progress(change.verb, 0, 0, [rate])
+        last = change.last
+        time_left = formats.spell_duration((last.total - last.done) / change.limit.jobs_per_s, 1)
+        facts = [rate, f"{formats.format_count(last.failures)} failed" if last.failures else "", f"{time_left} left"]
+        return question_text.format_progress(change.verb, last.done, last.total, facts)

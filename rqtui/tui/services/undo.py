@@ -23,6 +23,7 @@ from rqtui.tui.format import recent
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
+from rqtui.tui.widgets import question_text
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -121,9 +122,7 @@ class Undo:
         running = self._running
         if running is None or running.total <= LONG_UNDO:
             return None
-        done = formats.format_count(len(running.outcomes), width=9) if running.outcomes else "0"
-        text = f"undo of {running.operation.verb} {done} of {formats.format_count(running.total, width=9)}"
-        return Content.assemble((text, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
+        return question_text.format_progress(f"undo of {running.operation.verb}", len(running.outcomes), running.total)
 
     def _finish_undo(self, running: _RunningUndo, error: str) -> None:
         """Record the undo in the journal, show its summary, and mark the changed jobs in the views."""

@@ -175,7 +175,7 @@ class VerbStarter:
         undo = form_values.describe_undo_of_verb(session, verb, target.ref, total, target.place) if target.ref else ""
         dialog = Question(
             safe(question_text.build_question_title(verb, target, total, queue_name)),
-            question_text.build_question_lines(verb, target, total, session.url, undo),
+            question_text.build_question_lines(verb, target, session.url, undo),
             fields,
             verb.label,
             verb.is_dangerous,

@@ -33,6 +33,13 @@ from rqtui.verbs import Field
 
 Values = dict[str, object]
 _BODY_KINDS = ("body", "bytes")  # JSON, and raw bytes of other systems
+_HINTS = {  # what may be typed into an empty field, by the name of the field or its kind
+    "rate": "all at once; or 5/s, 90/m",
+    "stop_at_failures": "never; or a number",
+    "stop_at_depth": "never; or a number",
+    "duration": "90s, 5m, 2h, 3d",
+    "int": "a number",
+}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)  # integers that Redis and Lua represent exactly
 
 
@@ -99,13 +106,14 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         bodies: Mapping[str, bytes] | None = None,
         guard: str = "",
         is_form: bool = False,
+        describe_duration: Callable[[str], str] | None = None,
     ) -> None:
         super().__init__()
         self._title, self._lines, self._fields = title, list(lines), fields
         self._yes, self._is_danger, self._check = yes, is_danger, check
         self._typed, self._first_problem = dict(typed or {}), problem
         self._bodies, self._guard = dict(bodies or {}), guard
-        self._is_form = is_form
+        self._is_form, self._describe_duration = is_form, describe_duration
         self._initial_contents: dict[str, str | bytes] = {}  # initial contents of the fields, by name
         self._problem = self._body_problem = ""  # current error of the form and of the typed body
 
@@ -124,6 +132,8 @@ class Question(ModalScreen["FormReply | None"], Leavable):
                 with Horizontal(id="guard"):
                     yield Label(Content(f"type {formats.fit_to_width(safe(self._guard), 20).rstrip()}"))
                     yield Input(placeholder="to go on", id="guard-word", compact=True)
+            if self._describe_duration is not None:
+                yield Static("", id="duration")
             yield Static("", id="problem")
             with Horizontal(id="buttons"):
                 yield Button(Content(self._yes), id="yes", compact=True, disabled=bool(self._guard))
@@ -139,14 +149,15 @@ class Question(ModalScreen["FormReply | None"], Leavable):
 
     def _build_key_hints(self) -> str:
         yes_key, no_key = keys.find_dialog_key("dialog.yes", "y"), keys.find_dialog_key("dialog.no", "Esc")
-        focused = self.focused
+        focused, tab_hint = self.focused, "Tab next   " if self._fields else ""
         if focused is None or focused.id == "no":
-            return f" {yes_key} {self._yes}   Enter, {no_key} no "
+            return f" {yes_key} {self._yes}   {tab_hint}Enter, {no_key} cancel "
         if focused.id == "yes":
-            return f" {yes_key}, Enter {self._yes}   {no_key} no "
+            return f" {yes_key}, Enter {self._yes}   {tab_hint}{no_key} cancel "
         if any(field.kind in _BODY_KINDS for field in self._fields):
-            return f" {format_editor_hint()}  {no_key} no "
-        return f" Enter {self._yes}   {no_key} no " if self._is_form else f" Enter goes on   {no_key} no "
+            return f" {format_editor_hint()}  {no_key} cancel "
+        enter_hint = f"Enter {self._yes}" if self._is_form else f"Enter goes to {self._yes}"
+        return f" {enter_hint}   {tab_hint}{no_key} cancel "
 
     def on_descendant_focus(self) -> None:
         """Show in the dialog's frame what Enter does at the new focus."""
@@ -156,6 +167,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         """Focus the first field of a form, else Cancel, where Enter does no harm."""
         self._initial_contents = {} if self._first_problem else self._read_field_contents()
         self._fit_to_terminal()
+        self._show_duration()
         if self._first_problem:
             self._show_problem(self._first_problem)
         # Set at once: `focus()` waits for the next event-loop turn, which is too late for a key pressed right after N.
@@ -176,6 +188,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         self._lines = list(lines)
         if self.is_mounted and self.query("#words"):
             self.query_one("#words", Static).update(Content("\n").join(self._lines))
+            self._show_duration()
             self._fit_to_terminal()
 
     def _fit_to_terminal(self) -> None:
@@ -183,7 +196,8 @@ class Question(ModalScreen["FormReply | None"], Leavable):
 
         The form gets at least three rows, or all it needs.
         """
-        rows_left = self.app.size.height - 5 - 2 * bool(self._guard)  # frame, buttons, the word to type, a problem
+        # The frame, the buttons and a problem take five rows.
+        rows_left = self.app.size.height - 5 - 2 * bool(self._guard) - (self._describe_duration is not None)
         line_width = question_text.compute_line_width(self.app.size.width)
         text_rows = sum(max(1, -(-line.cell_length // line_width)) for line in self._lines)
         body_count = sum(1 for field in self._fields if field.kind in _BODY_KINDS)
@@ -232,9 +246,18 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         return contents
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Enable the yes button after the guard word was typed."""
+        """Enable the yes button after the guard word was typed, and say how long a change takes at a typed speed."""
+        if event.input.id == "field-rate":
+            self._show_duration()
         if event.input.id == "guard-word":
             self.query_one("#yes", Button).disabled = event.value.strip() != self._guard
+
+    def _show_duration(self) -> None:
+        if self._describe_duration is not None:
+            rates = self.query("#field-rate").results(Input)
+            self.query_one("#duration", Static).update(
+                Content(self._describe_duration(next((rate.value for rate in rates), "")))
+            )
 
     def on_input_submitted(self) -> None:
         """Handle Enter in a field of the form."""
@@ -368,7 +391,7 @@ def _compose_field_input(field: Field, value: str) -> ComposeResult:
     if field.kind == "bool":
         yield Tick(Content(field.label), bool(value), id=widget_id, compact=True)
         return
-    hint = {"duration": "90s, 5m, 2h, 3d", "int": "a number", "rate": "at once; or 5/s, 90/m"}.get(field.kind, "")
+    hint = _HINTS.get(field.name) or _HINTS.get(field.kind, "")
     with Horizontal(classes="row"):
         yield Label(Content(field.label))
         yield Input(value, placeholder=hint, id=widget_id, compact=True)
@@ -376,5 +399,5 @@ def _compose_field_input(field: Field, value: str) -> ComposeResult:
 
 def create_stop_question(title: str, yes: str) -> Question:
     """Create the question before an action that would stop a running change of many jobs."""
-    warning = Content("A change of many jobs runs: it would stop here; what was done stays done.")
+    warning = Content("A change of many jobs is running. It would stop here; what it has changed stays changed.")
     return Question(title, [warning], (), yes, True)

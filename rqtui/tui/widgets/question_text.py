@@ -48,17 +48,17 @@ def describe_target(target: Target, total: int) -> str:
 
 
 def build_question_title(verb: Verb, target: Target, total: int, queue: str) -> str:
-    """Build the title of a question before a change: `Delete: 3 marked jobs`, `Enqueue a job in mail`."""
+    """Build the title of a question before a change: `Delete 3 marked jobs?`, `Enqueue a job in mail`."""
     question = verb.question or verb.label.capitalize()
     if verb.name == "enqueue":
         return f"Enqueue a job in {queue}" if queue else "Enqueue a job"
     if verb.scope == "place":
-        return f"{question} {target.place} of {queue}"
-    return f"{question} {queue}" if verb.scope == "queue" else f"{question}: {describe_target(target, total)}"
+        return f"{question} {target.place} of {queue}?"
+    return f"{question} {queue if verb.scope == 'queue' else describe_target(target, total)}?"
 
 
-def build_question_lines(verb: Verb, target: Target, total: int, url: str, undo_text: str) -> list[Content]:
-    """Build the lines of a question: where, what, how many, what is lost, and whether the change can be undone."""
+def build_question_lines(verb: Verb, target: Target, url: str, undo_text: str) -> list[Content]:
+    """Build the lines of a question: where, some ids, what is lost, and whether the change can be undone."""
     if not target.ref:
         return []
     lines = []
@@ -66,12 +66,10 @@ def build_question_lines(verb: Verb, target: Target, total: int, url: str, undo_
         is_in_place = verb.scope in ("job", "place") and target.place
         where = safe(target.ref.queue) + (f" · {target.place}" if is_in_place else "")
         lines.append(format_labelled_line("where", where, ("  on ", "$muted"), safe(url)))
-    if verb.scope in ("job", "worker"):
-        lines.append(format_labelled_line("what", describe_target(target, total)))
     if len(target.jobs) > 1:
         names = ", ".join(formats.shorten_job_id(job.id, 16) for job in target.jobs[:3])
         more = f" and {len(target.jobs) - 3} more" if len(target.jobs) > 3 else ""
-        lines.append(format_labelled_line("", (names + more, "$muted")))
+        lines.append(format_labelled_line("jobs", (names + more, "$muted")))
     return [*lines, *build_warnings(verb, target), *([format_labelled_line("undo", undo_text)] if undo_text else [])]
 
 
@@ -121,27 +119,24 @@ def describe_undo_of_change(system: System, verb: Verb, count: int = 0, place: s
 # -- a dry run --------------------------------------------------------------------------------------------------------
 
 
-def format_dry_run(plan: Plan, speed: float | None, refs: Sequence[Ref], width: int) -> list[Content]:
-    """Format a dry run: jobs read and expected duration, then errors, ages, queues and sample ids.
+def format_dry_run(plan: Plan, total: int, refs: Sequence[Ref], width: int, has_errors: bool = True) -> list[Content]:
+    """Format a dry run: how many jobs were read, then their errors, ages, queues, places and some ids.
 
-    `speed` is the measured rate of this verb in jobs per second; without it the plan's estimate is shown. `width` is
-    the width of a line.
+    `total` is the number of jobs in the title of the question, `width` the width of a line.
     """
-    lines = [format_labelled_line("dry run", *_format_dry_run_size(plan, speed))]
-    lines += _format_most_frequent(
-        "error", [(safe(error) or "no message", number) for error, number in plan.by_error], width
-    )
-    if plan.by_age:
-        ages = " · ".join(f"{formats.format_count(number)} {label}" for label, number in plan.by_age)
-        lines.append(format_labelled_line("age", ages))
-    if len(refs) > 1:
-        lines += _format_most_frequent("queue", [(safe(ref.queue), number) for ref, number in plan.by_queue], width)
-    if len(plan.by_place) > 1:
-        lines.append(
-            format_labelled_line(
-                "place", " · ".join(f"{formats.format_count(number)} {place}" for place, number in plan.by_place)
-            )
+    lines = [] if plan.total == total else [Content(f"There are {format_job_count(plan.total)} now.")]
+    if not plan.exact:
+        read_jobs = formats.format_count(plan.looked, width=12)
+        lines.append(Content(f"The numbers below are those of the first {read_jobs}."))
+    if has_errors:
+        lines += _format_most_frequent(
+            "errors", [(safe(error) or "no message", number) for error, number in plan.by_error], width, plan.looked
         )
+    lines += _format_shares("age", plan.by_age)
+    if len(refs) > 1:
+        lines += _format_most_frequent("queues", [(safe(ref.queue), number) for ref, number in plan.by_queue], width, 0)
+    if len(plan.by_place) > 1:
+        lines += _format_shares("places", plan.by_place)
     if plan.samples:
         cells = min(16, (width - _LABEL_CELLS) // len(plan.samples) - 2)
         names = "  ".join(formats.shorten_job_id(job.id, cells) for job in plan.samples)
@@ -149,14 +144,37 @@ def format_dry_run(plan: Plan, speed: float | None, refs: Sequence[Ref], width: 
     return lines
 
 
-def _format_dry_run_size(plan: Plan, speed: float | None) -> list[str | tuple[str, str]]:
-    seconds = plan.total / speed if speed else plan.seconds
-    pieces: list[str | tuple[str, str]] = [(format_job_count(plan.total), "$strong")]
-    if not plan.exact:
-        pieces.append(f" · the first {formats.format_count(plan.looked, width=12)} were looked at")
-    if seconds is not None:
-        pieces.append(f" · about {format_estimated_duration(seconds)}")
-    return pieces
+def _format_shares(label: str, counts: Sequence[tuple[str, int]]) -> list[Content]:
+    """Format how many jobs have which value, in one line: `age  12 under 1 min · 3 under 1 h`, `age  all under 1 h`."""
+    if len(counts) == 1:
+        return [format_labelled_line(label, f"all {counts[0][0]}")]
+    values = " · ".join(f"{formats.format_count(number)} {value}" for value, number in counts)
+    return [format_labelled_line(label, values)] if counts else []
+
+
+def format_location(refs: Sequence[Ref], place: str, url: str, total: int, width: int) -> list[Content]:
+    """Format the sentence that says in which queues the `total` jobs of a change are, and on which server."""
+    names = ", ".join(safe(ref.queue) for ref in refs[:3])
+    more = f" and {len(refs) - 3} more queues" if len(refs) > 3 else ""
+    where = f"{place} of {names}" if len(refs) == 1 and place else names + more
+    where = formats.fit_to_width(where, max(12, width - 16 - formats.cell_len(safe(url)))).rstrip()
+    return [Content.assemble("It is in " if total == 1 else "They are in ", where, (f", on {safe(url)}.", "$muted"))]
+
+
+def format_progress(change: str, done: int, total: int, facts: Sequence[str] = ()) -> Content:
+    """Format the progress of a change for the footer: `requeue 408 of 2 500 · 5/s · 7 min left  X stop`.
+
+    A `total` of 0 is not known yet. Empty facts are left out.
+    """
+    numbers = f" {_format_exact_count(done)}" + (f" of {_format_exact_count(total)}" if total else "")
+    text = " · ".join([change + (numbers if done or total else ""), *filter(None, facts)])
+    return Content.assemble(
+        (text, "$accented"), (f"  {keys.find_current_key('stop')}", "b $strong"), (" stop", "$muted")
+    )
+
+
+def _format_exact_count(number: int) -> str:
+    return formats.format_count(number, width=9) if number else "0"
 
 
 def format_job_count(number: int) -> str:
@@ -164,18 +182,13 @@ def format_job_count(number: int) -> str:
     return formats.format_quantity(number, "job", 12)
 
 
-def format_estimated_duration(seconds: float) -> str:
-    """Format an estimated duration in whole seconds or more: `1 s`, `40 s`, `3 m`."""
-    return formats.format_age(max(1000, round(seconds) * 1000))
-
-
-def _format_most_frequent(label: str, counts: list[tuple[str, int]], width: int) -> list[Content]:
+def _format_most_frequent(label: str, counts: list[tuple[str, int]], width: int, whole: int) -> list[Content]:
     """Format the most frequent values of a dry run, one line each, and the number of the others."""
     shown = counts[: _MAX_ROWS + (len(counts) == _MAX_ROWS + 1)]
     lines = [
         format_labelled_line(
             label if not index else "",
-            (f"{formats.format_count(number):>7}  ", "$strong"),
+            (f"{'all' if number == whole else formats.format_count(number):>7}  ", "$strong"),
             formats.fit_to_width(text, max(12, width - _LABEL_CELLS - 9)).rstrip(),
         )
         for index, (text, number) in enumerate(shown)

@@ -65,7 +65,7 @@ async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
         await it.until(lambda: stock.do("job", id="killed")["status"] == "canceled", "K kills")
         await it.until_shown("queued 2")
         await it.press("j", "D")
-        await it.until_shown("Delete: deleted")
+        await it.until_shown("Delete deleted")
         await it.press("y")
         await it.until(lambda: stock.do("job", id="deleted") is None, "D deletes")
         await it.press("1")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+
 import pytest
 from planted_jobs import add_failed_jobs, add_held_jobs, add_worker
 from redis import Redis
@@ -10,6 +13,7 @@ from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
+from rqtui.engine.engine import Engine
 from rqtui.reports import errors
 from rqtui.tui.screens import report_view
 from rqtui.tui.screens.error_group import ErrorGroup
@@ -25,12 +29,38 @@ async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -
         await it.press("e", "quotation_mark")
         await it.until_shown("of all queues", "TimeoutError: # s", "KeyError")
         await it.press("g", "R")
-        await it.until_shown("Requeue: 3 jobs of 2 queues")
+        await it.until_shown("Requeue 3 jobs of 2 queues")
         await it.press("y")
         await it.until(lambda: client.zcard(build_queue_keys("mail")["dead"]) == 1, "those of mail")
         await it.until(lambda: client.zcard(build_queue_keys("images")["dead"]) == 0, "and of images")
         assert client.zcard(build_queue_keys("mail")["ready"]) == 2
         await it.until_shown("1 error ", "dead 1 ", "▌×")  # the row under the cursor stays until it leaves
+
+
+@run_on_event_loop
+async def test_the_keys_of_verbs_are_grey_while_the_first_report_is_built(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of a group may be a retrying job at first, which R would promote, and a dead one later."""
+    can_finish = threading.Event()
+    build_report = ErrorsView.build_report
+
+    def build_report_slowly(view: ErrorsView, engine: Engine) -> Iterator[errors.Errors | None]:
+        for report in build_report(view, engine):
+            yield report
+            while report is not None and not can_finish.wait(0.05):
+                yield report
+
+    monkeypatch.setattr(ErrorsView, "build_report", build_report_slowly)
+    monkeypatch.setattr(report_view, "SHOW_PARTIAL_AFTER_S", 0.0)
+    add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
+    async with screen(url, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("TimeoutError")
+        assert it.app.check_verb("R") is None and it.app.check_verb("D") is None
+        can_finish.set()
+        await it.until(lambda: it.app.check_verb("R"), "the end of the report")
+        await it.until_shown("R requeue", "D delete")
 
 
 @run_on_event_loop
@@ -228,7 +258,7 @@ async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since
         await it.until_shown("2 errors", "no such user #", "no such team red")
         add_failed_jobs(mail, "no such user lou", "no such team blue", "no such user was found")
         await it.press("g", "R")
-        await it.until_shown("Requeue: 12 jobs", "11 counted here, 1 more matches")
+        await it.until_shown("Requeue 12 jobs?", "1 job found now, not yet counted in the list.")
         await it.press("y")
         left = ["no such team blue", "no such team red", "no such user was found"]
         await it.until(lambda: client.zcard(build_queue_keys("mail")["dead"]) == len(left), "the group alone")

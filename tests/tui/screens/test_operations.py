@@ -239,14 +239,14 @@ async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped
     here.bury(*(f"d{number}" for number in range(30)))
     async with screen(url) as it:
         await it.press("enter", "5", "asterisk", "R")
-        await it.until_shown("dry run", "by drips")
+        await it.until_shown("speed", "all at once")
         await it.press("tab", "tab", '"1/s', "enter", "y")
-        await it.until_shown("drip requeue")
+        await it.until_shown("1/s", "X stop")
         await it.until(lambda: client.zcard("rqtui:{mail}:ready"), "the first drop")
-        await it.press("escape")
+        await it.press("X")
         (made,) = await it.until(lambda: it.app.session.journal.operations, "the journal")
         assert made.chosen == "all of dead" and made.rate == "1/s"
-        assert made.stopped.startswith("stopped by Esc after ")
+        assert made.stopped.startswith("stopped by X after ")
         assert made.before["mail"]["dead"] == 30 and made.began_ms
 
 

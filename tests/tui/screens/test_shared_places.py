@@ -32,7 +32,7 @@ async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_qu
         await it.press("slash", *"call:sift(2", "enter")
         await it.until_shown("30 match", "among 180 of all queues")
         await it.press("asterisk", "D")
-        await it.until_shown("30 jobs that match")
+        await it.until_shown("30 jobs?")
         await it.press("y")
         await it.until_toast("30 deleted")
     async with screen(url, NARROW, systems=("mill",)) as it:  # without the filter

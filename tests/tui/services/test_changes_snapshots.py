@@ -18,7 +18,7 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "dry-run-160x45": (WIDE, ("mail", "5", "asterisk", "R")),
     "dry-run-60x16": (SMALL, ("mail", "5", "asterisk", "R")),
     "delete-all-80x24": (NARROW, ("mail", "5", "asterisk", "D")),
-    "drip-120x35": (MIDDLE, ("mail", "5", "colon", *"drip", "enter")),
+    "drip-120x35": (MIDDLE, ("mail", "5", "colon", *"throttl", "enter")),
     "duplicate-80x24": (NARROW, ("mail", "5", "C")),
     "duplicate-160x45": (WIDE, ("mail", "5", "C")),
     "duplicate-60x16": (SMALL, ("mail", "5", "C")),

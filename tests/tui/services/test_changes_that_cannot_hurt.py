@@ -202,7 +202,7 @@ def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
 async def delete_over(it: Screen, heres: list[Seeded]) -> None:
     """Delete the ready jobs of these queues as one change."""
     it.app.start_verb_on_jobs("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
-    await it.until_shown("y delete   Enter, Esc no")
+    await it.until_shown("y delete   Enter, Esc cancel")
     await it.press("y")
     await it.until(lambda: not any(here.ids("ready") for here in heres), "the deletion")
 
@@ -251,7 +251,7 @@ async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
         for number in (1, 2):
             await it.until_shown("D delete")
             await it.press("D")
-            await it.until_shown("y delete   Enter, Esc no")
+            await it.until_shown("y delete   Enter, Esc cancel")
             await it.press("y")
             await it.until(lambda number=number: len(it.app.session.journal.operations) == number, "the deletion")
             await it.until_refreshed()
@@ -264,7 +264,7 @@ async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
 
 
 @run_on_event_loop
-async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str, client: Redis) -> None:
+async def test_an_undo_of_thousands_shows_how_far_it_is_and_x_ends_it(url: str, client: Redis) -> None:
     here = Seeded(client)
     rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(4000)]
     for start in range(0, 4000, 1000):
@@ -272,14 +272,14 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str
     here.engine.register_queue(here.ref)
     async with screen(url) as it:
         await it.press("enter", "2", "asterisk", "D")
-        await it.until_shown("y delete   Enter, Esc no", "z undoes it")
+        await it.until_shown("y delete   Enter, Esc cancel", "z undoes it")
         await it.press("y")
         await it.until_toast("4 000 deleted")
         client.client_pause(60_000, all=False)  # Redis answers, and changes nothing for now
         try:
             await it.press("z")
-            await it.until_shown("undo of delete 0 of 4 000", "Esc stops")
-            await it.press("escape")
+            await it.until_shown("undo of delete 0 of 4 000", "X stop")
+            await it.press("X")
         finally:
             client.client_unpause()
         await it.until_toast("stopped: z goes on with the rest")
@@ -297,7 +297,7 @@ async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(ur
         it.app.write_lock.unlock_changes("5m")
         await it.until_shown("D delete")
         await it.press("D")
-        await it.until_shown("y delete   Enter, Esc no")
+        await it.until_shown("y delete   Enter, Esc cancel")
         it.app.write_lock._until_s = time.time()
         await it.until(lambda: it.app.session.is_read_only, "the lock")
         await it.press("y")
@@ -391,11 +391,11 @@ async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(u
     here.bury("one")
     async with screen(Settings(url, is_guarded=True)) as it:
         await it.press("enter", "5", "D")
-        await it.until_shown("y delete   Enter, Esc no")
+        await it.until_shown("y delete   Enter, Esc cancel")
         it.app.screen.query_one("#guard-word").focus()
-        await it.until_shown("Enter goes on   Esc no")
+        await it.until_shown("Enter goes to delete   Esc cancel")
         await it.press('"mail', "enter")
-        await it.until_shown("y, Enter delete   Esc no")
+        await it.until_shown("y, Enter delete   Esc cancel")
         assert here.ids("dead") == ["one"]
         await it.press("enter")
         await it.until(lambda: here.ids("dead") == [], "the deletion")
@@ -417,7 +417,7 @@ async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
         pane = it.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
         await it.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
         await it.press("asterisk", "D")
-        await it.until_shown("only among the first 1 000: the rest was not looked at")
+        await it.until_shown("Only the first 1 000 jobs were searched, not the rest.")
         await it.press("n")
         assert client.zcard("rqtui:{mail}:ready") == 2500
 
@@ -445,7 +445,7 @@ async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after
         await it.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
         assert len(pane.scan_result.jobs[b"one"].error) < len(error), "what the filter keeps is cut"
         await it.press("D")
-        await it.until_shown("y delete   Enter, Esc no")
+        await it.until_shown("y delete   Enter, Esc cancel")
         await it.press("y")
         await it.until(lambda: not client.hexists("rqtui:{mail}:jobs", "one"), "the deletion")
         await it.until_toast("deleted")

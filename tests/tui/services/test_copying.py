@@ -264,3 +264,15 @@ def test_outside_of_tmux_osc_52_reaches_the_terminal_once(url: str, client: Redi
         assert terminal.output.count(sequence) == terminal.output.count(b"]52;") == 1
         terminal.press(b"qq")
         terminal.until_ended()
+
+
+@run_on_event_loop
+async def test_a_key_that_copies_nothing_goes_to_the_view(url: str, seeded: Seeded) -> None:
+    seeded.bury("d1")
+    async with screen(url) as it:
+        await it.press("enter", "5", "R")  # one job needs no question, so that a habitual y opens the dialog of copies
+        await it.until(lambda: seeded.ids("ready") == ["d1"], "the requeue")
+        await it.press("y")
+        await it.until_shown("copy")
+        await it.press("z")
+        await it.until(lambda: seeded.ids("dead") == ["d1"], "the undo")

@@ -163,7 +163,7 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
         it.app.verb_starter.rate_limited.start_change(
             "requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Limits(2.0), "", Circumstances()
         )
-        await it.until_shown("of 40 · 2/s", "Esc stops")
+        await it.until_shown("of 40 · 2/s", "X stop")
         it.app.profiles.switch_to_profile("other")
         await it.until_shown("Leave this Redis", "would stop here")
         await it.press("n")

@@ -108,7 +108,7 @@ async def test_a_duplicate_has_the_same_bytes_under_a_new_id(url: str, seeded: S
     seeded.engine.register_queue(seeded.ref)
     async with screen(url) as it:
         await it.press("enter", "2", "C")
-        await it.until_shown("Duplicate: a1", "kind of job")
+        await it.until_shown("Duplicate a1", "kind of job")
         assert it.app.screen.query_one("#field-name", Input).value == "send"
         assert it.app.screen.query_one("#field-priority", Input).value == "7"
         if body_editor.explain_unshowable_body(body):
@@ -126,7 +126,7 @@ async def test_a_duplicate_in_another_system_has_the_same_bytes(url: str, client
     client.rpush("jobs", body)
     async with screen(url, systems=("orizuru:source=jobs",)) as it:
         await it.press("enter", "1", "C")
-        await it.until_shown("Duplicate:", "it goes as it is, byte for byte")
+        await it.until_shown("Duplicate ", "it goes as it is, byte for byte")
         it.app.screen.query_one("#yes").focus()
         await it.press("enter")
         await it.until_toast("enqueue:")
@@ -141,7 +141,7 @@ async def editing_again(it: Screen, seeded: Seeded) -> None:
     await it.press("colon", '"edit and retry')
     await it.until_shown("Edit and retry a job: enqueue")
     await it.press("enter")
-    await it.until_shown("Edit and retry: d1", "[x] delete the original")
+    await it.until_shown("Edit and retry d1", "[x] delete the original")
 
 
 @run_on_event_loop

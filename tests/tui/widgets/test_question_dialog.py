@@ -11,7 +11,7 @@ from rqtui.model import State
 from rqtui.tui.screens.overview import Overview
 from rqtui.tui.widgets.question_dialog import Question
 
-PALETTE = ("purge", "lease", "pull", "drip requeue", "bump")
+PALETTE = ("purge", "lease", "pull", "throttled requeue", "bump")
 
 
 def stands(seeded: Seeded) -> dict[str, list[str]]:
@@ -46,7 +46,7 @@ async def test_every_question_has_its_focus_on_cancel_and_enter_esc_and_n_leave_
             await it.until(lambda: is_asking(it), f"the question of {keys}")
             focused = it.app.focused
             assert isinstance(focused, Button) and focused.id == "no", keys
-            assert "Enter, Esc no" in it.text(), (keys, it.text())
+            assert "Enter, Esc cancel" in it.text(), (keys, it.text())
             await it.press(("enter", "escape", "n")[number % 3])
             await is_left(it)
             await it.press("u")
@@ -68,7 +68,7 @@ async def test_a_form_that_was_typed_into_asks_before_esc_throws_it_away(url: st
         await it.press("T")
         await it.until_shown("Reschedule")
         await it.press('"2h', "escape")
-        await it.until_shown("Leave the form", "y throw away   Enter, Esc no")
+        await it.until_shown("Leave the form", "y throw away   Enter, Esc cancel")
         await it.press("enter")
         await it.until(lambda: isinstance(it.app.focused, Input), "the form again")
         field = it.app.focused
@@ -118,7 +118,7 @@ async def test_q_asks_before_it_stops_a_change_of_many_jobs(url: str, client: Re
     async with screen(url) as it:
         await it.until_shown("mail")
         it.app.start_verb_on_jobs("drip requeue", [(seeded.ref, seeded.jobs("dead"))], "an error")
-        await it.until_shown("Drip requeue: 40 jobs")
+        await it.until_shown("Requeue 40 jobs?")
         await it.press("y")
         await it.until_shown("of 40 · 5/s")
         await it.press("q")
