@@ -59,7 +59,11 @@ STARS: dict[str, tuple[str, str, str]] = {
         "frozen",
         "tui/screens/test_overview.py::test_frozen_rows_stand_while_the_counters_run",
     ),
-    "cost meter": ("overview-160x45", "calls · ", "tui/test_hard_cases.py::test_the_header_tells_what_a_picture_costs"),
+    "cost meter": (
+        "overview-160x45",
+        "commands in ",
+        "tui/test_hard_cases.py::test_the_header_tells_what_a_picture_costs",
+    ),
     "acl": ("acl-viewer", "ACL SETUSER", "test_stars.py::test_the_least_rights_of_a_viewer_look_as_they_did"),
 }
 

@@ -139,7 +139,7 @@ def _build_held_job_document(job: Job) -> dict[str, Any]:
 
 def _write_worker_table(entries: Iterable[WorkerEntry], now_ms: int) -> None:
     from rqtui.reports.workers import choose_fact_names, format_worker_fact
-    from rqtui.text.formats import ZERO, format_age, shorten_job_id
+    from rqtui.text.formats import NONE, format_age, shorten_job_id
     from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import safe
 
@@ -156,7 +156,7 @@ def _write_worker_table(entries: Iterable[WorkerEntry], now_ms: int) -> None:
                 ", ".join(entry.queues),
                 entry.ref.system,
                 str(job_count),
-                *(format_worker_fact(entry, name) or ZERO for name in names),
+                *(format_worker_fact(entry, name) or NONE for name in names),
                 mask_text(job.name) if job else "",
                 shorten_job_id(job.id if job else reported_id, 48) if job or reported_id else "",
                 "" if entry.since_ms is None else format_age(now_ms - entry.since_ms),

@@ -107,7 +107,7 @@ RULES: Mapping[str, Rule] = {
         SPAN, "wait of the oldest ready job; where not given and the usual is known: 3 times that, 1m at least"
     ),
     "backlog": Rule(SPAN, "how long the workers need for what is ready, while that becomes more"),
-    "silent": Rule(JOBS, "leases of workers that do not beat"),
+    "silent": Rule(JOBS, "jobs held by workers that stopped sending heartbeats"),
     "late": Rule(SPAN, "how late somebody dispatches or reaps, and how long a ready job waits without any worker"),
 }
 

@@ -51,12 +51,12 @@ def build_panels(report: Report) -> tuple[Panel, ...]:
 
 
 def _format_fact(label: str, value: str, style: str = "", note: str = "") -> Line:
-    said = Piece(formats.fit_to_width(label, LABEL_CELLS), "muted"), Piece(safe(value) or formats.ZERO, style)
+    said = Piece(formats.fit_to_width(label, LABEL_CELLS), "muted"), Piece(safe(value) or formats.NONE, style)
     return (*said, Piece(f"  {safe(note)}", "muted")) if note else said
 
 
 def _format_finding(finding: Finding) -> Line:
-    sign = Piece("● ", _SEVERITY.get(finding.severity, "muted"))
+    sign = Piece(f"{formats.SEVERITY_SIGNS.get(finding.severity, '?')} ", _SEVERITY.get(finding.severity, "muted"))
     remedy = Piece(f": {safe(finding.remedy)}", "strong") if finding.remedy else Piece("")
     return sign, Piece(f"{finding.severity}  ", "muted"), Piece(safe(finding.text)), remedy
 
@@ -141,7 +141,7 @@ def _build_client_lines(report: Report) -> tuple[Line, ...]:
 
 def _build_traffic_lines(report: Report) -> tuple[Line, ...]:
     hits, misses = report.read_number("keyspace_hits") or 0, report.read_number("keyspace_misses") or 0
-    found = f"{hits / (hits + misses):.0%}" if hits + misses else formats.ZERO
+    found = f"{hits / (hits + misses):.0%}" if hits + misses else formats.NONE
     incoming, outgoing = report.info.get("instantaneous_input_kbps"), report.info.get("instantaneous_output_kbps")
     errors = report.read_number("total_error_replies")
     return (

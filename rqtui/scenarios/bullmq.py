@@ -239,7 +239,7 @@ OLD_SCRIPT = Control("0", "old", "pause by 5", "a script with BullMQ 5 pauses; o
 
 BULLMQ = ForeignScenario(
     name="bullmq",
-    summary="labels fail and parcels wait for them, a worker killed, jobs that an upgrade from 5 left in paused",
+    summary="failed children, a killed worker, an old pause",
     system="bullmq",
     queue=QUEUE,
     stage=Shop,

@@ -295,7 +295,7 @@ FLOWER = Control("7", "flower", "flower", "a Flower with a visibility timeout of
 
 CELERY = ForeignScenario(
     name="celery",
-    summary="charges fail, a worker killed with exports in hands, reminders beyond the visibility timeout",
+    summary="failing charges, a killed worker, late ETAs",
     system=f"celery:visibility={VISIBILITY_S}",
     queue=QUEUE,
     stage=Shop,
@@ -314,7 +314,7 @@ CELERY = ForeignScenario(
             "reminders are due beyond the visibility timeout, and will run twice; extend them, and they run once",
         ),
         ("2 G D", "last in queue stands a text that is no JSON: the worker that takes it exits; 0 sends another one"),
-        ("e", "the errors that were heard, by cause: Celery keeps no failed task; R puts anew what was seen or told"),
+        ("e", "the errors seen in events, by cause: Celery stores no failed task; R enqueues them again"),
         ("_", "the gateway answers: charges that wait in eta for another try go well now"),
         ("$ w", "kill a worker: what it ran is lost, what it held beside that is late after a minute"),
         ("#", "a Flower with a visibility timeout of its own gives out again what is running"),

@@ -146,7 +146,7 @@ BAD = Control("_", "undecodable", "bad body", "a body that no consumer can decod
 
 CONSUMERS = ForeignScenario(
     name="consumers",
-    summary="consumers that beat; the jobs of a dead one are reaped, and rejected jobs wait for you",
+    summary="consumers that die, and the jobs they held",
     system=f"orizuru:source={SOURCE},silent_ms={SILENT_MS}",
     queue=SOURCE,
     stage=Consumers,

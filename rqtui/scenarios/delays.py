@@ -141,7 +141,7 @@ ORIGINAL = Control("0", "original", "original", "the original's dispatcher, on o
 
 DELAYS = ForeignScenario(
     name="delays",
-    summary="jobs that are due over a minute, then more of them; the dispatcher brings each to its workers",
+    summary="jobs that become due, moved by the dispatcher",
     system="dispatcher",
     queue=original.READY,
     stage=Delays,

@@ -138,7 +138,7 @@ _QUEUE_SETTINGS = {"keep_ms": 300_000, "done_max": 5_000, "max_attempts": 3, "ba
 
 INCIDENT = NativeScenario(
     name="incident",
-    summary="5 000 dead of three causes, 200 jobs of silent workers, 20 000 waiting: find out why, and mend it",
+    summary="an alarm: find the causes, fix them, report",
     queues=(
         QueuePlan("orders", 7, settings={**_QUEUE_SETTINGS, "ttr_ms": 30_000}),
         QueuePlan("mails", 2, settings={**_QUEUE_SETTINGS, "ttr_ms": 30_000}),
@@ -150,11 +150,11 @@ INCIDENT = NativeScenario(
     past=_build_past_groups,
     tries=(
         ("e", "the errors by cause: how many, since when, in which line of which file"),
-        ("w", "the workers: two are silent, and hold a hundred jobs each; L releases them"),
-        ("_ e R", "deploy the fix, then run again what died of one cause, slowly or all at once"),
-        ("o s", "write the report: what was found, what was done, what came of it"),
+        ("w", "the workers: two stopped and hold a hundred jobs each; L releases them"),
+        ("_ e R", "deploy the fix, then requeue the jobs of one cause, slowly or all at once"),
+        ("o s", "write the report: findings, changes and their effect"),
     ),
-    watch=("the verdict of orders, and what stands behind it", "what is dead, held and waiting, until all is well"),
+    watch=("the findings of orders, until all is well", "its dead, held and waiting jobs become fewer"),
     controls=(*(control for control in CONTROLS if control.name != "poison"), FIX),
     acts=((0.2, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "fix")),
 )

@@ -150,7 +150,7 @@ CRASH = Control("0", "crash", "crash", "an original worker dies between its pop 
 
 LATECOMER = ForeignScenario(
     name="latecomer",
-    summary="a worker that is slower than its lease: its job is handed out again, and its late ack is refused",
+    summary="a worker that is slower than its lease",
     system=f"safe_pop:queue={QUEUE},timeout_s={TIMEOUT_S}",
     queue=QUEUE,
     stage=Latecomer,

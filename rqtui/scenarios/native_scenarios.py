@@ -171,7 +171,7 @@ def _map_kinds_by_name(*kinds: Kind) -> dict[str, Kind]:
 NATIVE: tuple[NativeScenario, ...] = (
     NativeScenario(
         name="poison",
-        summary="jobs that fail, retry and die, and one that kills every worker that takes it",
+        summary="jobs that die, and one that kills its workers",
         queues=(
             QueuePlan(
                 "orders",
@@ -207,7 +207,7 @@ NATIVE: tuple[NativeScenario, ...] = (
     ),
     NativeScenario(
         name="rush",
-        summary="100 000 jobs at once, and how long they take; add workers and see it change",
+        summary="100 000 jobs at once, and more workers",
         queues=(QueuePlan("clicks", 8, batch=16, settings={"keep_ms": 20_000, "done_max": 2_000, "ttr_ms": 10_000}),),
         kinds=_map_kinds_by_name(*_RUSH_KINDS),
         plan=_plan_rush,
@@ -225,7 +225,7 @@ NATIVE: tuple[NativeScenario, ...] = (
     ),
     NativeScenario(
         name="outage",
-        summary="Redis is gone for ten seconds and comes back: nothing is lost, and a check that proves it",
+        summary="Redis is away for ten seconds; nothing is lost",
         queues=(
             QueuePlan(
                 "payments",

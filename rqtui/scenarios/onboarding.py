@@ -124,7 +124,7 @@ ACT = Control("0", "act", "user acts", "the newest user acts: the mail is delete
 
 ONBOARDING = ForeignScenario(
     name="onboarding",
-    summary="a mail to each new user three days ahead, deleted by its id when the user acts; some are due now",
+    summary="mails due in three days, cancelled by their id",
     system=f"redisched:topic={TOPIC},unit=ms,ttr_ms={TTR_MS}",
     queue=TOPIC,
     stage=Onboarding,

@@ -18,7 +18,7 @@ from rqtui.scenarios.timeouts import TIMEOUTS
 
 SCENARIOS: dict[str, Scenario] = {
     story.name: story
-    for story in (DELAYS, ONBOARDING, TIMEOUTS, CONSUMERS, LATECOMER, RQ, CELERY, SIDEKIQ, BULLMQ, *NATIVE, INCIDENT)
+    for story in (INCIDENT, DELAYS, ONBOARDING, TIMEOUTS, CONSUMERS, LATECOMER, RQ, CELERY, SIDEKIQ, BULLMQ, *NATIVE)
 }
 
 

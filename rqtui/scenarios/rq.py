@@ -262,7 +262,7 @@ SCHEDULER = Control("0", "scheduler", "scheduler", "a worker starts with --with-
 
 RQ = ForeignScenario(
     name="rq",
-    summary="a bad deploy: 200 jobs failed for three reasons, a worker killed, reminders due and no scheduler",
+    summary="a bad deploy, a killed worker, no scheduler",
     system="rq",
     queue=QUEUE,
     stage=Shop,
@@ -278,7 +278,7 @@ RQ = ForeignScenario(
     tries=(
         ("e", "the errors by cause: three since the deploy, each with its line of its file"),
         ("_ e R", "deploy the fix, then requeue what failed of one cause: the workers run it again"),
-        ("1 ,", "what is due in scheduled stands there: nobody schedules; , lets rqtui do it, 0 starts a scheduler"),
+        ("1 ,", "due jobs stay in scheduled, because no scheduler runs; , lets rqtui move them, 0 starts one"),
         ("w .", "web-9 is gone; what it held is late after a quarter of a minute: . lets rqtui queue it again"),
         ("$", "kill a worker: its job stays in started until its lease of 70 s is over and somebody cleans up"),
     ),

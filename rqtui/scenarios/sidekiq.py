@@ -266,7 +266,7 @@ POLLER = Control("0", "poller", "poller", "the processes poll again; once more, 
 
 SIDEKIQ = ForeignScenario(
     name="sidekiq",
-    summary="a retry storm, a process killed with three jobs in hands, and nobody polls",
+    summary="a retry storm, a killed process, no poller",
     system="sidekiq",
     queue=QUEUE,
     stage=Shop,
@@ -280,7 +280,7 @@ SIDEKIQ = ForeignScenario(
         ("e", "the errors by cause: a storm of one, since the card gateway times out"),
         ("_ e R", "the gateway is back: run what failed of that cause now; the processes do the rest"),
         ("1 K", "the first in schedule is no JSON: a poller would lose it; K keeps it among the dead"),
-        ("1 0", "what is due in schedule stands there: nobody polls; 0 starts the pollers"),
+        ("1 0", "due jobs stay in schedule, because no process polls; 0 starts the pollers"),
         ("$", "kill a process: what its last beat told stands in work for a minute, what it took since is gone"),
     ),
     watch=(

@@ -469,17 +469,17 @@ def _build_silent_leases_finding(queue: str, found: Sequence[tuple[Any, ...]]) -
 
     rows = sorted(found, key=lambda row: -row[1])
     jobs = sum(row[1] for row in rows)
-    leases = format_quantity(jobs, "lease")
+    holds = f"{'hold' if len(rows) > 1 else 'holds'} {format_quantity(jobs, 'job')}"
     since_ms = min(beat if beat >= 0 else since for _worker, _leases, beat, since in rows)
     names = [decode_text(row[0]) or "a worker without a name" for row in rows]
-    said, detail = f"{leases} of {names[0]}, which does not beat", ""
+    text, detail = f"{names[0]} {holds} and has sent no heartbeat", ""
     if len(rows) > 1:
-        said, detail = (
-            f"{leases} of {len(rows)} workers that do not beat",
-            "held by " + ", ".join(names[:_MAX_NAMED_WORKERS]),
+        text, detail = (
+            f"{format_quantity(len(rows), 'worker')} {holds} and have sent no heartbeat",
+            ", ".join(names[:_MAX_NAMED_WORKERS]),
         )
         detail += f" and {len(names) - _MAX_NAMED_WORKERS} more" if len(names) > _MAX_NAMED_WORKERS else ""
-    finding = Finding("silent-leases", "warning", queue, said, key="w", detail=detail, since_ms=since_ms, jobs=jobs)
+    finding = Finding("silent-leases", "warning", queue, text, key="w", detail=detail, since_ms=since_ms, jobs=jobs)
     return (finding,)
 
 

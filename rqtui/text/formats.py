@@ -23,6 +23,8 @@ __all__ = [
     "ABOUT",
     "MASK",
     "NOT_YET",
+    "SEVERITY_SIGNS",
+    "NONE",
     "UNKNOWN",
     "ZERO",
     "BodyView",
@@ -60,11 +62,14 @@ __all__ = [
 
 S = TypeVar("S")
 
-ZERO = "·"  # the count is zero
-UNKNOWN = "—"  # the system does not store this value
+ZERO = "0"
+NONE = "—"  # there is no such thing, such as a worker of a job that waits
+UNKNOWN = "?"  # the system does not store this value
 NOT_YET = "…"  # not read yet
+# Signs of severities, which differ without colours; `--ascii` shows them as + - ! X ?
+SEVERITY_SIGNS = {"ok": "✓", "info": "·", "warning": "▲", "critical": "✕", "unknown": "?"}
 ABOUT = "~"  # before a sampled number
-_SPARKS = ("▁▂▃▄▅▆▇", ".,:;+*#")  # no full cell, so that sparklines in adjacent rows stay separate
+_SPARKS = ("▁▂▃▄▅▆▇", "_.,:;+*#")  # zero first; no full cell, so that sparklines in adjacent rows stay separate
 _LINE, _HALF_LINE = "━", "╸"
 _DAY_S = 86_400
 _YEAR_S = 365 * _DAY_S
@@ -87,7 +92,7 @@ def set_age_rounding(is_coarse: bool) -> None:
 def format_age(ms: float | None) -> str:
     """Format a duration in ms in at most six cells: `12s`, `4m12`, `5h07`, `3d`, `2.7y`; a negative one as `-4s`."""
     if ms is None:
-        return ZERO
+        return NONE
     sign = "-" if ms <= -1000 else ""
     seconds = int(abs(ms) // 1000)
     if _coarse[0] and 10 <= seconds < 3600:
@@ -119,7 +124,7 @@ def format_time_windows(over_ms: Iterable[int]) -> str:
 def format_duration(ms: float | None) -> str:
     """Format a run time or latency in ms: `1.4 ms`, `41 ms`, `1.4s`; from ten seconds on as `format_age` does."""
     if ms is None:
-        return ZERO
+        return NONE
     if abs(ms) >= 10_000:
         return format_age(ms)
     if abs(ms) >= 1000:
@@ -169,7 +174,7 @@ def format_start_time(ms: float, now_ms: float) -> str:
 
 def _format_local_time(ms: float | None, pattern: str) -> str:
     if ms is None:
-        return ZERO
+        return NONE
     try:
         return datetime.fromtimestamp(ms / 1000).astimezone().strftime(pattern)
     except (OverflowError, OSError, ValueError):
@@ -180,7 +185,7 @@ def _format_local_time(ms: float | None, pattern: str) -> str:
 
 
 def format_count(number: int, exact: bool = True, width: int = 7) -> str:
-    """Format a count as `12 431` if it fits into `width` cells, else `12.4k`; sampled: `~1.2M`; zero: `·`."""
+    """Format a count as `12 431` if it fits into `width` cells, else `12.4k`; sampled: `~1.2M`."""
     if not number:
         return ZERO
     if exact and len(grouped := f"{number:,}".replace(",", " ")) <= width:
@@ -201,7 +206,7 @@ def format_share(part: int, whole: int) -> str:
 
 
 def format_short_count(number: float, exact: bool = True) -> str:
-    """Format a count with three digits and a unit, in at most six cells: `64`, `9.9k`, `12.4k`, `~1.2M`; zero: `·`."""
+    """Format a count with three digits and a unit, in at most six cells: `64`, `9.9k`, `12.4k`, `~1.2M`."""
     if not number:
         return ZERO
     sign = "-" if number < 0 else ""
@@ -210,12 +215,14 @@ def format_short_count(number: float, exact: bool = True) -> str:
 
 
 def format_rate(per_second: float | None) -> str:
-    """Format a rate: `312/s`, `0.4/s`, `1.2/m`, `12.4k/s`; `·` for zero or unknown.
+    """Format a rate: `312/s`, `0.4/s`, `1.2/m`, `12.4k/s`, `0/s`; `?` for an unknown rate.
 
     Less than one in ten seconds is given per minute, less than six an hour per hour, because `0.0/s` looks like none.
     """
+    if per_second is None:
+        return UNKNOWN
     if not per_second:
-        return ZERO
+        return f"{ZERO}/s"
     number, unit = next((per_second * n, u) for u, n in _SPANS if abs(per_second) * n >= 0.0995 or u == "h")
     slow = 0 < abs(number) < 9.95
     return f"{number:.1f}/{unit}" if slow and number % 1 else f"{format_short_count(round(number))}/{unit}"
@@ -227,7 +234,7 @@ _SPANS = (("s", 1), ("m", 60), ("h", 3600))
 def format_size(number: int | None) -> str:
     """Format bytes in units of 1024, as Redis does: `214 B`, `4.1 kB`, `30 MB`."""
     if number is None:
-        return ZERO
+        return NONE
     return _format_three_digits(number, (" B", " kB", " MB", " GB", " TB", " PB"), 1024)
 
 
@@ -249,16 +256,15 @@ def _format_three_digits(number: float, units: Sequence[str], step: int) -> str:
 def build_sparkline(values: Sequence[float], width: int | None = None, ascii_only: bool = False) -> str:
     """Build a sparkline of `width` cells from the newest values, one cell for each, scaled to the largest.
 
-    Zero is `·`.
+    Zero is the lowest bar. Cells before the first value are blank.
     """
     width = len(values) if width is None else width
     newest_values = list(values)[-width:] if width else []
-    levels = _SPARKS[ascii_only]
+    zero, levels = _SPARKS[ascii_only][0], _SPARKS[ascii_only][1:]
     top = max(newest_values, default=0)
     step = top / len(levels) if top > 0 else 1
-    cells = [ZERO if value <= 0 else levels[min(len(levels) - 1, ceil(value / step) - 1)] for value in newest_values]
-    line = "".join(cells).rjust(width, ZERO)
-    return line.replace(ZERO, " ") if ascii_only else line
+    cells = [zero if value <= 0 else levels[min(len(levels) - 1, ceil(value / step) - 1)] for value in newest_values]
+    return "".join(cells).rjust(width)
 
 
 def build_lease_bar(left_ms: float, lease_ms: float, width: int = 4, ascii_only: bool = False) -> tuple[str, str]:

@@ -122,7 +122,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
     GeneralKey(
         "workers", "w", "open_view('workers')", "workers", "workers: who runs, who is late, which jobs they hold"
     ),
-    GeneralKey("kinds", "b", "open_view('kinds')", "by job", "kinds of jobs: how many in each place, failures, times"),
+    GeneralKey("kinds", "b", "open_view('kinds')", "kinds", "kinds of jobs: how many in each place, failures, times"),
     GeneralKey("events", "f", "open_view('events')", "events", "events of the queue as they happen"),
     GeneralKey("metrics", "m", "open_view('metrics')", "metrics", "throughput, failures, latency and depth over time"),
     GeneralKey("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, next jobs"),

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 MIN_SIZE = (60, 12)
-PREVIEW_SIZE = (120, 34)  # cells and rows of a terminal
-LEAST_PREVIEW, LEAST_ROWS, FRAME, CHROME = 17, 4, 4, 4  # rows; a frame with a header and an empty line
+LARGE_SIZE = (120, 34)  # cells and rows of a terminal
+LEAST_PREVIEW, LEAST_ROWS = 17, 4  # on a large terminal: rows of the details, and rows of the list
+LEAST_DETAILS = 4  # on a small terminal: rows of the details, which are a frame and two lines
+TABLE_FRAME_ROWS = 3  # rows of a table beside its list: a frame and the header
 
 
 class View(Screen[None], Leavable):
@@ -47,6 +49,7 @@ class View(Screen[None], Leavable):
     IS_FIRST: ClassVar[bool] = False  # whether the program starts and ends with this view
     CAN_CREATE_QUEUES: ClassVar[bool] = False  # whether the form for a new job asks for its queue, which may be new
     HAS_OPERATIONS: ClassVar[bool] = False  # whether undo acts on the operation that `find_selected_operation` returns
+    DETAILS: ClassVar[str] = ""  # the selector of the pane below the list with the details of the row under the cursor
     SORTS: ClassVar[tuple[str, ...]] = ()  # the names of the sort orders, in the order in which the key switches them
     SORT_OF: ClassVar[Mapping[str, str]] = {}  # sort order by column key, for a click on its head
     sort = ""
@@ -57,7 +60,8 @@ class View(Screen[None], Leavable):
     def __init__(self) -> None:
         super().__init__()
         self.is_composed = False
-        self._table_height: int | str = "1fr"
+        self._table_height: int | str = ""
+        self._has_preview = False
         self._focused_before: Widget | None = None
         self._focused_when_large: Widget | None = None
         self.header, self.footer, self.strip = Header(), Footer(), Strip()
@@ -314,17 +318,40 @@ class View(Screen[None], Leavable):
         return self.app.size.height >= VIEWS_FROM_ROWS
 
     @property
-    def has_preview(self) -> bool:
-        """Whether the terminal is large enough for a preview of the row under the cursor."""
+    def is_large(self) -> bool:
+        """Whether the terminal is large enough for details below a list of any length, and for panes side by side."""
         width, height = self.app.size
-        return width >= PREVIEW_SIZE[0] and height >= PREVIEW_SIZE[1]
+        return width >= LARGE_SIZE[0] and height >= LARGE_SIZE[1]
+
+    @property
+    def has_preview(self) -> bool:
+        """Whether the details of the row under the cursor are shown below the list."""
+        return self._has_preview
 
     def fit_table_height(self, table: Widget, row_count: int) -> None:
-        """Set the height of a table to what its rows need, and leave the rest to the preview below it."""
-        max_height = self.app.size.height - CHROME - LEAST_PREVIEW
-        height = min(max(LEAST_ROWS, row_count) + FRAME, max_height) if self.has_preview else "1fr"
+        """Set the height of a table to what its rows need, and show the details of a row in the rest.
+
+        A small terminal shows no details while the list needs its rows.
+        """
+        space = self.count_content_rows()
+        needed = row_count + TABLE_FRAME_ROWS
+        if self.is_large:
+            height: int | str = min(max(LEAST_ROWS, row_count) + TABLE_FRAME_ROWS + 1, space - LEAST_PREVIEW)
+        else:
+            height = needed if row_count and space - needed >= LEAST_DETAILS else "1fr"
+        self._has_preview = height != "1fr"
         if height != self._table_height:
             table.styles.height = self._table_height = height
+            self.query_one(self.DETAILS).display = self._has_preview
+
+    def count_content_rows(self) -> int:
+        """Return the number of rows between the header and the lines at the bottom of the view."""
+        header_rows = 3 if self.is_high else 2
+        return self.app.size.height - header_rows - 1 - bool(self.strip.display) - self.count_note_rows()
+
+    def count_note_rows(self) -> int:
+        """Return the number of rows that texts of this view take beside its list and the details below it."""
+        return 0
 
     @property
     def is_too_small(self) -> bool:
@@ -339,7 +366,7 @@ class View(Screen[None], Leavable):
             self._focused_when_large = self.focused  # hidden widgets lose the focus
         self.set_class(is_small, "-too-small")
         self.set_class(self.is_high, "-high")
-        self.set_class(self.has_preview, "-preview")
+        self.set_class(self.is_large, "-large")
         if was_small and not is_small and self._focused_when_large is not None and self._focused_when_large.is_attached:
             self.call_after_refresh(self.set_focus, self._focused_when_large)
         if is_small:

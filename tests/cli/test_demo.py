@@ -128,7 +128,12 @@ def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture
     words = capsys.readouterr().out
     assert list_scenarios(as_json=True) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [story["scenario"] for story in listed] == [*BRIEF[:2], "timeouts", *BRIEF[2:]]
+    assert [story["scenario"] for story in listed] == [
+        "incident",
+        *BRIEF[:2],
+        "timeouts",
+        *(name for name in BRIEF[2:] if name != "incident"),
+    ]
     assert all(story["scenario"] in words and story["try"] and story["watch"] for story in listed)
 
 

@@ -255,7 +255,7 @@ def test_a_table_is_cut_to_each_width_of_a_terminal() -> None:
     names = ("acme.production.eu-west-1.mail-worker", "acme.production.us-east-1.mail-worker", "short")
     for system_names in (("native", "native", "native"), ("native", "rq", "native")):
         rows = [
-            [name, system, "·", "12", "0", "35m46", "no live worker takes any of the ready jobs"]
+            [name, system, "0", "12", "0", "35m46", "no live worker takes any of the ready jobs"]
             for name, system in zip(names, system_names, strict=True)
         ]
         widest = sum(max(len(cell) for cell in column) for column in zip(titles, *rows, strict=True)) + 2 * 6

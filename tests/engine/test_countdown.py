@@ -37,13 +37,13 @@ def test_what_is_left_is_said_in_front_and_what_ends_first_comes_first() -> None
     def format_texts(now_ms: int) -> tuple[str, str, str]:
         row = "".join(piece.text for piece in queues.build_verdict_pieces(queue, now_ms))
         ((line, _keys),) = findings.format_findings(queue, 1, 80, now_ms)
-        frame = "".join(piece.text for piece in findings.format_worst_finding(queue.findings, 40, now_ms))
-        return row, line.plain, frame
+        ((narrow_line, _keys),) = findings.format_findings(queue, 1, 40, now_ms)
+        return row, line.plain, narrow_line.plain
 
     for text in format_texts(NOW_MS):
-        assert text.startswith("● 41s left  mouse is there"), text
-    assert all(text.startswith("● 40s left") for text in format_texts(NOW_MS + 1_000)), "without another look"
-    assert all(text.startswith("● too late") for text in format_texts(NOW_MS + 42_000))
+        assert text.startswith("✕ 41s left  mouse is there"), text
+    assert all(text.startswith("✕ 40s left") for text in format_texts(NOW_MS + 1_000)), "without another look"
+    assert all(text.startswith("✕ too late") for text in format_texts(NOW_MS + 42_000))
     assert len(format_texts(NOW_MS)[2]) <= 40
     assert (formats.format_time_left(NOW_MS + 65_000, NOW_MS), formats.format_time_left(None, NOW_MS)) == (
         "1m05 left",

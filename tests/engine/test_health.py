@@ -117,7 +117,9 @@ def test_what_helps_is_said_in_the_words_of_the_system_and_nothing_is_said_twice
     [finding] = rules.attach_findings(waiting, remedies={"no-live-worker": "mill start {queue}"}).findings
     assert (finding.kind, finding.remedy, finding.key) == ("no-live-worker", "mill start 'two words'", "")
     assert rules.attach_findings(waiting, remedies={"no-live-worker": ""}).verdict.severity == "ok"
-    assert rules.attach_findings(waiting, remedies={"paused": "wait"}).findings[0].remedy == "start one: rqtui work"
+    assert rules.attach_findings(waiting, remedies={"paused": "wait"}).findings[0].remedy == (
+        "start a worker: rqtui work 'two words' -- COMMAND"
+    )
 
 
 def test_idle_workers_of_a_growing_queue_are_no_reason_to_start_more_in_any_system() -> None:
@@ -142,48 +144,50 @@ def test_the_worst_finding_is_the_verdict() -> None:
         (
             QUEUE._replace(expired=12, next_expiry_ms=-240_000),
             Rate(),
-            "12 leases expired, nobody reaps for 4 m: . starts the reaper",
+            "12 leases expired, and no reaper has run for 4 min: . starts the reaper",
         ),
         (
             QUEUE._replace(overdue=3, next_due_ms=-61_000),
             Rate(due_since_ms=-61_000),
-            "3 due, nobody dispatches for 1 m: , starts the dispatcher",
+            "3 jobs are due, and no dispatcher has run for 1 min: , starts the dispatcher",
         ),
         (
             QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=-61_000),
             Rate(),
-            f"3 due since {format_date_and_time(NOW_MS - 61_000)}, nobody dispatches: , starts the dispatcher",
+            f"3 jobs are due since {format_date_and_time(NOW_MS - 61_000)}, and no dispatcher runs: "
+            ", starts the dispatcher",
         ),
         (
             QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=1 - NOW_MS),
             Rate(),
-            "3 due, nobody dispatches: , starts the dispatcher",
+            "3 jobs are due, and no dispatcher runs: , starts the dispatcher",
         ),
         (
             QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=6_000),
             Rate(),
-            "no live worker for 1 ready job: start one: rqtui work",
+            "no worker is alive, and 1 job is ready: start a worker: rqtui work mail -- COMMAND",
         ),
         (
             QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=540_000, workers=1),
             Rate(),
-            "the oldest ready job waits for 9 m: add workers, w shows them",
+            "a ready job has waited 9 min: add workers",
         ),
         (
             QUEUE._replace(counts=build_counts(dead=95)),
             Rate(),
-            "95 dead of at most 100: the oldest will be forgotten: e groups them, R requeues them",
+            "95 jobs are dead of at most 100; Redis will soon drop the oldest: e groups them, R requeues them",
         ),
         (QUEUE._replace(is_paused=True), Rate(), "paused: P resumes it"),
         (
             QUEUE._replace(counts=build_counts(ready=1000), workers=4, oldest_ready_ms=1000),
             Rate(recent=RecentActivity(growing_ms=100_000, growing_ready=1_500, growing_ended=1_000)),
-            "grows by 15/s, 10/s leave (last 1 m): some workers hold no job: find out why (rqtui workers)",
+            "the queue grows by 15/s while 10/s leave it (last 1 min): "
+            "some workers hold no job: find out why (rqtui workers)",
         ),
         (
             QUEUE._replace(counts=build_counts(ready=1000, reserved=4), workers=4, oldest_ready_ms=1000),
             Rate(recent=RecentActivity(growing_ms=100_000, growing_ready=1_500, growing_ended=1_000)),
-            "grows by 15/s, 10/s leave (last 1 m): add workers, w shows them",
+            "the queue grows by 15/s while 10/s leave it (last 1 min): add workers",
         ),
     ],
 )
@@ -217,7 +221,10 @@ def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause
     assert finding.since_ms == NOW_MS - 8 * 60_000
     began = format_start_time(NOW_MS - 8 * 60_000, NOW_MS)
     assert len(began) == len("04:12")
-    assert rules.format_finding(finding, NOW_MS) == f"50 % of attempts fail since {began}, mostly HTTPStatusError 410"
+    assert (
+        rules.format_finding(finding, NOW_MS)
+        == f"50 % of attempts fail since {began} (8 min), mostly HTTPStatusError 410"
+    )
     assert format_date_and_time(finding.since_ms) in rules.format_finding(finding, NOW_MS + 86_400_000)
 
 
@@ -242,18 +249,33 @@ def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
 @run_in_one_test(
     ("counts", "recent", "severity", "text"),
     [
-        (build_counts(dead=5_000, done=9), None, "info", "5 000 dead"),
-        (build_counts(dead=5_000, ready=20), RecentDeaths(0), "info", "5 000 dead, none within a day"),
-        (build_counts(dead=5_000), RecentDeaths(999), "info", "5 000 dead, 999 within a day"),
+        (build_counts(dead=5_000, done=9), None, "info", "5 000 jobs are dead"),
+        (
+            build_counts(dead=5_000, ready=20),
+            RecentDeaths(0),
+            "info",
+            "5 000 jobs are dead, none of them in the last 24 h",
+        ),
+        (build_counts(dead=5_000), RecentDeaths(999), "info", "5 000 jobs are dead, 999 of them in the last 24 h"),
         (
             build_counts(dead=5_000),
             RecentDeaths(1_000, is_exact=False),
             "warning",
-            "5 000 dead, at least 1 000 within a day",
+            "5 000 jobs are dead, at least 1 000 of them in the last 24 h",
         ),
-        (build_counts(dead=5_000), RecentDeaths(5_000), "critical", "5 000 dead, all within a day"),
-        (build_counts(dead=5_000), RecentDeaths(0, is_dated=False), "critical", "5 000 dead, since when is unknown"),
-        (build_counts(dead=1_000), RecentDeaths(1_000), "warning", "1 000 dead, all within a day"),
+        (
+            build_counts(dead=5_000),
+            RecentDeaths(5_000),
+            "critical",
+            "5 000 jobs are dead, all of them in the last 24 h",
+        ),
+        (
+            build_counts(dead=5_000),
+            RecentDeaths(0, is_dated=False),
+            "critical",
+            "5 000 jobs are dead, since when is unknown",
+        ),
+        (build_counts(dead=1_000), RecentDeaths(1_000), "warning", "1 000 jobs are dead, all of them in the last 24 h"),
     ],
 )
 def test_dead_jobs_are_graded_by_how_many_died_within_a_day(
@@ -284,7 +306,7 @@ def test_while_attempts_fail_nothing_advises_more_workers() -> None:
     growth = RecentActivity(growing_ms=120_000, growing_ready=3_000, growing_ended=100)
     recent = growth._replace(duration_ms=120_000, enqueued=4_000, completed=40, failed=60)
     growing = rules.attach_findings(queue, Rate(recent=recent._replace(failed=0)))
-    assert {one.remedy for one in growing.findings} == {"add workers, w shows them"}
+    assert {one.remedy for one in growing.findings} == {"add workers"}
     failing_queue = rules.attach_findings(queue, Rate(recent=recent))
     assert [one.kind for one in failing_queue.findings] == ["failing", "backlog-grows", "oldest-ready"]
     assert {one.remedy for one in failing_queue.findings[1:]} == {"fix the failures first"}
@@ -306,7 +328,7 @@ def test_a_queue_that_grew_and_does_not_grow_any_more_is_no_finding() -> None:
         (WorkerActivity(3, 3, 0), 14_999, ""),
         (WorkerActivity(3, 3, 0), None, ""),
         (WorkerActivity(3, 0, 1), 60_000, ""),
-        (WorkerActivity(2, 0, 2), None, "2 workers are quiet, nobody takes 157 ready jobs"),
+        (WorkerActivity(2, 0, 2), None, "2 workers are quiet, and no worker takes the 157 ready jobs"),
         (None, 60_000, ""),
     ],
 )
@@ -337,14 +359,14 @@ def test_canceled_jobs_are_no_failures() -> None:
     [finding] = rules.attach_findings(
         QUEUE._replace(counts=(*build_counts(dead=1_000), canceled), counters={})
     ).findings
-    assert (finding.kind, finding.text, finding.jobs) == ("dead-many", "1 000 dead", 1_000)
+    assert (finding.kind, finding.text, finding.jobs) == ("dead-many", "1 000 jobs are dead", 1_000)
 
 
 def test_jobs_that_die_one_after_another_are_told() -> None:
     dying = Rate(recent=RecentActivity(300_000, completed=400, failed=5, dead=23))
     queue = QUEUE._replace(counts=build_counts(dead=23, done=400))
     [finding] = rules.attach_findings(queue, dying).findings
-    assert (finding.kind, finding.text, finding.jobs) == ("dead-grows", "23 jobs died in the last 5 m", 23)
+    assert (finding.kind, finding.text, finding.jobs) == ("dead-grows", "23 jobs died in the last 5 min", 23)
     rare = dying._replace(recent=RecentActivity(300_000, completed=100_000, dead=23))
     assert kinds(queue, rare) == [], "of a hundred thousand some always die"
 
@@ -353,7 +375,7 @@ def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
     queue = QUEUE._replace(counts=build_counts(ready=8), workers=2, oldest_ready_ms=120_000)
     assert kinds(queue) == [], "nobody knows what is usual"
     judged = rules.attach_findings(queue, probe_results=ProbeResults(usual_wait_ms=2_000))
-    assert judged.verdict.text == "the oldest ready job waits for 2 m, usually 2 s: add workers, w shows them"
+    assert judged.verdict.text == "the oldest of 8 ready jobs has waited 2 min, usually 2 s: add workers"
     assert judged.findings[0].jobs == 8
     slow = queue._replace(oldest_ready_ms=900_000)
     assert kinds(slow) == ["oldest-ready"]
@@ -473,7 +495,7 @@ def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None
 
 
 def test_silent_leases_are_graded_by_how_many_they_are() -> None:
-    lease = Finding("silent-leases", "warning", "mail", "200 leases of 2 workers that do not beat", jobs=200)
+    lease = Finding("silent-leases", "warning", "mail", "2 workers hold 200 jobs and have sent no heartbeat", jobs=200)
     judged = [rules.attach_findings(QUEUE._replace(findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
     assert [queue.verdict.severity for queue in judged] == ["warning", "critical"]
     off = DEFAULTS._replace(silent=Limit())
@@ -566,29 +588,29 @@ def list_finding_texts(*looks: tuple[int, int, int, int]) -> list[str]:
 
 def test_a_job_whose_score_is_of_1970_is_late_since_it_was_seen() -> None:
     assert list_finding_texts((0, 1, 1, 0), (2, 1, 1, 0), (7, 1, 1, 0), (120, 1, 1, 0)) == [
-        "1 due, nobody dispatches",
+        "1 job is due, and no dispatcher runs",
         "",
-        "1 due, nobody dispatches for 7 s",
-        "1 due, nobody dispatches for 2 m",
+        "1 job is due, and no dispatcher has run for 7 s",
+        "1 job is due, and no dispatcher has run for 2 min",
     ]
 
 
 def test_a_job_that_is_plausibly_late_is_late_since_it_was_due() -> None:
     hour_ms = NOW_MS - 3_600_000
     assert list_finding_texts((0, 1, hour_ms, 0), (2, 1, hour_ms, 0)) == [
-        f"1 due since {format_date_and_time(hour_ms)}, nobody dispatches",
-        "1 due, nobody dispatches for 1 h",
+        f"1 job is due since {format_date_and_time(hour_ms)}, and no dispatcher runs",
+        "1 job is due, and no dispatcher has run for 1 h",
     ]
 
 
 def test_a_job_put_with_an_old_score_is_late_since_the_look_before_it_came() -> None:
     assert list_finding_texts((0, 0, 0, 0), (10, 1, 1, 0), (14, 1, 1, 0), (16, 1, 1, 0))[1:] == [
-        "1 due, nobody dispatches for 10 s",
-        "1 due, nobody dispatches for 14 s",
-        "1 due, nobody dispatches for 16 s",
+        "1 job is due, and no dispatcher has run for 10 s",
+        "1 job is due, and no dispatcher has run for 14 s",
+        "1 job is due, and no dispatcher has run for 16 s",
     ]
     assert list_finding_texts((0, 0, 0, 0), (2, 1, 1, 0), (4, 1, 1, 0), (6, 1, 1, 0))[1:] == [
-        "", "", "1 due, nobody dispatches for 6 s",
+        "", "", "1 job is due, and no dispatcher has run for 6 s",
     ]  # fmt: skip
 
 
@@ -603,5 +625,5 @@ def test_an_engine_remembers_between_its_looks(client: Redis) -> None:
     engine.apply_verb("enqueue", ref, (), {"id": "a", "body": b"1", "delay_ms": 3_600_000})
     client.zadd("rqtui:{mail}:scheduled", {"a": 1})
     first, second = (engine.collect_findings([ref]) for _look in range(2))
-    assert [one.text for one in first if one.queue] == ["1 due, nobody dispatches"]
+    assert [one.text for one in first if one.queue] == ["1 job is due, and no dispatcher runs"]
     assert [one.text for one in second if one.queue] == []

@@ -159,9 +159,13 @@ def test_the_incident_is_seen_at_one_look(client: Redis, engine: Engine) -> None
     assert queue.verdict.severity == "critical"
     silent, dead = find_finding(queue, "silent-leases"), find_finding(queue, "dead-many")
     assert (silent.severity, silent.jobs, silent.key) == ("critical", 200, "w")
-    assert silent.text == "200 leases of 2 workers that do not beat"
-    assert silent.detail == "held by eu-7, eu-9"
-    assert (dead.jobs, dead.text, dead.detail) == (1_200, "1 200 dead, all within a day", "mostly CardDeclined")
+    assert silent.text == "2 workers hold 200 jobs and have sent no heartbeat"
+    assert silent.detail == "eu-7, eu-9"
+    assert (dead.jobs, dead.text, dead.detail) == (
+        1_200,
+        "1 200 jobs are dead, all of them in the last 24 h",
+        "mostly CardDeclined",
+    )
     assert compute_queue_urgency(queue) > 200
 
 
@@ -180,7 +184,7 @@ def test_leases_of_a_worker_that_never_beat_are_told(client: Redis, engine: Engi
     now_ms = int(time.time() * 1000)
     run(client, "reserve", now_ms=now_ms - 300_000, limit=4, worker="mute", ttr_ms=3_600_000)
     silent = find_finding(engine.take_snapshot(ONCE).queues[0], "silent-leases")
-    assert (silent.text, silent.jobs, silent.severity) == ("4 leases of mute, which does not beat", 4, "warning")
+    assert (silent.text, silent.jobs, silent.severity) == ("mute holds 4 jobs and has sent no heartbeat", 4, "warning")
     assert silent.since_ms == now_ms - 300_000
 
 
@@ -189,11 +193,11 @@ def test_three_silent_workers_are_all_named_and_of_four_one_is_counted(client: R
     then_ms = int(time.time() * 1000) - 300_000
     for number, worker in ((4, "a"), (3, "b"), (2, "c")):
         run(client, "reserve", now_ms=then_ms, limit=number, worker=worker, ttr_ms=3_600_000)
-    assert find_finding(engine.take_snapshot(ONCE).queues[0], "silent-leases").detail == "held by a, b, c"
+    assert find_finding(engine.take_snapshot(ONCE).queues[0], "silent-leases").detail == "a, b, c"
     run(client, "reserve", now_ms=then_ms, limit=1, worker="d", ttr_ms=3_600_000)
     fresh = Engine(client, [registry.create_system("native")])
     fresh.refs = [Ref("native", "orders")]
-    assert find_finding(fresh.take_snapshot(ONCE).queues[0], "silent-leases").detail == "held by a, b, c and 1 more"
+    assert find_finding(fresh.take_snapshot(ONCE).queues[0], "silent-leases").detail == "a, b, c and 1 more"
 
 
 def test_a_wait_is_compared_with_what_is_usual_for_the_queue(client: Redis, engine: Engine) -> None:
@@ -203,7 +207,7 @@ def test_a_wait_is_compared_with_what_is_usual_for_the_queue(client: Redis, engi
     create_past_jobs(client, PastGroup(3, "orders", "", jobs("wait", 5)))
     run(client, "beat", worker="w", ttl_ms=60_000, host="here")
     old = find_finding(engine.take_snapshot(ONCE).queues[0], "oldest-ready")
-    assert old.text == "the oldest ready job waits for 3 m"
+    assert old.text == "the oldest of 5 ready jobs has waited 3 min"
     assert old.detail.startswith("usually ")
 
 
@@ -338,7 +342,7 @@ def test_old_dead_jobs_are_a_number_and_those_of_a_day_a_finding(client: Redis, 
     [queue] = engine.take_snapshot(ONCE).queues
     dead = find_finding(queue, "dead-many")
     assert (dead.severity, queue.verdict.severity) == ("info", "ok")
-    assert dead.text.startswith("1 800 dead, at least ")
+    assert dead.text.startswith("1 800 jobs are dead, at least ")
     assert 200 <= dead.jobs <= 300
     create_past_jobs(
         client, *(PastGroup(10, "orders", "TimeoutError: no answer", jobs(f"now-{n}", 1_000)) for n in range(3))
@@ -374,7 +378,7 @@ def test_jobs_wait_before_quiet_workers(client: Redis, engine: Engine) -> None:
     run(client, "quiet", [["a"]])
     run(client, "beat", worker="a", ttl_ms=60_000, host="here")
     [queue] = engine.take_snapshot(ONCE).queues
-    assert find_finding(queue, "idle-workers").text == "1 worker is quiet, nobody takes 1 ready job"
+    assert find_finding(queue, "idle-workers").text == "1 worker is quiet, and no worker takes the 1 ready job"
 
 
 def test_a_job_whose_workers_die_is_named_after_the_second_death(client: Redis, engine: Engine) -> None:
@@ -425,7 +429,7 @@ def test_a_job_that_runs_much_longer_than_its_kind_usually_does_is_named(client:
     long_run = find_finding(queue, "long-run")
     assert (long_run.severity, long_run.text, long_run.detail) == (
         "warning",
-        "job stuck (charge) has been running for 5 m on w",
+        "job stuck (charge) has been running for 5 min on w",
         "usually 3.0s (median of 5 ended runs)",
     )
     assert (long_run.ids, long_run.jobs) == ((b"stuck",), 1)

@@ -217,13 +217,13 @@ async def test_a_screen_whose_pictures_fail_says_so(url: str, client: Redis) -> 
         engine = it.app.session.engine
         assert engine is not None
         real, engine.take_snapshot = engine.take_snapshot, lambda _focus: broken()  # type: ignore[method-assign]
-        await it.until_shown("no picture for", "next try in", "a record nobody foresaw")
+        await it.until_shown("no new data for", "next try in", "a record nobody foresaw")
         assert "mail" in it.text()
         await it.until_toast("nobody foresaw")
         await it.pilot.pause(1.0)
         assert sum("nobody foresaw" in told for told in it.toasts) == 1, "it is said once, and stands above"
         engine.take_snapshot = real  # type: ignore[method-assign]
-        await it.until(lambda: "no picture for" not in it.text() and "nobody foresaw" not in it.text().splitlines()[1])
+        await it.until(lambda: "no new data for" not in it.text() and "nobody foresaw" not in it.text().splitlines()[1])
 
 
 @run_on_event_loop
@@ -238,7 +238,7 @@ async def test_a_screen_whose_first_picture_fails_says_so(
     async with app.run_test(size=WIDE) as pilot:
         from screens import Screen
 
-        await Screen(app, pilot).until_shown("no picture for", "a record nobody foresaw")
+        await Screen(app, pilot).until_shown("no new data for", "a record nobody foresaw")
 
 
 @run_on_event_loop

@@ -106,8 +106,8 @@ def test_rush_is_sized_to_the_speed_of_the_server() -> None:
 
 
 def test_an_unknown_scenario_is_refused_with_the_list_of_those_there_are() -> None:
-    names = "delays, onboarding, timeouts, consumers, latecomer, rq, celery, sidekiq, bullmq"
-    with pytest.raises(UsageError, match=f"{names}, poison, rush, outage, incident"):
+    names = "incident, delays, onboarding, timeouts, consumers, latecomer, rq, celery, sidekiq, bullmq"
+    with pytest.raises(UsageError, match=f"{names}, poison, rush, outage"):
         by_name("chaos")
     assert by_name("").name == "delays"
 

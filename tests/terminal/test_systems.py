@@ -102,7 +102,7 @@ def test_dispatcher(small: Terminal, url: str, client: Redis) -> None:  # noqa: 
 
     # Its dispatcher: off, a step, on, off.
     client.zadd(delayed, {b"now-1": now_s - 9})
-    hand.sees("nobody dispatches")
+    hand.sees("no dispatcher")
     hand.leaves(lambda: client.zscore(delayed, b"now-1"))
     hand.acts("<", lambda: client.lrange(ready, -1, -1) == [b"now-1"], "dispatcher: 1 moved")
     hand.acts(",", lambda: True, "dispatcher is on for readytasklist")
@@ -120,7 +120,7 @@ def test_dispatcher(small: Terminal, url: str, client: Redis) -> None:  # noqa: 
     assert all(worker.step() for _ in range(5)) and done[0] == b"two"
     hand.presses("2")
     hand.sees("2 ready 1", "now-3", "1 delayed 2")
-    hand.takes("pull", lambda: client.llen(ready) == 0, "2 ready ·")
+    hand.takes("pull", lambda: client.llen(ready) == 0, "2 ready 0")
 
 
 def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
@@ -135,7 +135,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     hand.presses("Enter")
     hand.sees("views")  # the board opened, on the place where most jobs are
     hand.presses("2")
-    hand.sees("1 queued 3", "2 due 2", "3 reserved 3", "4 expired ·", "d1")
+    hand.sees("1 queued 3", "2 due 2", "3 reserved 3", "4 expired 0", "d1")
     hand.lacks("KP")
     hand.acts("D y", lambda: not client.hexists("__REDIS_SCHED_JOBS__help", "d1"), "2 due 1")
     hand.acts(
@@ -157,12 +157,12 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
 
     # Its reaper: off, a step, on, off.
     client.zadd(reserved, {"a3": time.time() * 1000 - 9000})
-    hand.sees("3 reserved ·", "4 expired 1", "nobody reaps")
+    hand.sees("3 reserved 0", "4 expired 1", "no reaper has run")
     hand.acts("j", lambda: True, "no worker holds a job")
     hand.presses("4")
-    hand.sees("nobody reaps", "a3")
+    hand.sees("no reaper has run", "a3")
     hand.leaves(lambda: client.zscore(reserved, "a3"))
-    hand.acts(">", lambda: client.zcard(reserved) == 0, "reaper: 1 moved", "4 expired ·")
+    hand.acts(">", lambda: client.zcard(reserved) == 0, "reaper: 1 moved", "4 expired 0")
     hand.acts("j", lambda: True, "no lease is over")
     hand.acts(".", lambda: True, "reaper is on for help")
     topic.reserve(-9000)
@@ -171,7 +171,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     topic.reserve(-9000)
     hand.sees("4 expired 1")
     hand.leaves(lambda: client.zcard(reserved) == 1)
-    hand.acts("j D y", lambda: client.zcard(reserved) == 0, "4 expired ·")
+    hand.acts("j D y", lambda: client.zcard(reserved) == 0, "4 expired 0")
     hand.presses("w")
     hand.sees("keeps no names of workers")
     hand.presses("Escape")
@@ -180,7 +180,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     # A worker of its own, beside it.
     worker = redisched.Worker(topic, pause=lambda _gap: hand.sees("3 reserved 1") and None)
     assert worker.step()
-    hand.sees("2 due 3", "3 reserved ·")
+    hand.sees("2 due 3", "3 reserved 0")
     hand.takes("lease", lambda: client.zcard(reserved) == 1, "2 due 2", "3 reserved 1")
     hand.takes("pull", lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 4, "2 due 1")
 
@@ -220,18 +220,18 @@ def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa
     wait_until(lambda: client.zcard("rqtui:{in_progress}:suspects") == 2, 5)
     assert client.scard(running) == 2, "seen once without a lock: its worker may be about to take one"
     time.sleep(2.1)
-    hand.acts(">", lambda: client.scard(running) == 0, "reaper: 2 moved", "1 todos 6", "2 in_progress ·")
+    hand.acts(">", lambda: client.scard(running) == 0, "reaper: 2 moved", "1 todos 6", "2 in_progress 0")
     hand.acts(".", lambda: True, "reaper is on for todos")
     client.smove(todo, running, 42)
     wait_until(lambda: client.sismember(todo, 42), 8)
     hand.acts(".", lambda: True, "reaper of this screen is off for")
     client.smove(todo, running, 42)
     hand.leaves(lambda: client.sismember(running, 42))
-    hand.acts("j D y", lambda: client.scard(running) == 0, "2 in_progress ·", "1 todos 5")
+    hand.acts("j D y", lambda: client.scard(running) == 0, "2 in_progress 0", "1 todos 5")
 
     # Workers of its own, beside it.
     timeout_sets.Worker(client, work=lambda _item: hand.sees("2 in_progress 1", "1 todos 4") and None).step()
-    hand.sees("2 in_progress ·", "3 done 2")
+    hand.sees("2 in_progress 0", "3 done 2")
     hand.takes("lease", lambda: client.scard(running) == 1, "1 todos 3", "2 in_progress 1")
     hand.takes("pull", lambda: client.scard(done) == 3, "1 todos 2", "3 done 3")
 
@@ -264,7 +264,7 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     hand.presses("3")
     hand.sees("job-4", "w1", "R requeue")
     hand.acts("R", lambda: bodies[4] in client.lrange("jobs", 0, -1), "3 unacked 1", "1 source 6")
-    hand.acts("j D y", lambda: client.llen(rejected) == 0, "3 unacked ·")
+    hand.acts("j D y", lambda: client.llen(rejected) == 0, "3 unacked 0")
     hand.acts("j", lambda: True, "no job is in unacked")
     hand.presses("w")
     hand.sees("w1", "running")
@@ -322,7 +322,7 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     hand.presses("Enter")
     hand.sees("views")  # the board opened, on the place where most jobs are
     hand.presses("1")
-    hand.sees("1 ready 2", "2 in_progress 3", "3 expired ·", "f1")
+    hand.sees("1 ready 2", "2 in_progress 3", "3 expired 0", "f1")
     hand.lacks("KRTP")
     hand.acts("D y", lambda: not entries("f1") and not client.exists("q:data:f1"), "1 ready 1")
     hand.acts('N "by_hand Tab "mine Enter', lambda: client.get("q:data:mine") == b"by hand", "1 ready 2")
@@ -337,11 +337,11 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     # Its reaper, which the original leaves to whoever pops: off, a step, on, off.
     client.lrem("q", 1, entries("a3")[0])
     client.rpush("q", b"a3|%d" % (time.time() - 700))
-    hand.sees("2 in_progress ·", "3 expired 1", "nobody reaps")
+    hand.sees("2 in_progress 0", "3 expired 1", "no reaper has run")
     hand.presses("3")
-    hand.sees("nobody reaps", "a3")
+    hand.sees("no reaper has run", "a3")
     hand.leaves(lambda: entries("a3") != [b"a3"])
-    hand.acts(">", lambda: entries("a3") == [b"a3"], "reaper: 1 moved", "3 expired ·", "1 ready 4")
+    hand.acts(">", lambda: entries("a3") == [b"a3"], "reaper: 1 moved", "3 expired 0", "1 ready 4")
     hand.acts(".", lambda: True, "reaper is on for q")
     client.rpush("q", b"late|%d" % (time.time() - 700))
     wait_until(lambda: entries("late") == [b"late"], 5)
@@ -350,7 +350,7 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     client.rpush("q", b"late|%d" % (time.time() - 700))
     hand.sees("3 expired 1")
     hand.leaves(lambda: entries("late") not in ([], [b"late"]))
-    hand.acts("j D y", lambda: not entries("late"), "3 expired ·")
+    hand.acts("j D y", lambda: not entries("late"), "3 expired 0")
 
     # A worker of its own, beside it: what it has finished is marked, and its entry stands until somebody pops it.
     own = safe_pop.Worker(client, "q", lambda _id, _body: hand.sees("2 in_progress 1", "1 ready 3") and None, block_s=0)

@@ -41,9 +41,9 @@ def follow(client: Redis, settings: Settings) -> None:
 
 
 PROBLEMS: dict[str, tuple[Callable[[Redis, Settings], None], str, str]] = {
-    "memory": (fill_memory, "memory is 9", "raise maxmemory"),
+    "memory": (fill_memory, "Redis memory is 9", "raise maxmemory"),
     "eviction": (evict, "evicts keys", "CONFIG SET maxmemory-policy noeviction"),
-    "no-persistence": (keep_nothing, "keeps nothing on disk", "CONFIG SET appendonly yes"),
+    "no-persistence": (keep_nothing, "stores nothing on disk", "CONFIG SET appendonly yes"),
     "read-only-replica": (follow, "read-only replica", "connect to its primary"),
 }
 

@@ -109,7 +109,7 @@ async def test_a_view_knows_its_size_before_its_widgets_get_their_styles(
     monkeypatch.setattr(Overview, "compose_view", lambda self: (known.append(set(self.classes)), compose(self))[1])
     async with screen(url, WIDE) as it:
         await it.until_refreshed()
-    assert known == [{"-high", "-preview"}]
+    assert known == [{"-high", "-large"}]
 
 
 Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]

@@ -210,16 +210,22 @@ def find_worst_severity(findings: Sequence[Finding]) -> str:
 
 
 def format_finding(finding: Finding, now_ms: int) -> str:
-    """Return a finding as one sentence: `51 % of attempts fail since 04:12, mostly CardDeclined`, or `…, 41s left`."""
-    from rqtui.text.formats import (
-        format_start_time,
-        format_time_left,
-    )  # Imported late because most queues have no findings.
+    """Return a finding as one sentence: `51 % of attempts fail since 04:12 (9 min), mostly …`, or `…, 41s left`."""
+    from rqtui.text.formats import format_time_left  # Imported late because most queues have no findings.
 
-    is_dated = finding.since_ms is not None and finding.kind in KINDS_WITH_START
-    start = f" since {format_start_time(finding.since_ms or 0, now_ms)}" if is_dated else ""
     time_left = f", {format_time_left(finding.until_ms, now_ms)}" if finding.until_ms is not None else ""
-    return f"{finding.text}{start}{time_left}{f', {finding.detail}' if finding.detail else ''}"
+    detail = f", {finding.detail}" if finding.detail else ""
+    return f"{format_dated_problem(finding, now_ms)}{time_left}{detail}"
+
+
+def format_dated_problem(finding: Finding, now_ms: int) -> str:
+    """Return the problem of a finding and since when it lasts: `51 % of attempts fail since 04:12 (9 min)`."""
+    if finding.since_ms is None or finding.kind not in KINDS_WITH_START:
+        return finding.text
+    from rqtui.text.formats import format_start_time
+
+    age = f" ({_format_age(now_ms - finding.since_ms)})" if now_ms >= finding.since_ms else ""
+    return f"{finding.text} since {format_start_time(finding.since_ms, now_ms)}{age}"
 
 
 # -- what cannot be known ----------------------------------------------------------------------------------------------
@@ -354,34 +360,38 @@ def _find_many_dead_jobs(queue: Queue, _rate: Rate, thresholds: Thresholds, resu
     is_near_cap = bool(cap and dead_jobs >= NEAR_CAP_SHARE * cap)
     if not dead_jobs or not (is_near_cap or thresholds.dead.find_severity(dead_jobs)):
         return None
-    dead_count, recent_deaths = _format_number(dead_jobs, queue.has_exact_counts(State.DEAD)), results.recent_deaths
-    severity, text = "info", f"{dead_count} dead"
+    dead_text = (
+        f"{_format_count(dead_jobs, 'job', queue.has_exact_counts(State.DEAD))} {_inflect_verb(dead_jobs, 'is')} dead"
+    )
+    severity, text, recent_deaths = "info", dead_text, results.recent_deaths
     if recent_deaths is None:  # The probe that reads the dates has not run yet.
         jobs = dead_jobs
     elif not recent_deaths.is_dated:
         severity, text, jobs = (
             thresholds.dead.find_severity(dead_jobs) or "info",
-            f"{dead_count} dead, since when is unknown",
+            f"{dead_text}, since when is unknown",
             dead_jobs,
         )
     else:
         severity, jobs = thresholds.dead.find_severity(recent_deaths.jobs) or "info", recent_deaths.jobs or dead_jobs
-        text = f"{dead_count} dead, {_describe_recent_deaths(recent_deaths, dead_jobs)}"
+        text = f"{dead_text}, {_describe_recent_deaths(recent_deaths, dead_jobs)}"
     kind, remedy = "dead-many", ""
     if is_near_cap:
         kind, remedy = "dead-near-cap", "e groups them, R requeues them"
         severity = severity if severity == "critical" else "warning"
-        text = f"{dead_count} dead of at most {_format_number(cap)}: the oldest will be forgotten"
+        text = f"{dead_text} of at most {_format_number(cap)}; Redis will soon drop the oldest"
     return _add_causes(Finding(kind, severity, queue.name, text, remedy, key="e", jobs=jobs), results.death_causes)
 
 
 def _describe_recent_deaths(recent_deaths: RecentDeaths, dead_jobs: int) -> str:
-    """Describe how many of the dead jobs died within a day: `none within a day`, `at least 400 within a day`."""
+    """Describe how many of the dead jobs died within a day: `none of them in the last 24 h`."""
     if recent_deaths.jobs >= dead_jobs:
-        return "all within a day"
+        return "all of them in the last 24 h"
     if not recent_deaths.jobs:
-        return "none within a day"
-    return f"{'' if recent_deaths.is_exact else 'at least '}{_format_number(recent_deaths.jobs)} within a day"
+        return "none of them in the last 24 h"
+    return (
+        f"{'' if recent_deaths.is_exact else 'at least '}{_format_number(recent_deaths.jobs)} of them in the last 24 h"
+    )
 
 
 def _find_recent_deaths(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
@@ -399,7 +409,7 @@ def _find_unreaped_leases(queue: Queue, _rate: Rate, thresholds: Thresholds, _re
     late_ms = -(queue.next_expiry_ms or 0)
     if not queue.expired or not (severity := thresholds.late.find_severity(late_ms)):
         return None
-    text = f"{_format_count(queue.expired, 'lease')} expired, nobody reaps for {_format_age(late_ms)}"
+    text = f"{_format_count(queue.expired, 'lease')} expired, and no reaper has run for {_format_age(late_ms)}"
     return Finding(
         "expired-not-reaped",
         severity,
@@ -427,15 +437,16 @@ def _find_undispatched_jobs(queue: Queue, rate: Rate, thresholds: Thresholds, _r
     if not severity:
         return None
     due_ms: int | None = queue.counted_ms - late_ms
-    due_count = _format_number(queue.overdue, queue.has_exact_counts(State.SCHEDULED))
+    due_jobs = _format_count(queue.overdue, "job", queue.has_exact_counts(State.SCHEDULED))
+    due_jobs += " is" if queue.overdue == 1 else " are"
     if rate.due_since_ms is not None:
-        text = f"{due_count} due, nobody dispatches for {_format_age(late_ms)}"
+        text = f"{due_jobs} due, and no dispatcher has run for {_format_age(late_ms)}"
     elif is_plausible_due_time(queue.counted_ms - late_ms, queue.counted_ms):
         from rqtui.text.formats import format_date_and_time  # Imported late because it is rarely needed.
 
-        text = f"{due_count} due since {format_date_and_time(due_ms)}, nobody dispatches"
+        text = f"{due_jobs} due since {format_date_and_time(due_ms)}, and no dispatcher runs"
     else:
-        text, due_ms = f"{due_count} due, nobody dispatches", None
+        text, due_ms = f"{due_jobs} due, and no dispatcher runs", None
     return Finding(
         "due-not-dispatched",
         severity,
@@ -464,8 +475,8 @@ def _find_missing_workers(queue: Queue, rate: Rate, thresholds: Thresholds, _res
         "no-live-worker",
         severity,
         queue.name,
-        f"no live worker for {_format_count(ready, 'ready job')}",
-        "start one: rqtui work",
+        f"no worker is alive, and {_format_count(ready, 'job')} {_inflect_verb(ready, 'is')} ready",
+        f"start a worker: rqtui work {quote_for_shell(queue.name)} -- COMMAND",
         key="w",
         since_ms=queue.counted_ms - wait_ms,
         jobs=ready,
@@ -486,7 +497,9 @@ def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, resul
     severity = _compute_wait_limit(rate, thresholds, results).find_severity(wait_ms)
     if not severity:
         return None
-    text = f"the oldest ready job waits for {_format_age(wait_ms)}"
+    ready = queue.count_in_state(State.READY)
+    which = f"the oldest of {_format_count(ready, 'ready job')}" if ready > 1 else "a ready job"
+    text = f"{which} has waited {_format_age(wait_ms)}"
     workers = results.workers
     if workers is not None and workers.served_first and queue.workers:
         return _build_overtaken_finding(queue, severity, text, workers.served_first, wait_ms)
@@ -496,7 +509,7 @@ def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, resul
         severity,
         queue.name,
         text,
-        "add workers, w shows them",
+        "add workers",
         key="w",
         detail=detail,
         since_ms=queue.counted_ms - wait_ms,
@@ -605,7 +618,7 @@ def _find_idle_workers(
     ready_jobs, since_ms = _format_count(ready, "ready job"), rate.idle_since_ms
     if workers.quiet == workers.total:
         quiet_workers = f"{_format_count(workers.quiet, 'worker')} {_inflect_verb(workers.quiet, 'is')} quiet"
-        text = f"{quiet_workers}, nobody takes {ready_jobs}"
+        text = f"{quiet_workers}, and no worker takes the {ready_jobs}"
         remedy = "start a worker that is not quiet"
     elif workers.idle and since_ms is not None and queue.counted_ms - since_ms >= (min_watch_ms or MIN_IDLE_MS):
         text = (
@@ -677,7 +690,7 @@ def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _res
     if growth_s < 1 or not severity:
         return None
     window = _format_age(recent.growing_ms)
-    text = f"grows by {_format_rate(growth_s)}/s, {_format_rate(out_s)}/s leave (last {window})"
+    text = f"the queue grows by {_format_rate(growth_s)}/s while {_format_rate(out_s)}/s leave it (last {window})"
     reserved = queue.count_in_state(State.RESERVED)
     if (
         not _is_at_limit(queue)
@@ -688,7 +701,7 @@ def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _res
         return Finding("backlog-grows", severity, queue.name, text, IDLE_FIX, jobs=ready)
     if _is_at_limit(queue):
         return Finding("backlog-grows", severity, queue.name, text, LIMIT_FIX, jobs=ready)
-    return Finding("backlog-grows", severity, queue.name, text, "add workers, w shows them", key="w", jobs=ready)
+    return Finding("backlog-grows", severity, queue.name, text, "add workers", key="w", jobs=ready)
 
 
 def _find_pause(queue: Queue, _rate: Rate, _thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
@@ -799,7 +812,7 @@ def check_clock_skew(skew_ms: float, rtt_ms: float) -> list[Finding]:
     way = "ahead of" if skew_ms > 0 else "behind"
     seconds = round(abs(skew_ms) / 1000)
     difference = f"{seconds} s" if seconds < 120 else _format_age(1000 * seconds)
-    text = f"the clock of Redis is {difference} {way} this machine's; due times go by Redis's"
+    text = f"the clock of Redis is {difference} {way} this machine's: due times follow the clock of Redis"
     return [Finding("clock-skew", "warning", "", text, "synchronise both clocks (NTP)")]
 
 
@@ -849,20 +862,20 @@ def check_server_info(info: ServerInfo) -> list[Finding]:
     """
     findings = []
     if info.is_read_only:
-        text = "the server is a read-only replica: every change is refused, also each put and each lease"
+        text = "Redis is a read-only replica: it refuses every change, also each put and each lease"
         findings.append(Finding("read-only-replica", "critical", "", text, REPLICA_FIX))
     policy, used_bytes, max_bytes = info.policy, info.used_bytes or 0, info.maxmemory_bytes
     if policy.startswith("allkeys") and max_bytes:
-        text = f"the server evicts keys when memory is full (maxmemory-policy {policy}): jobs can vanish"
+        text = f"Redis deletes jobs when its memory is full: its maxmemory-policy is {policy}"
         findings.append(Finding("eviction", "critical", "", text, "CONFIG SET maxmemory-policy noeviction"))
     if max_bytes and used_bytes >= max_bytes:
-        text = "memory is full (maxmemory): new jobs are refused, what is there goes on"
+        text = "Redis memory is full: new jobs are refused, stored jobs still run"
         findings.append(Finding("memory", "critical", "", text, "let workers drain, or raise maxmemory"))
     elif max_bytes and used_bytes >= NEAR_MEMORY_SHARE * max_bytes:
-        text = f"memory is {100 * used_bytes // max_bytes} % full: new jobs will soon be refused"
+        text = f"Redis memory is {100 * used_bytes // max_bytes} % full: new jobs will soon be refused"
         findings.append(Finding("memory", "warning", "", text, "raise maxmemory, or drain"))
     if info.is_persistent is False:
-        text = "the server keeps nothing on disk: a restart loses every job"
+        text = "Redis stores nothing on disk: a restart loses every job"
         findings.append(Finding("no-persistence", "warning", "", text, "CONFIG SET appendonly yes"))
     return findings
 
@@ -886,7 +899,7 @@ def _format_rate(jobs_s: float) -> str:
 
 def _format_age(ms: int) -> str:
     seconds = ms // 1000
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"

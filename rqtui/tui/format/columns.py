@@ -361,8 +361,8 @@ def _build_field_cells(job: Job, body_preview: preview.Preview) -> list[Cell]:
 
 
 def _build_missing_cell(job: Job) -> Piece:
-    """Return the cell for a body value that was not found: `…` if only a part of the body was loaded, else `·`."""
-    return Piece("…" if len(_read_body_head(job)) < job.body_bytes else formats.ZERO, "muted")
+    """Return the cell of a missing body value: `…` if the loaded part of the body is too short to know, else `·`."""
+    return Piece("…" if len(_read_body_head(job)) < job.body_bytes else formats.NONE, "muted")
 
 
 def count_needed_body_bytes(names: Sequence[str]) -> int:
@@ -379,7 +379,7 @@ def _format_name_cell(job: Job, _now_ms: int) -> Cell:
     """Return the cell with the job's name, or with the problem of its record."""
     if job.problem:
         return Piece(preview.format_field_value(job.problem), "state-dead")
-    return _mask_job_name(job) if job.name else Piece(formats.ZERO, "muted")
+    return _mask_job_name(job) if job.name else Piece(formats.NONE, "muted")
 
 
 def _format_call_cell(job: Job, _now_ms: int) -> Cell:
@@ -438,13 +438,13 @@ def compute_lease_length_ms(job: Job) -> int:
 def _format_lease_cell(job: Job, now_ms: int) -> Cell:
     left_ms, length_ms = compute_job_time_ms(job, now_ms) or 0, compute_lease_length_ms(job)
     if not length_ms:
-        return Piece(formats.ZERO, "muted")
+        return Piece(formats.NONE, "muted")
     used_bar, rest_bar = formats.build_lease_bar(left_ms, length_ms, 5)
     return (Piece(used_bar, "state-dead" if left_ms < 0 else "state-reserved"), Piece(rest_bar, "muted"))
 
 
 def _format_attempts_cell(job: Job, _now_ms: int) -> Cell:
-    return _format_attempts(job) or Piece(formats.ZERO, "muted")
+    return _format_attempts(job) or Piece(formats.NONE, "muted")
 
 
 def _format_attempts(job: Job) -> str:
@@ -471,11 +471,11 @@ def _format_worker_cell(job: Job, _now_ms: int) -> Cell:
 
 
 def _format_number_cell(number: int) -> Cell:
-    return str(number) if number else Piece(formats.ZERO, "muted")
+    return str(number) if number else Piece(formats.NONE, "muted")
 
 
 def _format_body_cell(job: Job, _now_ms: int) -> Cell:
-    return preview.render_body_line(job.body) if job.body else Piece(formats.ZERO, "muted")
+    return preview.render_body_line(job.body) if job.body else Piece(formats.NONE, "muted")
 
 
 _CELLS: dict[str, Callable[[Job, int], Cell]] = {
@@ -489,7 +489,7 @@ _CELLS: dict[str, Callable[[Job, int], Cell]] = {
     "owner": _format_worker_cell,
     "priority": lambda job, _now_ms: _format_number_cell(job.priority),
     "size": lambda job, _now_ms: formats.format_size(job.body_bytes).replace(" ", ""),
-    "enqueued": lambda job, now_ms: formats.format_age(now_ms - job.enqueued_ms) if job.enqueued_ms else formats.ZERO,
+    "enqueued": lambda job, now_ms: formats.format_age(now_ms - job.enqueued_ms) if job.enqueued_ms else formats.NONE,
     "body": _format_body_cell,
 }
 

@@ -108,14 +108,14 @@ def format_job_properties(
     mask: Callable[[str], str] = str if is_revealed else mask_text
     rows: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
-        ("name" in known_fields or job.name, "job", safe(mask(job.name)) or formats.ZERO),
+        ("name" in known_fields or job.name, "job", safe(mask(job.name)) or formats.NONE),
         (job.call, "call", safe(mask(job.call))),
         (True, "place", Content.styled(job.place, f"$state-{job.state}")),
         (compute_job_time_ms(job, now_ms) is not None, *_format_time_property(job, now_ms)),
         (has_record or job.attempts, "attempts", attempts),
         ("priority" in known_fields or job.priority, "priority", str(job.priority)),
-        (has_lease, "lease", formats.format_age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
-        (job.worker or "lease" in known_fields, "worker", safe(mask(job.worker)) or formats.ZERO),
+        (has_lease, "lease", formats.format_age(job.ttr_ms) if job.ttr_ms else "the queue's default"),
+        (job.worker or "lease" in known_fields, "worker", safe(mask(job.worker)) or formats.NONE),
         (True, "body", formats.format_size(job.body_bytes)),
     ]
     lines = [(label, value) for is_known, label, value in rows if is_known]
@@ -186,7 +186,7 @@ def _format_time_property(job: Job, now_ms: int) -> tuple[str, Content | str]:
     """Return the (label, text) of the time that matters in the job's state."""
     ms = compute_job_time_ms(job, now_ms)
     if ms is None:
-        return "since", formats.ZERO
+        return "since", formats.NONE
     if job.state is State.SCHEDULED and job.due_ms is None:
         return "waits", f"for {formats.format_age(ms)}"
     if job.state is State.RESERVED and job.deadline_ms is None:

@@ -18,6 +18,20 @@ from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 
 HUES = {"ok": "state-ready", "info": "muted", "warning": "state-reserved", "critical": "state-dead", "unknown": "muted"}
+# What the narrow column of states says about the worst finding; other kinds are shown by their name.
+_SHORT_STATES = {
+    "failing": "{share} fail",
+    "dead-many": "{jobs} dead",
+    "dead-near-cap": "dead nearly full",
+    "dead-grows": "{jobs} died",
+    "silent-leases": "{jobs} held",
+    "expired-not-reaped": "{jobs} expired",
+    "due-not-dispatched": "{jobs} overdue",
+    "no-live-worker": "no worker",
+    "idle-workers": "workers idle",
+    "oldest-ready": "jobs wait long",
+    "backlog-grows": "queue grows",
+}
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE_CELLS, BAR_CELLS, LONG_BAR_CELLS = 12, 30, 44  # cells: a thin line, and bars that contain counts
 SPARK_CELLS, SHORT_SPARK_CELLS = 10, 5
@@ -28,9 +42,7 @@ NARROW_CELLS = 110  # cells of a terminal; narrower ones get short numbers, so t
 SYSTEMS_FIT_CELLS = 150  # cells of a terminal from which the column of systems fits beside all others
 _BAR_WIDTHS = ((220, LONG_BAR_CELLS), (176, BAR_CELLS))  # (cells of a terminal, width of the bar that fits)
 _SYSTEM_CELLS = 14  # cells of the column of systems, free for other columns if it is left out
-_SHORT_TITLES = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
-# Six cells show 99 999 jobs, in the states that may have so many.
-_NARROW_CELLS = {**dict.fromkeys(State, 5), State.READY: 6, State.DEAD: 6}
+_NARROW_COUNT_CELLS, _COUNT_CELLS = 6, 7  # six cells show 99 999 jobs
 _NARROW_DROPS = {"rate": 4, "spark": 5, "oldest": 6, "workers": 7, "share": 9}  # throughput is dropped last
 _WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 7, "spark": 10}
 _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
@@ -80,8 +92,8 @@ def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
     count_columns = (
         Column(
             state,
-            _SHORT_TITLES.get(state, state) if shape.is_narrow else state,
-            _NARROW_CELLS[state] if shape.is_narrow else max(7, len(state)),
+            state,
+            max(_NARROW_COUNT_CELLS if shape.is_narrow else _COUNT_CELLS, len(state)),
             align="right",
             drop=_DROP[state],
         )
@@ -104,8 +116,8 @@ def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
         Column("rate", "out", 6, align="right", drop=drops["rate"]),
         Column("spark", "trend", _count_spark_cells(shape), drop=drops["spark"], style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
-        Column("workers", *(("wrk", 3) if shape.is_narrow else ("workers", 7)), align="right", drop=drops["workers"]),
-        Column("verdict", "verdict", max(13, 28 - shape.name) if shape.is_narrow else 24, weight=5),
+        Column("workers", "workers", 7, align="right", drop=drops["workers"]),
+        Column("verdict", "state", max(13, 27 - shape.name) if shape.is_narrow else 24, weight=5),
     )
 
 
@@ -135,7 +147,10 @@ def build_queue_row(
     counts = _sum_counts_by_state(queue)
     cells: tuple[Cell, ...] = (
         *name_cells,
-        *(_format_count_cell(state, *counts[state], 5 if shape.is_narrow else 7) for state in State),
+        *(
+            _format_count_cell(state, *counts[state], _NARROW_COUNT_CELLS if shape.is_narrow else _COUNT_CELLS)
+            for state in State
+        ),
         _format_state_shares(
             [(state, number or 0) for state, (number, _is_exact) in counts.items()],
             shape.bar,
@@ -147,7 +162,10 @@ def build_queue_row(
         else "",
         _format_oldest_cell(queue),
         _format_workers_cell(queue),
-        (*format_changes(since), *build_verdict_pieces(queue, now_ms)),
+        (
+            *format_changes(since),
+            *(_build_short_verdict(queue, now_ms) if shape.is_narrow else build_verdict_pieces(queue, now_ms)),
+        ),
     )
     return Row(row_id, cells)
 
@@ -170,15 +188,30 @@ def format_time_left(queue: Queue | None, now_ms: int) -> str:
 
 
 def build_verdict_pieces(queue: Queue, now_ms: int = 0) -> tuple[Piece, ...]:
-    """Return a dot in the colour of the severity, the time left to act, and the sentence of a queue's worst finding."""
+    """Return the sign of the severity, the time left to act, and the sentence of a queue's worst finding."""
     sentence = queue.verdict.text
     remedy = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""
     if remedy and sentence.endswith(remedy):  # only this part has key names to replace; the rest may hold foreign data
         sentence = sentence.removesuffix(remedy) + keys.apply_keymap(remedy)
     sentence_piece = Piece(safe(sentence), "" if queue.findings else "muted")
+    return *_build_severity_pieces(queue, now_ms), sentence_piece
+
+
+def _build_severity_pieces(queue: Queue, now_ms: int) -> tuple[Piece, ...]:
     severity = queue.findings[0].severity if queue.findings else queue.verdict.severity
     hue, time_left = HUES[severity], format_time_left(queue, now_ms)
-    return Piece("● ", hue), *([Piece(f"{time_left}  ", hue)] if time_left else []), sentence_piece
+    return Piece(f"{formats.SEVERITY_SIGNS[severity]} ", hue), *([Piece(f"{time_left}  ", hue)] if time_left else [])
+
+
+def _build_short_verdict(queue: Queue, now_ms: int) -> tuple[Piece, ...]:
+    """Return the verdict of a queue in two or three words, for a column that is too narrow for its sentence."""
+    if not queue.findings:
+        return build_verdict_pieces(queue, now_ms)
+    worst = queue.findings[0]
+    words = _SHORT_STATES.get(worst.kind, worst.kind.replace("-", " ")).format(
+        share=worst.text.partition(" of ")[0], jobs=formats.format_short_count(worst.jobs)
+    )
+    return *_build_severity_pieces(queue, now_ms), Piece(words)
 
 
 def format_changes(since: ChangesSince | None) -> tuple[Piece, ...]:
@@ -244,18 +277,18 @@ def _format_rate_cell(queue: Queue, rate: Rate | None) -> Cell:
     if rate is None:
         return Piece(formats.NOT_YET, "muted")  # a rate needs two polls
     if not rate.out_s:
-        return Piece(formats.ZERO if "out" in queue.counters else formats.UNKNOWN, "muted")
+        return Piece(formats.format_rate(0.0) if "out" in queue.counters else formats.UNKNOWN, "muted")
     return formats.format_rate(rate.out_s)
 
 
 def _format_oldest_cell(queue: Queue) -> Cell:
-    if queue.oldest_ready_ms is None and queue.count_in_state(State.READY):
-        return Piece(formats.UNKNOWN, "muted")
+    if queue.oldest_ready_ms is None:
+        return Piece(formats.UNKNOWN if queue.count_in_state(State.READY) else formats.NONE, "muted")
     return formats.format_age(queue.oldest_ready_ms)
 
 
 class RowSigns(NamedTuple):
-    """The special signs in a queue's row: `—` where its system stores nothing, `~` for sampled counts."""
+    """The special signs in a queue's row: `?` where its system stores nothing, `~` for sampled counts."""
 
     has_gaps: bool
     is_sampled: bool
@@ -276,18 +309,16 @@ def format_legend(row_signs: Collection[RowSigns], *, is_complete: bool) -> str:
 
     `is_complete`: every queue was counted.
     """
-    entries = (
-        [f"{formats.UNKNOWN} the system keeps no such thing"] if any(signs.has_gaps for signs in row_signs) else []
-    )
+    entries = [f"{formats.UNKNOWN} not stored by the system"] if any(signs.has_gaps for signs in row_signs) else []
     entries += [f"{formats.ABOUT} sampled"] if any(signs.is_sampled for signs in row_signs) else []
     entries += [] if is_complete else [f"{formats.NOT_YET} not counted yet"]
-    return "     ".join([f"{formats.ZERO} none", *entries]) if entries else ""
+    return "     ".join(entries)
 
 
 def _format_workers_cell(queue: Queue) -> Cell:
     if queue.workers is None:
         return Piece(formats.UNKNOWN, "muted")
-    return Piece(str(queue.workers) if queue.workers else formats.ZERO, "" if queue.workers else "muted")
+    return Piece(str(queue.workers), "" if queue.workers else "muted")
 
 
 def _format_state_shares(counts: Sequence[tuple[State, int]], width: int, sampled: Collection[State] = ()) -> Cell:

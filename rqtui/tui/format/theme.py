@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from rich.console import Console
 from rich.style import Style
 from textual.app import App
 from textual.color import Color
@@ -72,11 +73,18 @@ def register_themes(app: App[object], theme_name: str = DARK) -> None:
 def choose_theme_name(environ: Mapping[str, str], configured: str | None = None) -> str:
     """Return the name of the theme to start with: `configured`, or the dark theme; under NO_COLOR always `rqtui-ansi`.
 
+    A terminal with 16 colours or fewer, such as TERM=xterm or TERM=screen, has `rqtui-ansi` as its default: the shades
+    of the other themes would become equal there.
     Textual turns NO_COLOR into shades of grey for 24-bit themes; only a theme in ANSI colours loses its colours. Call
     this function before the `App` is created, because the app removes NO_COLOR from the environment. If the result is
     `ANSI`, create the app with `ansi_color=True`, because the app chooses its NO_COLOR filter at once.
     """
-    return ANSI if environ.get("NO_COLOR") else configured or DARK
+    return ANSI if environ.get("NO_COLOR") else configured or (ANSI if _has_few_colours(environ) else DARK)
+
+
+def _has_few_colours(environ: Mapping[str, str]) -> bool:
+    """Return whether Rich, which writes the colours of the screen, uses at most 16 of them on this terminal."""
+    return Console(force_terminal=True, _environ=environ).color_system in (None, "standard", "windows")
 
 
 def compute_default_variables(theme: Theme) -> dict[str, str]:

@@ -30,7 +30,7 @@ from rqtui.tui.format.rows import Id
 from rqtui.tui.screens import board_borders, board_layout
 from rqtui.tui.screens.board_layout import BoardLayout
 from rqtui.tui.target import Target
-from rqtui.tui.view import View
+from rqtui.tui.view import TABLE_FRAME_ROWS, View
 from rqtui.tui.widgets import findings, frame, place_scan
 from rqtui.tui.widgets.long_text import Text
 from rqtui.tui.widgets.pane import JobState, Pane
@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
 LONG_IDS_FROM_CELLS = 180  # terminal cells from which on ids are long while panes are side by side
 FOLD_AFTER_MS = 30_000  # A place must be empty this long before it folds, or its neighbours would jump up and down.
-SEVERAL_FINDINGS = (40, 3)  # terminal rows from which on up to three findings are shown; below, one
-REMEDY_LINES = 2  # lines for fixes below the findings, in total
+# The findings above the panes: (terminal rows from which on, most findings, most lines of their sentences).
+FINDING_SPACE = ((40, 3, 5), (30, 1, 3), (0, 1, 2))
+LIST_STEP, LEAST_JOB_ROWS = 4, 8  # on a narrow terminal: rows of the list, and of the job detail below it
 REDRAW_S = 0.2  # between two redraws of a running scan
 JOBS_READ_FOR_PATHS = 50  # jobs of a page whose bodies are read for paths
 MAX_FACT_LINES = 6  # per fact of a job in the detail pane
@@ -74,6 +75,7 @@ class Board(View):
         self._board_layout, self._is_layout_applied = BoardLayout(self._current), False
         self._last_filled_ms: dict[str, int] = {}  # server time when each place last had jobs
         self._is_place_chosen = False  # whether the current place was chosen by the person or by the first snapshot
+        self._list_size = ("", 0)  # the current place, and the rows that its jobs needed at most
         self._finding_lines = 1  # lines of findings; only grows, so that the rows below do not move
 
     def compose_view(self) -> ComposeResult:
@@ -154,17 +156,43 @@ class Board(View):
             None if self._queue is None else [name for name in names if self._is_place_empty(name, self._queue)]
         )
         new_layout = board_layout.compute_board_layout(
-            self.size.width, names, self._current, empty_names, is_zoomed=self._is_zoomed
+            self.size.width,
+            names,
+            self._current,
+            empty_names,
+            is_zoomed=self._is_zoomed,
+            list_rows=self._compute_list_rows(),
         )
         has_long_ids = not new_layout.side or self.size.width >= LONG_IDS_FROM_CELLS
         for pane in self._panes:
             is_current = pane.place.name == self._current
             id_cells = columns.LONG_ID_CELLS if is_current and has_long_ids else columns.SHORT_ID_CELLS
             pane.set_pane_form(id_cells, is_short=not is_current)
-        self.query_one(frame.Findings).display = self.is_high
+        self.query_one(frame.Findings).display = self.is_high or bool(self._queue and self._queue.findings)
         if new_layout != self._board_layout or not self._is_layout_applied:
             self._apply_layout(new_layout)
         self.update_pane_frames()
+
+    def _compute_list_rows(self) -> int:
+        """Return the rows that the current pane needs, or 0 if no rows are left for the job detail below it.
+
+        The rows are a multiple of `LIST_STEP` and do not shrink while the place stays, so that the detail rarely moves.
+        """
+        pane = self.find_current_pane()
+        count = pane.count_matches() if pane.job_filter is not None else 0
+        if pane.job_filter is None and self._queue is not None:
+            count = self._queue.count_in_place(self._current)
+        if not count:
+            return 0
+        place, rows = self._list_size
+        rows = max(rows if place == self._current else 0, -(-count // LIST_STEP) * LIST_STEP)
+        self._list_size = self._current, rows
+        needed = rows + TABLE_FRAME_ROWS
+        return needed if self.count_content_rows() - needed >= LEAST_JOB_ROWS else 0
+
+    def count_note_rows(self) -> int:
+        """Return the number of rows of the findings above the panes."""
+        return self._finding_lines if self.query_one(frame.Findings).display else 0
 
     def _is_place_empty(self, name: str, queue: Queue) -> bool:
         """Return whether a place had no jobs for `FOLD_AFTER_MS`. A place with a filter never counts as empty."""
@@ -195,7 +223,6 @@ class Board(View):
     def update_pane_frames(self) -> None:
         """Update the titles and bottom lines of the panes of all places."""
         list_panes, current = self.list_panes(), self.find_current_pane()
-        frame_findings = self._queue.findings if self._queue and not self.is_high else ()
         for number, pane in enumerate(list_panes, 1):
             if pane is current and not self._board_layout.side:
                 pane.set_border_title(*board_borders.build_title_with_tabs(list_panes, pane, self._queue))
@@ -209,7 +236,6 @@ class Board(View):
                     self._queue,
                     is_current=is_current,
                     is_frozen=self.is_frozen,
-                    findings=frame_findings if is_current else (),
                     now_ms=self.session.now_ms,
                 )
                 if pane.place.name not in self._board_layout.folded
@@ -217,11 +243,9 @@ class Board(View):
             )
 
     def _show_findings(self, queue: Queue) -> None:
-        min_rows, max_findings = SEVERAL_FINDINGS
-        max_findings = max_findings if self.app.size.height >= min_rows else 1
-        lines = findings.format_findings(
-            queue, max_findings, self.app.size.width - 2, self.session.now_ms, max_extra_lines=REMEDY_LINES
-        )
+        width, height = self.app.size
+        _rows, max_findings, max_lines = next(space for space in FINDING_SPACE if height >= space[0])
+        lines = findings.format_findings(queue, max_findings, width - 2, self.session.now_ms, max_lines=max_lines)
         self._finding_lines = max(self._finding_lines, len(lines))
         self.query_one(frame.Findings).show_lines(
             *lines, *[(Content(), Content())] * (self._finding_lines - len(lines))

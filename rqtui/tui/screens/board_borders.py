@@ -10,19 +10,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rqtui.model import Finding, Place, Queue
+from rqtui.model import Place, Queue
 from rqtui.text import elision, event_coverage, formats
 from rqtui.text.pieces import Cell, Piece, convert_cell_to_pieces
 from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
-from rqtui.tui.widgets.findings import format_worst_finding
 from rqtui.tui.widgets.pane import Pane
 
 _FILTER_CELLS = 10  # minimum cells of a filter before the names of other places are shortened for it
 _MOST_FILTER_CELLS = 40
-_LEAST_FINDING = 34  # minimum cells of a finding in a frame before other texts are dropped for it
 
 
 def build_pane_title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
@@ -133,7 +131,7 @@ def _build_other_tab(number: int, place: Place, name: str, queue: Queue | None, 
     count = _format_place_count(queue, place, 4 if form.is_tight else 6)
     is_empty = count == formats.ZERO
     is_named = bool(form.letters and (form.has_empty_names or not is_empty))
-    is_only_key = form.is_tight and is_empty
+    is_only_key = is_empty and (form.is_tight or not is_named)
     separator = form.gap if is_only_key or not is_named else "" if form.is_joined else " "
     pieces = [Piece(f" {number}{separator}", "muted")]
     if is_named:
@@ -190,13 +188,9 @@ def build_pane_bottom_line(
     *,
     is_current: bool,
     is_frozen: bool,
-    findings: Sequence[Finding] = (),
     now_ms: int = 0,
 ) -> list[Piece]:
-    """Return the bottom line of a pane's frame: the most important texts that fit.
-
-    `findings` are given only if no other line shows them; the worst one is then included.
-    """
+    """Return the bottom line of a pane's frame: the most important texts that fit."""
     page = pane.page
     total = pane.count_matches() if pane.job_filter is not None else page.total if page else 0
     texts = _format_mark_count(pane, total)
@@ -205,7 +199,7 @@ def build_pane_bottom_line(
     texts += _format_match_count(pane)
     width = pane.size.width - 4
     texts += _format_event_coverage(pane, now_ms, width)
-    hints = jobs.build_place_hints(queue, pane.place, pane.places) if not findings else []
+    hints = jobs.build_place_hints(queue, pane.place, pane.places)
     texts += [
         Piece(hint if formats.cell_len(hint) + 3 <= width else hint.partition(":")[0], style) for hint, style in hints
     ]
@@ -213,16 +207,11 @@ def build_pane_bottom_line(
     if total and is_current:
         first, last = pane.visible_range
         is_exact = page is None or page.is_exact or page.coverage is not None
-        texts.append(Piece(f"{first + 1}-{min(last, total)} of {formats.format_count(total, is_exact, 12)}", "muted"))
+        texts.append(
+            Piece(f"rows {first + 1}-{min(last, total)} of {formats.format_count(total, is_exact, 12)}", "muted")
+        )
     texts += format_common_values(pane) if is_current else []
-    # A filter or mark that the person asked for comes before a finding.
-    is_filtered_or_marked = pane.job_filter is not None or pane.is_whole_place
-    other_texts = _join_fitting_texts(texts, width - (_LEAST_FINDING if findings and not is_filtered_or_marked else 0))
-    cells_left = width - sum(formats.cell_len(piece.text) for piece in other_texts) - 3
-    finding_pieces = format_worst_finding(findings, cells_left, now_ms) if cells_left >= _LEAST_FINDING // 2 else []
-    if not finding_pieces:
-        return other_texts
-    return [Piece(" "), *finding_pieces, Piece(" ·" if other_texts else " ", "muted"), *other_texts]
+    return _join_fitting_texts(texts, width)
 
 
 def _format_mark_count(pane: Pane, total: int) -> list[Piece]:
@@ -260,7 +249,7 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
     if page.coverage is not None and pane.job_filter is None:
         return [Piece(event_coverage.describe_kept_event_jobs(total, page.place_total), "muted")]
     if page.coverage is None and pane.scan_result is None:
-        return [Piece(f"a sample of {formats.format_count(page.place_total, width=12)}: ] goes on", "muted")]
+        return [Piece(f"part of {formats.format_count(page.place_total, width=12)}: ] shows the next", "muted")]
     return []
 
 
@@ -275,9 +264,9 @@ def _format_event_coverage(pane: Pane, now_ms: int, width: int) -> list[Piece]:
 
 
 def format_common_values(pane: Pane) -> list[Piece]:
-    """Return the values that all rows of a pane have in common, such as `all have queue=orders, attempts=1/5`."""
-    pairs = ", ".join(f"{name}={value}" for name, value in pane.shared_values)
-    return [Piece(f"all have {pairs}", "muted")] if pairs and pane.rows else []
+    """Return the values that all rows of a pane have in common, such as `in every row: queue orders, attempts 1/5`."""
+    pairs = ", ".join(f"{name} {value}" for name, value in pane.shared_values)
+    return [Piece(f"in every row: {pairs}", "muted")] if pairs and pane.rows else []
 
 
 def _join_fitting_texts(texts: Sequence[Piece], cells_left: int) -> list[Piece]:

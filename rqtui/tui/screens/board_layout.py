@@ -51,12 +51,21 @@ class BoardLayout(NamedTuple):
 
 
 def compute_board_layout(
-    width: int, names: Sequence[str], current: str, empty_names: Iterable[str] | None, *, is_zoomed: bool
+    width: int,
+    names: Sequence[str],
+    current: str,
+    empty_names: Iterable[str] | None,
+    *,
+    is_zoomed: bool,
+    list_rows: int = 0,
 ) -> BoardLayout:
     """Compute the grid of a board for a terminal of `width` cells.
 
-    `empty_names` names the places without jobs; None means that they are not counted yet.
+    `empty_names` names the places without jobs; None means that they are not counted yet. `list_rows` is the number of
+    rows that the current pane needs, if the job detail fits below it on a narrow terminal.
     """
+    if width < SIDE_BY_SIDE_FROM and list_rows and not is_zoomed:
+        return BoardLayout(current, rows=f"{list_rows} 1fr", has_detail=True)
     if width < SIDE_BY_SIDE_FROM or is_zoomed:
         return BoardLayout(current)
     has_detail = width >= DETAIL_FROM

@@ -16,6 +16,8 @@ from rqtui.scenarios.scenario import Scenario
 from rqtui.text import formats
 from rqtui.tui.format import theme
 from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.view import TABLE_FRAME_ROWS
+from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
 
 _COLUMNS = (
@@ -25,6 +27,9 @@ _COLUMNS = (
 )
 
 
+_LEAST_TABLE_ROWS, _OTHER_ROWS = 8, 4  # rows of the list; of the title, the keys and the frame of the description
+
+
 class DemoChooser(App[str]):
     """A small Textual app that lists the demo scenarios and returns the name of the chosen one, or None."""
 
@@ -32,7 +37,6 @@ class DemoChooser(App[str]):
     ENABLE_COMMAND_PALETTE = False
     DEFAULT_CSS = """
     #title, #keys { height: 1; padding: 0 2; }
-    #title { margin: 1 0 0 0; }
     Chooser Table { margin: 0 1; }
     #story { height: 1fr; margin: 0 1; padding: 0 1; }
     #keys { dock: bottom; }
@@ -52,8 +56,9 @@ class DemoChooser(App[str]):
         """Create the list of demo scenarios, and a pane with what to try and watch in the selected one."""
         yield Static(Content.assemble(("rqtui demo", "b $strong"), ("   which one?", "$muted")), id="title")
         yield Table(_COLUMNS, id="scenarios", has_marks=False)
-        with Static("", id="story", classes="pane") as story:
-            story.border_title = Content(" try and watch ")
+        story = LongText(id="story", classes="pane")
+        story.border_title = Content(" try and watch ")
+        yield story
         keys = Content.assemble(
             ("⏎", "b $accented"), (" start   ", "$muted"), ("q", "b $accented"), (" quit", "$muted")
         )
@@ -69,15 +74,27 @@ class DemoChooser(App[str]):
                 for scenario in scenarios
             ]
         )
-        table.styles.height = len(self._scenarios) + 3  # the rows, the frame and the line of titles
+        self._fit_table()
         table.focus()
+
+    def _fit_table(self) -> None:
+        """Give the list the rows that the longest description leaves."""
+        width, height = self.size
+        longest = max(
+            len(_format_description(scenario, _count_text_cells(width)).plain.split("\n"))
+            for scenario in self._scenarios.values()
+        )
+        needed = len(self._scenarios) + TABLE_FRAME_ROWS
+        space = height - _OTHER_ROWS - longest
+        self.query_one(Table).styles.height = min(needed, max(_LEAST_TABLE_ROWS, space))
 
     def on_table_moved(self, event: Table.Moved) -> None:
         """Show the description of the selected scenario."""
         self._show_description(str(event.id))
 
     def on_resize(self, _event: Resize) -> None:
-        """Wrap the description of the selected scenario to the new width."""
+        """Wrap the description of the selected scenario to the new width, and fit the list."""
+        self._fit_table()
         self._show_description(str(self.query_one(Table).cursor_id))
 
     def on_table_opened(self, event: Table.Opened) -> None:
@@ -87,11 +104,18 @@ class DemoChooser(App[str]):
     def _show_description(self, name: str) -> None:
         scenario = self._scenarios.get(name)
         if scenario is not None:
-            self.query_one("#story", Static).update(_format_description(scenario, max(20, self.size.width - 20)))
+            self.query_one("#story", LongText).show_text(
+                _format_description(scenario, _count_text_cells(self.size.width))
+            )
+
+
+def _count_text_cells(width: int) -> int:
+    """Return the cells of a description's text beside its keys, on a terminal of `width` cells."""
+    return max(20, width - 15)
 
 
 def _format_description(scenario: Scenario, width: int) -> Content:
-    lines = [Content.styled(line, "$strong") for line in formats.wrap_to_width(scenario.summary, width + 9)]
+    lines: list[Content] = []
     labelled_texts = (
         *scenario.tries,
         *(("" if number else "watch", text) for number, text in enumerate(scenario.watch)),

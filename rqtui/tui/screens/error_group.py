@@ -102,10 +102,9 @@ class ErrorGroup(View):
             self.table.set_columns(built)
         self.table.update([_build_job_row(job, self._now_ms) for job in jobs[:MAX_ROWS]])
         number = formats.format_count(len(jobs), width=9)
-        if len(jobs) > MAX_ROWS:
-            number = f"{MAX_ROWS} of {number}"
+        part = f"the newest {MAX_ROWS} of {number}" if len(jobs) > MAX_ROWS else number
         self.table.set_border_title(
-            Piece(" jobs ", "strong"), Piece(f"{number} with this error in the sample ", "muted")
+            Piece(" jobs ", "strong"), Piece(f"{part} that were read with this error ", "muted")
         )
         self._show_error()
 
@@ -200,14 +199,14 @@ def _build_columns(jobs: Sequence[Job]) -> tuple[Column, ...]:
 
 
 def _build_job_row(job: Job, now_ms: int) -> Row:
-    attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts or formats.ZERO)
+    attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
     at_ms = job.since_ms if job.due_ms is None else job.due_ms
-    when = formats.ZERO if at_ms is None else formats.format_age(abs(now_ms - at_ms))
+    when = formats.NONE if at_ms is None else formats.format_age(abs(now_ms - at_ms))
     return Row(
         _build_job_key(job),
         (
             formats.shorten_job_id(job.id, ID_CELLS),
-            format_field_value(job.name) if job.name else Piece(formats.ZERO, "muted"),
+            format_field_value(job.name) if job.name else Piece(formats.NONE, "muted"),
             safe(job.queue),
             Piece(job.place, f"state-{job.state}"),
             attempts,

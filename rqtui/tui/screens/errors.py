@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.verbs import Verb
 
-NO_ERROR_TEXT = "(no error is kept)"
+NO_ERROR_TEXT = "(no error is stored)"
 FRAME_CELLS = 10, 26  # minimum and maximum cells of the column of frames
 _WIDTHS = tuple(Width)  # widest first
 _WIDTH_NAMES = {Width.CLASS: "by class", Width.FRAME: "by frame", Width.CAUSE: "by cause", Width.MESSAGE: "by message"}
@@ -54,6 +54,7 @@ class Errors(ReportView):
     """The view of error groups of some queues, or of all queues."""
 
     NAME = "errors"
+    DETAILS = "#example"
     FILTER_HINT = "part of an error, a kind or a queue; /re/ err: job: !term"
     SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {"dead": "count", "error": "error", "first": "first", "last": "last"}
@@ -264,7 +265,7 @@ class Errors(ReportView):
     # -- the example of a group, on a large terminal --------------------------------------------------------------
 
     def compose_view(self) -> ComposeResult:
-        """Create the table of error groups and, below it, the pane with the full error of an example."""
+        """Create the table of error groups and, below it, the pane with the details of one group."""
         yield from super().compose_view()
         yield LongText(id="example", classes="pane")
 
@@ -289,7 +290,7 @@ class Errors(ReportView):
 
     def draw(self) -> None:
         """Redraw the rows of error groups and the example of the group under the cursor."""
-        self.fit_table_height(self.table, len(self.list_error_groups()))
+        self.fit_table_height(self.table, self.count_rows())
         self._draw_rows_with_frames()
         self._show_example_job()
 
@@ -305,15 +306,17 @@ class Errors(ReportView):
         if not self.has_preview:
             return
         if group is None:
-            pane.border_title = Content(" an example ")
+            pane.border_title = Content(" details ")
             pane.show_text(Content.styled("the error under the cursor is shown here in full", "$muted"))
             return
         job = group.example
         if self._example_job is not None and (self._example_job.id, self._example_job.queue) == (job.id, job.queue):
             job = self._example_job
-        title = f" {formats.shorten_job_id(job.id, 24)} of {formats.elide_middle(safe(job.queue), 24)} "
-        pane.border_title = Content.assemble((" an example ", "b $strong"), (title, "$muted"))
-        pane.show_text(_format_example_job(job, pane.scrollable_content_region.width, self._now_ms))
+        share = formats.format_share(group.count, self.report.count if self.report else 0)
+        pane.border_title = Content.assemble(
+            (f" {formats.format_quantity(group.count, 'job')} ", "b $strong"), (f" {share} of all ", "$muted")
+        )
+        pane.show_text(_format_group_details(group, job, pane.scrollable_content_region.width, self._now_ms))
 
     # -- acting on a group ----------------------------------------------------------------------------------------
 
@@ -441,23 +444,38 @@ def _build_queue_ref(job: Job) -> Ref:
     return Ref(job.system, job.queue)
 
 
+def _format_group_details(group: Group, example: Job, width: int, now_ms: int) -> Content:
+    """Format an error group: its whole message, its times, places and kinds, then its newest job as an example."""
+    message = safe(mask_text(group.message)) or NO_ERROR_TEXT
+    dates = [
+        f"{label} {formats.format_age(max(0, now_ms - at_ms))} ago"
+        for label, at_ms in (("first", group.first_ms), ("last", group.last_ms))
+        if at_ms is not None
+    ]
+    counts = [f"{formats.format_count(group.dead, width=9)} dead"] if group.dead else []
+    counts += [f"{formats.format_count(group.retrying, width=9)} wait for a retry"] if group.retrying else []
+    source = [f"raised at {safe(group.frame)}"] if group.frame else []
+    kinds = [f"jobs: {', '.join(format_field_value(kind) for kind in group.kinds)}"] if any(group.kinds) else []
+    facts = formats.wrap_to_width(" · ".join([*counts, *dates, *source, *kinds]), max(20, width))
+    lines = [Content.styled(message, "$state-dead"), *(Content.styled(line, "$data") for line in facts), Content()]
+    return Content("\n").join([*lines, _format_example_job(example, width, now_ms)])
+
+
 def _format_example_job(job: Job, width: int, now_ms: int) -> Content:
     """Format the full last error of a job, then its life-line."""
     error = job.history[-1].error if job.history else job.error or job.problem
     lines = [Content.styled(line, "$data") for line in safe_lines(mask_text(error))] or [
-        Content.styled("no error is kept of this job", "$muted")
+        Content.styled("no error is stored with this job", "$muted")
     ]
-    attempts = [f"attempts {job.attempts}"] if job.attempts else []
-    facts = [
-        format_field_value(job.name) or "job",
-        job.place,
-        *attempts,
-        f"worker {format_field_value(job.worker) or formats.ZERO}",
-    ]
-    life_line = timeline.format_life_line(job, max(20, min(width, 100)), now_ms)
-    return Content("\n").join(
-        [Content.styled("   ".join(facts), "$muted"), Content(), *lines, *([Content(), life_line] if life_line else [])]
+    facts = [format_field_value(job.name)] if job.name else []
+    facts += [f"{job.place} in {formats.elide_middle(safe(job.queue), 24)}"]
+    facts += [formats.format_quantity(job.attempts, "attempt")] if job.attempts else []
+    facts += [f"worker {format_field_value(job.worker)}"] if job.worker else []
+    heading = Content.assemble(
+        ("example  ", "b $strong"), (f"{formats.shorten_job_id(job.id, 24)} · {' · '.join(facts)}", "$muted")
     )
+    life_line = timeline.format_life_line(job, max(20, min(width, 100)), now_ms)
+    return Content("\n").join([heading, *lines, *([Content(), life_line] if life_line else [])])
 
 
 def _convert_ref_to_pair(ref: Ref) -> tuple[str, str]:
@@ -474,10 +492,10 @@ def _convert_group_to_job(group: Group) -> Job:
 def _format_first_name(names: Sequence[str]) -> Cell:
     """Return a cell with the first name, and how many more there are."""
     if not names:
-        return Piece(formats.ZERO, "muted")
+        return Piece(formats.NONE, "muted")
     more = (Piece(f" +{len(names) - 1}", "muted"),) if len(names) > 1 else ()
     return (Piece(format_field_value(names[0])), *more)
 
 
 def _format_age_since(at_ms: int | None, now_ms: int) -> str:
-    return formats.ZERO if at_ms is None else formats.format_age(max(0, now_ms - at_ms))
+    return formats.NONE if at_ms is None else formats.format_age(max(0, now_ms - at_ms))

@@ -17,7 +17,7 @@ from textual.content import Content
 
 from rqtui.engine.ticker import CallFinished
 from rqtui.errors import RqtuiError
-from rqtui.model import Focus, Rate, Ref, Snapshot, State
+from rqtui.model import Focus, Job, Rate, Ref, Snapshot, State
 from rqtui.reports import events
 from rqtui.reports.events import Event, Feed
 from rqtui.system_base.system import Request, System
@@ -27,16 +27,19 @@ from rqtui.text.pieces import Cell, Piece
 from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.format import timeline
 from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import frame
+from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
 
 MAX_EVENTS = 10_000  # events kept in memory
 MAX_QUEUES = 50  # queues read together
 MAX_OWN_ENTRIES = 200  # entries of this screen shown for systems without events
+GENERATED_ID_CELLS = 10  # cells of a generated id, of which the end is shown
 MAX_COUNTED_VERBS = 4  # verbs counted in the frame
 
 
@@ -44,6 +47,8 @@ class Events(View):
     """The view of the events of one queue, or of several queues merged by time."""
 
     NAME = "events"
+    DETAILS = "#event"
+    DEFAULT_CSS = "Events #event { height: 1fr; padding: 0 1; display: none; }"
     FILTER_HINT = "verb, id, worker or queue; !word leaves out, /re/ searches"
 
     def __init__(self, refs: tuple[Ref, ...]) -> None:
@@ -67,9 +72,10 @@ class Events(View):
         self._last_warning = ""  # the last warning shown
         self._read_error = ""  # error of the last read
         self._snapshot: Snapshot | None = None
+        self._job: Job | None = None  # the job of the event under the cursor, in the last snapshot
 
     def compose_view(self) -> ComposeResult:
-        """Create the table of events."""
+        """Create the table of events and, below it, the pane with the event under the cursor."""
         self._refs = self._initial_refs or tuple(self.session.refs)
         yield Table(
             build_event_columns(len(self._refs) > 1, self._id_cells),
@@ -78,6 +84,7 @@ class Events(View):
             ascii_only=self.session.settings.is_ascii,
             has_marks=False,
         )
+        yield LongText(id="event", classes="pane")
 
     def on_mount(self) -> None:
         """Focus the table of events, and follow new events."""
@@ -108,11 +115,14 @@ class Events(View):
             if self._requests.get(ref, ("-",))[0] != after:  # An unchanged focus must contain the same object.
                 self._requests[ref] = after, events.feed_request(systems[ref.system], ref.queue, after)
         requests = tuple(self._requests[ref][1] for ref in self._read_refs)
-        return Focus(tuple(self._read_refs) or self._refs[:MAX_QUEUES], requests={"events": requests})
+        focus = Focus(tuple(self._read_refs) or self._refs[:MAX_QUEUES], requests={"events": requests})
+        event = self._find_selected_event() if self.has_preview else None
+        return focus._replace(job=(event.ref, event.id)) if event is not None and event.id else focus
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Add the new events of a snapshot, and draw them unless the rows are frozen."""
         is_first, self._snapshot = self._snapshot is None, snapshot
+        self._job = snapshot.job
         new_events: list[Event] = []
         self._read_error = ""
         for reply in snapshot.results.get("events", ()):
@@ -150,7 +160,9 @@ class Events(View):
                 self._events_by_key.pop(self._events[-1].key, None)
             self._events.appendleft(event)
             self._events_by_key[event.key] = event
-            self._id_cells = max(self._id_cells, formats.cell_len(safe(event.id)))
+            job_id = safe(event.id)
+            id_cells = GENERATED_ID_CELLS if formats.is_generated_id(job_id) else formats.cell_len(job_id)
+            self._id_cells = max(self._id_cells, id_cells)
             if self._matches_filter(event):
                 self._rows.appendleft(self._build_event_row(event))
         self._waiting_events.clear()
@@ -198,9 +210,43 @@ class Events(View):
         signature = (self._rows[0].id if self._rows else None, len(self._rows), self.filter_text)
         is_unchanged, self._rows_signature = signature == self._rows_signature, signature
         if not (is_unchanged and self._is_settled and self._rows):  # Updating 10 000 unchanged rows takes 8 ms.
+            self.fit_table_height(table, len(self._rows))
             table.update(rows)
         self._is_settled = is_unchanged  # The tint of new rows is removed by the second update.
         self._update_frame()
+        self._show_event_details()
+
+    def _find_selected_event(self) -> Event | None:
+        return self._events_by_key.get(str(self._table.cursor_id)) if self.is_drawn else None
+
+    def _show_event_details(self) -> None:
+        """Show the event under the cursor in whole sentences, and its job as it is now."""
+        if not self.has_preview:
+            return
+        event, pane = self._find_selected_event(), self.query_one("#event", LongText)
+        if event is None or self._snapshot is None:
+            pane.border_title = Content(" details ")
+            pane.show_text(Content.styled("the event under the cursor is shown here", "$muted"))
+            return
+        job = self._job if self._job is not None and self._job.id == event.id else None
+        kind = f" {format_field_value(job.name)} " if job is not None and job.name else ""
+        pane.border_title = Content.assemble((f" {safe(event.verb)} ", "b $strong"), (kind, "$muted"))
+        move = _describe_move(self.session.systems.get(event.ref.system), event.verb)
+        facts = [
+            ("when", formats.format_date_and_time(event.at_ms)),
+            ("job", safe(event.id) or "none; this event is about the queue"),
+            ("queue", safe(self.session.format_name(event.ref))),
+            ("moved", move),
+            ("worker", format_field_value(event.worker)),
+            ("detail", format_field_value(mask_text(event.detail))),
+        ]
+        lines = [Content.assemble((f"{name:<8}", "$muted"), (text, "$strong")) for name, text in facts if text]
+        if job is not None:
+            width, now_ms = pane.scrollable_content_region.width, self._snapshot.taken_ms
+            lines += [Content(), Content.assemble(("the job is now in ", "$muted"), (job.place, f"$state-{job.state}"))]
+            life_line = timeline.format_life_line(job, max(20, min(width, 100)), now_ms)
+            lines += [life_line] if life_line else []
+        pane.show_text(Content("\n").join(lines))
 
     def _explain_empty_table(self) -> str:
         """Return the sentence that the table of events shows without rows."""
@@ -277,7 +323,7 @@ class Events(View):
 
     def build_target(self) -> Target:
         """Return the queue of the event under the cursor, or the view's only queue, as the target of a verb."""
-        event = self._events_by_key.get(str(self._table.cursor_id)) if self.is_drawn else None
+        event = self._find_selected_event()
         ref = event.ref if event else (self._refs[0] if len(self._refs) == 1 else None)
         return Target(ref, queue=self._snapshot.find_queue(ref) if ref and self._snapshot else None)
 
@@ -325,6 +371,9 @@ class Events(View):
         """Follow new events while the cursor is on the first row; elsewhere the rows do not move."""
         self._update_follow_mode()
         self.host.show_keys()
+        if self.has_preview:
+            self._show_event_details()
+            self.host.request_refresh_soon()
 
     def _update_follow_mode(self) -> None:
         """Follow new events if the cursor is on the first row or there is no row; else keep the rows in place."""
@@ -356,9 +405,15 @@ def build_event_columns(has_queues: bool, id_cells: int) -> tuple[Column, ...]:
         *queue_columns,
         Column("verb", "  happened", 14),
         Column(
-            "id", "job", min(16, max(9, id_cells)) if id_cells else 16, weight=2, style="strong", most=max(9, id_cells)
+            "id",
+            "job",
+            min(16, max(9, id_cells)) if id_cells else GENERATED_ID_CELLS,
+            weight=2,
+            style="strong",
+            most=max(9, id_cells),
+            fit=formats.shorten_job_id,
         ),
-        Column("way", "moved", 26, drop=3),
+        Column("way", "from → to", 26, drop=3),
         Column("worker", "worker or detail", 10, weight=2, drop=1, style="muted"),
     )
 
@@ -381,7 +436,7 @@ def _describe_move(system: System | None, verb: str) -> str:
     script = system.scripts.get(verb) if system else None
     if script is None or not script.moves:
         return ""
-    sources, targets = " | ".join(script.sources), " | ".join(script.targets)
+    sources, targets = " or ".join(script.sources), " or ".join(script.targets)
     if len(script.sources) > 2:
         sources = "any"
     if len(script.targets) > 2:

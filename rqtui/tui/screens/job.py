@@ -33,6 +33,7 @@ from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.long_text import LongText, Text
 
 MAX_REFRESHED_BODY = 65536  # bytes of a body fetched at each refresh
+MIN_WIDE_ERROR = 200  # letters of errors from which on they may get the wider column
 NARROW_CELLS = 76  # columns; on narrower terminals the properties give space to the body
 MAX_FETCHED_BODY = 1 << 20  # bytes of a body that Enter fetches, once
 _VIEW_NAMES = {"utf-8": "text"}
@@ -81,6 +82,7 @@ class JobPage(View):
         self._encoding = "omitted"
         self._body_inputs: _BodyInputs | None = None
         self._lines: Sequence[str] = ()
+        self._error_letters = 0  # length of the errors of all attempts
         self._match_position = (0, 0)
 
     def compose_view(self) -> ComposeResult:
@@ -129,6 +131,13 @@ class JobPage(View):
         self._draw_property_pane()
         self._draw_body()
         self._update_body_frame()
+        self._choose_wider_pane()
+
+    def _choose_wider_pane(self) -> None:
+        """Give the wider column to the errors of the attempts if they are longer than the body."""
+        is_error_longer = self._error_letters > max(sum(map(len, self._lines)), MIN_WIDE_ERROR)
+        if is_error_longer != self.has_class("-long-error"):
+            self.set_class(is_error_longer, "-long-error")
 
     def _draw_property_pane(self) -> None:
         pane = self.query_one("#job-left")
@@ -153,6 +162,7 @@ class JobPage(View):
         contents += [Content(), life_line] if life_line else []
         errors = timeline.format_attempt_errors(self.job, self.is_revealed)
         contents += [errors] if errors else []
+        self._error_letters = len(errors.plain)
         self.query_one("#job-properties", Text).show_text(Content("\n").join(contents))
 
     def _build_properties(self) -> list[Content]:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.app import ComposeResult
+from textual.content import Content
+
 from rqtui.model import Job, State
 from rqtui.reports import kinds
 from rqtui.reports.kinds import Kind
@@ -20,6 +23,7 @@ from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.report_view import ReportView
 from rqtui.tui.target import Target
 from rqtui.tui.view import find_top_view
+from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -35,14 +39,16 @@ _SORT_KEYS: dict[str, Callable[[Kind], int]] = {
     "failing": lambda kind: -round(1e6 * ((kind.figures.failure_share if kind.figures else None) or 0)),
 }
 SHARE_CELLS = 16
+NO_KIND_TEXT = "(no kind)"
 _STATES_BY_INTEREST = (State.READY, State.RESERVED, State.DEAD, State.SCHEDULED, State.DONE)
-_SHORT_TITLES = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
 
 
 class Kinds(ReportView):
     """The view of the kinds of jobs in some queues, or in all queues."""
 
     NAME = "kinds"
+    DETAILS = "#about"
+    DEFAULT_CSS: ClassVar[str] = "Kinds #about { height: 1fr; padding: 0 1; display: none; }"
     FILTER_HINT = "part of a kind or of a queue; !term turns it round"
     SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {
@@ -55,7 +61,7 @@ class Kinds(ReportView):
         "ran": "ran",
         "failing": "failing",
     }
-    TITLE_WORD = "by job"
+    TITLE_WORD = "kinds of jobs"
     EMPTY = "no jobs: N enqueues one"
     report: Report | None = None
 
@@ -66,9 +72,7 @@ class Kinds(ReportView):
             () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=2, drop=1, style="muted", fit=fit_name),)
         )
         drop_orders = {State.SCHEDULED: 6, State.READY: 0, State.RESERVED: 5, State.DONE: 7, State.DEAD: 0}
-        counts = (
-            Column(state, _SHORT_TITLES.get(state, state), 6, align="right", drop=drop_orders[state]) for state in State
-        )
+        counts = (Column(state, state, max(6, len(state)), align="right", drop=drop_orders[state]) for state in State)
         return (
             Column("kind", "job", 12, weight=3, style="strong"),
             *queue_columns,
@@ -108,7 +112,7 @@ class Kinds(ReportView):
 
     def build_row(self, kind: Kind, _now_ms: int) -> Row:
         """Return the table row of a kind of jobs in one queue."""
-        kind_cell = format_field_value(kind.name) if kind.name else Piece("(no kind)", "muted")
+        kind_cell = format_field_value(kind.name) if kind.name else Piece(NO_KIND_TEXT, "muted")
         queue_cell: Cell = (
             safe(self.session.format_name(kind.ref)) if kind.ref.queue else Piece(formats.UNKNOWN, "muted")
         )
@@ -146,6 +150,37 @@ class Kinds(ReportView):
             Piece(f"   {', '.join(silent_systems)}: no kinds" if silent_systems else "", "muted"),
         )
 
+    # -- the kind under the cursor --------------------------------------------------------------------------------
+
+    def compose_view(self) -> ComposeResult:
+        """Create the table of kinds and, below it, the pane with the details of one kind."""
+        yield from super().compose_view()
+        yield LongText(id="about", classes="pane")
+
+    def draw(self) -> None:
+        """Redraw the rows of kinds and the details of the kind under the cursor."""
+        self.fit_table_height(self.table, self.count_rows())
+        super().draw()
+        self._show_kind_details()
+
+    def on_table_moved(self, event: Table.Moved) -> None:
+        """Show the details of the kind to which the cursor moved."""
+        super().on_table_moved(event)
+        self._show_kind_details()
+
+    def _show_kind_details(self) -> None:
+        kind, pane = self.find_selected_kind(), self.query_one("#about", LongText)
+        if not self.has_preview or self.report is None:
+            return
+        if kind is None:
+            pane.border_title = Content(" details ")
+            pane.show_text(Content.styled("the kind under the cursor is shown here", "$muted"))
+            return
+        name = formats.elide_middle(format_field_value(kind.name) or NO_KIND_TEXT, 60)
+        pane.border_title = Content.styled(f" {name} ", "b $strong")
+        width = pane.scrollable_content_region.width
+        pane.show_text(_format_kind_details(kind, self.report, width, self._format_report_count))
+
     def find_selected_kind(self) -> Kind | None:
         """Return the kind of jobs under the cursor, or None without rows."""
         cursor_id = self.table.cursor_id
@@ -182,6 +217,49 @@ def build_kind_filter(name: str, names: set[str]) -> str:
     if is_word and not any(name.lower() in other.lower() for other in names - {name}):
         return f"job:{name}"
     return f"job:/^{re.escape(name).replace('/', chr(92) + '/')}$/"
+
+
+def _format_kind_details(kind: Kind, report: Report, width: int, format_count: Callable[[int], str]) -> Content:
+    """Format a kind of jobs: its jobs per state with bars, its failures and times, and how many jobs were read."""
+    count_cells = 9
+    bar_cells = max(1, width - count_cells - 12)
+    largest = max(kind.counts.values(), default=0)
+    lines = [
+        Content.assemble(
+            (f"{state:<9}", f"$state-{state}"),
+            (f"{format_count(number):>{count_cells}}  ", "$data"),
+            ("━" * max(1, bar_cells * number // largest) if number else "", f"$state-{state}"),
+        )
+        for state in State
+        for number in [kind.counts.get(state, 0)]
+    ]
+    total = sum(other.count for other in report.kinds)
+    read_text = (
+        f"{formats.format_count(report.size.looked, width=9)} of {formats.format_count(report.size.of, width=9)}"
+    )
+    sentences = [
+        f"{formats.format_share(kind.count, total)} of all jobs are of this kind.",
+        f"{format_count(kind.failed)} of its jobs failed at least once."
+        if kind.failed
+        else "No job that was read failed.",
+        *(
+            [f"Median wait until a worker takes a job: {formats.format_age(kind.wait_ms)}."]
+            if kind.wait_ms is not None
+            else []
+        ),
+        *([f"Median run: {formats.format_duration(kind.run_ms)}."] if kind.run_ms is not None else []),
+        *(
+            [f"Its oldest ready job waits for {formats.format_age(kind.oldest_ready_ms)}."]
+            if kind.oldest_ready_ms is not None
+            else []
+        ),
+        *([f"Estimated from a sample: {read_text} jobs read."] if report.size.looked < report.size.of else []),
+    ]
+    lines += [
+        Content(),
+        *(Content.styled(line, "$data") for line in formats.wrap_to_width(" ".join(sentences), max(20, width))),
+    ]
+    return Content("\n").join(lines)
 
 
 _STATISTICS_COLUMNS = (

@@ -309,13 +309,13 @@ def _build_upcoming_row(upcoming: UpcomingJob, system: System, format_name: Call
         if upcoming.in_ms <= -1000
         else "in " + formats.format_age(max(0, upcoming.in_ms))
     )
-    attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts or formats.ZERO)
+    attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
     cells: tuple[Cell, ...] = (
         Piece(time_text, "critical" if upcoming.in_ms <= -5000 else "" if upcoming.in_ms <= 60_000 else "muted"),
         upcoming.verb,
         safe(format_name(upcoming.ref)),
         formats.shorten_job_id(job.id, ID_CELLS),
-        format_field_value(job.worker) or formats.ZERO,
+        format_field_value(job.worker) or formats.NONE,
         attempts,
         _format_target_place(upcoming, system),
     )
@@ -352,9 +352,9 @@ def _build_step_row(step: ScriptStep, round_: Round, verb: str, format_name: Cal
     cells: tuple[Cell, ...] = (
         formats.format_clock(step.at_s * 1000),
         verb,
-        safe(format_name(step.ref)) if step.ref.queue else formats.ZERO,
+        safe(format_name(step.ref)) if step.ref.queue else formats.NONE,
         Piece(formats.format_count(step.moved), "state-ready" if verb == "dispatch" else "state-reserved"),
-        formats.format_duration(round(round_.ms, 1)) if round_.ms else formats.ZERO,
+        formats.format_duration(round(round_.ms, 1)) if round_.ms else formats.NONE,
         Piece(safe(step.error), "critical") if step.error else Piece(reply_text, "muted"),
     )
     return Row(f"{verb}\0{step.at_s}\0{step.ref}", cells)

@@ -31,6 +31,7 @@ from rqtui.tui.widgets import frame, plot
 from rqtui.tui.widgets.plot import AREA, LINE, Points
 
 MAX_QUEUES = 50  # queues plotted together
+AREA_SIGN, LINE_SIGN = "▆", "┄"  # the legend of a plot, in its title: the filled part and the dotted line
 LABEL_CELLS = 6  # cells of the label beside a plot
 FAST_REDRAW_MINUTES, SLOW_REDRAW_MS = 60, 10_000  # plots of more minutes are redrawn every 10 s only: a day takes 20 ms
 RANGES: tuple[tuple[str, int], ...] = (("5 min", 5), ("1 hour", 60), ("1 day", 1440))  # minutes
@@ -81,13 +82,17 @@ class PlotPane(Widget):
         if chart.area_label:
             pieces.append(
                 Content.assemble(
-                    (f" {chart.area_label} ", "$muted"), (_format_last_value(chart.area, chart), chart.hue)
+                    (f" {AREA_SIGN} ", chart.hue),
+                    (f"{chart.area_label} ", "$muted"),
+                    (_format_last_value(chart.area, chart), chart.hue),
                 )
             )
         if chart.line_label:
             pieces.append(
                 Content.assemble(
-                    (f"  {chart.line_label} ", "$muted"), (_format_last_value(chart.line, chart), "$strong")
+                    (f"  {LINE_SIGN} ", "$strong"),
+                    (f"{chart.line_label} ", "$muted"),
+                    (_format_last_value(chart.line, chart), "$strong"),
                 )
             )
         self.border_title = Content.assemble(*pieces, " ")
@@ -344,7 +349,7 @@ class Metrics(View):
                 oldest,
                 area_label="waits",
                 format_value=_format_time_span,
-                note="since this view was opened",
+                note="recorded while this view is open",
                 is_level=True,
             )
         else:
@@ -504,7 +509,7 @@ def _compute_minute_rates(
 
 def _format_last_value(points: Points, chart: Chart) -> str:
     last_values = [value for _at, value in points[-1:] if value is not None]
-    return chart.format_value(last_values[0]) if last_values else formats.ZERO
+    return chart.format_value(last_values[0]) if last_values else formats.NONE
 
 
 def _format_rate(value: float) -> str:

@@ -43,6 +43,7 @@ class Operations(View):
     """The view of the changes recorded in the journal, one row per operation."""
 
     NAME = "operations"
+    DETAILS = "#operation"
     HAS_OPERATIONS = True
     FILTER_HINT = "verb, queue, id or answer"
 
@@ -114,14 +115,14 @@ class Operations(View):
             _build_operation_row(key, operation, id(operation) in own_ids, self._format_queue_of_operation(operation))
             for key, operation in reversed(self._operations_by_row.items())
         ]
-        self.fit_table_height(self._table, len(all_operations))
+        self.fit_table_height(self._table, len(matching))
         self._table.update(rows)
         self._update_frame(own_operations)
         self._show_operation_details()
 
     def on_resize(self, _event: Resize) -> None:
         """Fit the height of the table of operations to the terminal."""
-        self.fit_table_height(self._table, len(self._drawn_inputs[0]) if self._drawn_inputs else 0)
+        self.fit_table_height(self._table, len(self._operations_by_row))
 
     def _show_operation_details(self) -> None:
         """Show ids and outcomes of the operation under the cursor."""
@@ -240,7 +241,7 @@ def _format_operation_queues(operation: Operation) -> str:
 
 def _build_operation_row(key: str, operation: Operation, is_own: bool, queue_name: str) -> Row:
     style = "state-dead" if operation.error else "accented" if is_own else "muted"
-    undo_text = operations.describe_undo(operation) if operation.undo else formats.ZERO
+    undo_text = operations.describe_undo(operation) if operation.undo else formats.NONE
     hue = "state-ready" if undo_text == "can be undone" else "muted"
     cells = (
         formats.format_clock(operation.at_ms),

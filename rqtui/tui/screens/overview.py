@@ -47,6 +47,7 @@ COUNTED_IN_TURN = 50  # of 1 000 queues each is counted within 40 s, for 0.5 % o
 RECENT_FROM_ROWS = 30  # terminal rows from which on the recent activity is shown
 MIN_RECENT_LINES = 5  # minimum lines of recent activity
 MAX_PREVIEW_QUEUES = 20  # queues whose preview data is cached
+PREVIEW_STEP_MS = 5_000  # the preview of a queue at rest is as old as this at most
 INDENT = 2  # cells per level of groups
 EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
 NO_MATCH = "no queue matches the filter: / changes it, Esc in it clears it"
@@ -56,6 +57,7 @@ class Overview(View):
     """The first view: all queues of this Redis, one per row or grouped by the beginning of their names."""
 
     NAME = "overview"
+    DETAILS = "#below"
     IS_FIRST = True
     CAN_CREATE_QUEUES = True
     SORTS = queues.SORTS
@@ -70,9 +72,6 @@ class Overview(View):
     }
     FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
     DEFAULT_CSS = """
-    Overview #server { height: auto; max-height: 4; padding: 0 2; color: $state-reserved; display: none; }
-    Overview #server.-critical { color: $state-dead; }
-    Overview #server.-dimmed { text-opacity: 60%; }
     Overview #unspoken { height: auto; max-height: 4; padding: 0 2; color: $muted; display: none; }
     Overview #unspoken.-dimmed { text-opacity: 60%; }
     """
@@ -112,14 +111,15 @@ class Overview(View):
         self._next_position = 0
         self._overview_shape = queues.OverviewShape()
         self._recent_text = Content()
+        self._preview_inputs: tuple[object, ...] = ()  # the inputs from which `_preview_lines` were built
+        self._preview_lines: list[Content] = []
         self._now_ms = 0
         self._histories: dict[Ref, History] = {}
         self._workers: dict[Ref, tuple[Worker, ...]] = {}
         self._requests: dict[tuple[Ref, str], Request[Any]] = {}
 
     def compose_view(self) -> ComposeResult:
-        """Create the findings about the server, the table of queues, the preview and the recent activity."""
-        yield Static("", id="server", markup=False)
+        """Create the table of queues, the preview and the recent activity."""
         yield Table(
             queues.build_overview_columns(self._overview_shape),
             empty=keys.apply_keymap(EMPTY),
@@ -168,8 +168,22 @@ class Overview(View):
             self._cached_rows.clear()
             self._table_rows.clear()
             self._drawn_items = None
-        self.query_one("#below").display = height >= RECENT_FROM_ROWS
-        self.fit_table_height(self._table, len(self.session.refs))
+        self._fit_table()
+
+    def _fit_table(self) -> None:
+        """Give the table the rows that it needs. A high terminal without free rows shows the recent activity."""
+        number = len(self._items_by_id if self._terms or self._levels else self.session.refs)
+        self.fit_table_height(self._table, number + (2 if self._table.foot else 0))
+        is_recent = not self.has_preview and self.app.size.height >= RECENT_FROM_ROWS
+        below = self.query_one("#below")
+        if is_recent != below.has_class("-recent"):
+            below.set_class(is_recent, "-recent")
+        below.display = is_recent or self.has_preview
+
+    def count_note_rows(self) -> int:
+        """Return the number of rows of the notice below the queues."""
+        notice = self.query_one("#unspoken", Static)
+        return max(1, notice.size.height) if notice.display else 0
 
     # -- the next refresh ---------------------------------------------------------------------------------------------
 
@@ -244,7 +258,7 @@ class Overview(View):
         return sorted((ref for ref in dead if dead[ref]), key=lambda ref: -dead[ref])[: MAX_PREVIEW_QUEUES // 2]
 
     def _build_dead_sample_requests(self, ref: Ref) -> dict[str, tuple[Request[Any], ...]]:
-        """Return the request that samples a queue's dead jobs, unless their causes are already known.
+        """Return the request that samples a queue's dead jobs, unless their causes are known or not shown.
 
         What is known is outdated if the number of dead jobs has changed by more than 2 % since.
         """
@@ -252,7 +266,13 @@ class Overview(View):
 
         queue, system = self._counted_queues.get(ref), self.session.systems.get(ref.system)
         dead, known = queue.count_failed() if queue else 0, self.session.death_causes.get(ref)
-        if queue is None or system is None or not dead or (known is not None and not is_outdated(known.dead, dead)):
+        if (
+            queue is None
+            or system is None
+            or not dead
+            or not self.is_large
+            or (known is not None and not is_outdated(known.dead, dead))
+        ):
             return {}
         request = self._find_or_create_request(ref, f"dead {dead}", lambda: build_dead_sample_request(system, queue))
         return {"dead": (request,)}
@@ -485,6 +505,7 @@ class Overview(View):
             self._table.update(
                 [self._find_or_build_row(row_id, item, visible_ids) for row_id, item in self._items_by_id.items()]
             )
+        self._fit_table()
         self._update_frame()
         self.show_recent_activity()
         self._show_preview()
@@ -567,14 +588,17 @@ class Overview(View):
         full_name = str(ref) if system else ref.queue if ref and self._has_long_names else ""
         name_pieces = [Piece(f"{safe(full_name)} ", "muted")] if full_name else []
         filter_pieces = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
-        self._table.set_border_title(Piece(" queues ", "strong"), *filter_pieces, *name_pieces)
+        self._table.set_border_title(
+            Piece(" queues ", "strong"), *filter_pieces, *([] if self.has_preview else name_pieces)
+        )
         queue = (
             self._sum_group(selected if isinstance(selected, QueueGroup) else QueueGroup("", (selected,)))[0]
             if selected
             else None
         )
         frozen_pieces = [Piece(keys.apply_keymap(" frozen: p goes on "), "accented")] if self.is_frozen else []
-        verdict_pieces = queues.build_verdict_pieces(queue, self.session.now_ms) if queue and queue.findings else ()
+        has_verdict = queue is not None and bool(queue.findings) and not self.has_preview
+        verdict_pieces = queues.build_verdict_pieces(queue, self.session.now_ms) if queue and has_verdict else ()
         age_pieces = [
             Piece(f" out of sight: counted within {formats.format_age(self._compute_max_count_age_ms())} ", "muted")
         ]
@@ -595,7 +619,7 @@ class Overview(View):
         )
 
     def _show_warnings(self) -> None:
-        """Show findings about the server above the rows; unsupported systems below them, or in place of no rows."""
+        """Show unsupported systems below the rows, or in place of no rows."""
         engine, notice = self.session.engine, ""
         if engine and engine.unsupported_systems:
             from rqtui.systems.by_sight import describe_unsupported_systems
@@ -608,10 +632,6 @@ class Overview(View):
                 list_shared_places(self._counted_queues.values(), self._find_complete_systems(self._counted_queues))
             )
             notice = "\n".join(filter(None, [notice, shared_text]))
-        problems = self.session.server_warnings
-        server = self.query_one("#server", Static)
-        server.set_class(any(finding.severity == "critical" for finding in problems), "-critical")
-        _show_or_hide_text(server, "\n".join(f"▲ {finding.text}: {finding.remedy}" for finding in problems))
         is_only_notice = bool(notice) and not self.session.refs
         is_filtered = bool(self._terms and self.session.refs)
         self._table.empty = (
@@ -622,9 +642,9 @@ class Overview(View):
     def show_recent_activity(self) -> None:
         """Show the recent steps of the loops and recent changes of this screen."""
         pane = self.query_one("#happened", Static)
-        if not self.query_one("#below").display:
+        if not (self.is_large or self.query_one("#below").has_class("-recent")):
             return
-        max_lines = max(MIN_RECENT_LINES, pane.content_size.height) if self.has_preview else MIN_RECENT_LINES
+        max_lines = max(MIN_RECENT_LINES, pane.content_size.height) if self.is_large else MIN_RECENT_LINES
         text = recent.format_recent_events(
             self.session.list_recent_entries(max_lines), pane.content_size.width, self.session.ambiguous_names
         )
@@ -640,17 +660,25 @@ class Overview(View):
             return
         selected = self._find_selected_row()
         name = selected.prefix if isinstance(selected, QueueGroup) else selected.queue if selected else ""
-        span_text = "the last hour" if isinstance(selected, Ref) and selected in self._histories else ""
+        if isinstance(selected, Ref) and self.session.find_foreign_system_name(selected):
+            name = str(selected)
+        queue = self._counted_queues.get(selected) if isinstance(selected, Ref) else None
+        span_text = formats.format_quantity(len(queue.findings), "finding") if queue and queue.findings else ""
         preview_pane, causes_pane = self.query_one("#preview", LinesPane), self.query_one("#causes", LinesPane)
         preview_pane.set_border_title(
-            Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span_text} ", "$muted"))
+            Content.assemble(
+                (f" {formats.elide_middle(safe(name), 60)} ", "b $strong"),
+                (f"  {span_text} " * bool(span_text), "$muted"),
+            )
         )
         from rqtui.tui.widgets import queue_preview
 
         summary = queue_preview.format_causes_title(self._find_causes_of_death(selected), self._now_ms)
         summary = f"{summary} " if summary else ""
         causes_pane.set_border_title(
-            Content.assemble((" errors ", "b $state-dead" if summary else "b $strong"), (summary, "$muted"))
+            Content.assemble(
+                (" errors ", "b $state-dead" if summary else "b $strong"), (f"  {summary}" * bool(summary), "$muted")
+            )
         )
         preview_pane.redraw_changes()
         causes_pane.redraw_changes()
@@ -686,15 +714,23 @@ class Overview(View):
         if queue is None:
             return [Content.styled("not counted yet", "$muted")]
         changes = tuple(entry for entry in self.session.changes if entry.ref == selected)
+        has_countdown = any(finding.until_ms is not None for finding in queue.findings)
+        step_ms = 1 if has_countdown else PREVIEW_STEP_MS
         preview_data = queue_preview.QueueDetails(
-            queue,
+            queue._replace(counted_ms=0),
             self._rates.get(selected, Rate()),
-            self._now_ms,
+            self._now_ms // step_ms * step_ms,
             self._histories.get(selected),
             self._workers.get(selected),
             changes,
         )
-        return queue_preview.build_queue_preview(preview_data, width, height, ascii_only=self.session.settings.is_ascii)
+        inputs = (preview_data, width, height)
+        if inputs != self._preview_inputs:  # Of a queue at rest nothing is built again.
+            self._preview_inputs = inputs
+            self._preview_lines = queue_preview.build_queue_preview(
+                preview_data, width, height, ascii_only=self.session.settings.is_ascii
+            )
+        return self._preview_lines
 
     def _build_cause_lines(self, width: int, height: int) -> list[Content]:
         """Return the lines with the causes of death of the queue or group under the cursor."""
@@ -770,7 +806,7 @@ class Overview(View):
     def set_dimmed(self, is_dim: bool) -> None:
         """Dim the table and the panes of the overview while the connection is lost, or restore them."""
         self._table.dimmed = is_dim
-        for selector in ("#happened", "#server", "#unspoken", "#preview", "#causes"):
+        for selector in ("#happened", "#unspoken", "#preview", "#causes"):
             self.query_one(selector).set_class(is_dim, "-dimmed")
 
     # -- the filter ---------------------------------------------------------------------------------------------------

@@ -188,6 +188,14 @@ class ReportView(View):
         self.host.show_header()
         self.host.show_keys()
 
+    def count_rows(self) -> int:
+        """Return the number of rows of the report that match the filter."""
+        if self.report is None:
+            return 0
+        if self._matching_items is None:
+            self._matching_items = self.list_matching_items()
+        return min(MOST_ROWS, len(self._matching_items))
+
     def _explain_empty_table(self) -> str:
         if self._error:
             return f"{safe(self._error)} {keys.find_current_key('refresh')} tries again"
@@ -283,11 +291,11 @@ def yield_second_line_variants(summary: Content, sort: str, can_widen: bool) -> 
 
 
 def format_sample_size(size: Extent) -> list[Piece]:
-    """Return texts such as `a sample: 5 000 of 12 431 · ` for a report that did not read all jobs or all queues."""
+    """Return texts such as `5 000 of 12 431 jobs read · ` for a report that did not read all jobs or all queues."""
     pieces = []
     if size.looked < size.of:
         numbers = f"{formats.format_count(size.looked, width=9)} of {formats.format_count(size.of, width=9)}"
-        pieces.append(Piece(f"a sample: {numbers} · ", "warning"))
+        pieces.append(Piece(f"{numbers} jobs read · ", "warning"))
     if size.queues < size.of_queues:
         pieces.append(Piece(f"{size.queues} of {formats.format_count(size.of_queues, width=9)} queues · ", "warning"))
     return pieces

@@ -165,22 +165,22 @@ class Schedules(View):
     def _build_schedule_row(self, schedule: Schedule) -> Row:
         queue_name = self.session.format_name(Ref(schedule.system, schedule.queue))
         queue_cells: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(queue_name),)
-        hue, state_word = _format_schedule_state(schedule)
+        hue, sign, state_word = _format_schedule_state(schedule)
         call = (
             Piece(format_field_value(schedule.problem), "state-dead")
             if schedule.problem
             else format_field_value(schedule.call)
         )
-        last = formats.ZERO if schedule.last_ms is None else formats.format_age(max(0, self._now_ms - schedule.last_ms))
+        last = formats.NONE if schedule.last_ms is None else formats.format_age(max(0, self._now_ms - schedule.last_ms))
         cells: tuple[Cell, ...] = (
-            (Piece("● ", hue), Piece(state_word, hue if schedule.problem else "")),
+            (Piece(f"{sign} ", hue), Piece(state_word, hue if schedule.problem else "")),
             format_field_value(schedule.name),
             *queue_cells,
             safe(schedule.pattern),
             _format_next_run(schedule, self._now_ms),
             last,
-            call or Piece(formats.ZERO, "muted"),
-            format_field_value(schedule.owner) or formats.ZERO,
+            call or Piece(formats.NONE, "muted"),
+            format_field_value(schedule.owner) or formats.NONE,
         )
         return Row(_build_schedule_key(schedule), cells)
 
@@ -261,16 +261,16 @@ def _build_schedule_key(schedule: Schedule) -> str:
     )
 
 
-def _format_schedule_state(schedule: Schedule) -> tuple[str, str]:
-    """Return (style, word) for a schedule's state: wrong, on or off."""
+def _format_schedule_state(schedule: Schedule) -> tuple[str, str, str]:
+    """Return (style, sign, word) for a schedule's state: wrong, on or off."""
     if schedule.problem:
-        return "state-dead", "wrong"
-    return ("state-ready", "on") if schedule.enabled else ("muted", "off")
+        return "state-dead", formats.SEVERITY_SIGNS["critical"], "wrong"
+    return ("state-ready", formats.SEVERITY_SIGNS["ok"], "on") if schedule.enabled else ("muted", "·", "off")
 
 
 def _format_next_run(schedule: Schedule, now_ms: int) -> Cell:
     if schedule.next_ms is None:
-        return Piece(formats.ZERO, "muted")
+        return Piece(formats.NONE, "muted")
     left_ms = schedule.next_ms - now_ms
     return Piece(formats.format_age(left_ms), "state-dead" if left_ms < 0 else "")
 

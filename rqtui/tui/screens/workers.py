@@ -6,6 +6,7 @@ jobs act on the jobs that the worker under the cursor holds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -47,6 +48,7 @@ _SORT_KEYS: dict[str, Callable[[WorkerEntry], tuple[object, ...]]] = {
     "last beat": lambda entry: (entry.worker.heartbeat_ms if entry.worker else 0, entry.name),
 }
 ID_CELLS = 18
+MAX_HELD_LINES = 100  # held jobs in the details of a worker
 MAX_ROWS = 500  # redrawn at each refresh because rows contain ages
 MIN_FACT_CELLS = 8  # minimum cells of a column for a fact that a system stores about workers
 FACT_DROPS = (1, 3)
@@ -62,6 +64,14 @@ _HUES = {
     WorkerHealth.RUNNING: "state-ready",
     WorkerHealth.IDLE: "muted",
 }
+
+
+def _find_health_sign(health: WorkerHealth) -> str:
+    if health in TROUBLED:
+        return formats.SEVERITY_SIGNS["critical"]
+    return formats.SEVERITY_SIGNS["ok" if health in (WorkerHealth.RUNNING, WorkerHealth.IDLE) else "info"]
+
+
 EMPTY = "no worker gives a sign of life, and nothing is reserved"
 
 
@@ -69,6 +79,7 @@ class Workers(View):
     """The view of the workers of some queues, or of all queues if none is given."""
 
     NAME = "workers"
+    DETAILS = "#about"
     FILTER_HINT = "part of a worker, a host, a job or a queue; !term turns it round"
     SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {
@@ -77,7 +88,7 @@ class Workers(View):
         "since": "longest held",
         "beat": "last beat",
     }
-    DEFAULT_CSS: ClassVar[str] = "Workers Table { height: 2fr; } Workers #about { height: 1fr; padding: 0 1; }"
+    DEFAULT_CSS: ClassVar[str] = "Workers #about { height: 1fr; padding: 0 1; display: none; }"
 
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
         super().__init__()
@@ -97,7 +108,7 @@ class Workers(View):
         self._now_ms = 0
 
     def compose_view(self) -> ComposeResult:
-        """Create the table of workers, and a pane with facts that only some systems store about a worker."""
+        """Create the table of workers, and a pane with the details of the worker under the cursor."""
         is_ascii = self.session.settings.is_ascii
         yield Table(self._build_columns(), empty="looking …", id="workers", has_marks=False, ascii_only=is_ascii)
         yield LongText(id="about", classes="pane")
@@ -206,6 +217,7 @@ class Workers(View):
             Piece(" workers ", "strong"), Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"), *filter_pieces
         )
         self.table.set_subtitle(*self._build_bottom_line())
+        self.fit_table_height(self.table, min(MAX_ROWS, len(self._list_matching_workers())))
         self._show_worker_facts()
         self.host.show_header()
         self.host.show_keys()
@@ -244,15 +256,16 @@ class Workers(View):
         return commands
 
     def _show_worker_facts(self) -> None:
-        """Show the facts of the worker under the cursor, if any system stores more than the columns show."""
+        """Show the details of the worker under the cursor. The replies of a worker that was asked are always shown."""
         pane, entry = self.query_one("#about", LongText), self.find_selected_worker()
-        pane.display = bool(self._asked or self._inspections) or any(_has_more_facts(other) for other in self._entries)
+        has_replies = bool(self._asked or self._inspections)
+        pane.display = self.has_preview or has_replies
         if not pane.display:
             return
         name = formats.elide_middle(format_field_value(entry.name), 40) if entry else "worker"
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = pane.scrollable_content_region.width
-        parts = [_format_worker_facts(entry, self._now_ms, width)] if entry else []
+        parts = [_format_worker_details(entry, self._now_ms, width)] if entry else []
         if entry and entry.id in self._inspections:
             parts.insert(
                 0, _format_inspection(self._inspections[entry.id], entry.id in self._asked, self._now_ms, width)
@@ -299,17 +312,20 @@ class Workers(View):
         )
         job_id = _find_job_id(entry)
         cells = (
-            (Piece("● ", hue), Piece(entry.standing.value, hue if entry.standing in TROUBLED else "")),
+            (
+                Piece(f"{_find_health_sign(entry.standing)} ", hue),
+                Piece(entry.standing.value, hue if entry.standing in TROUBLED else ""),
+            ),
             format_field_value(entry.name),
             *queue_cells,
             Piece(_format_held_job_count([entry]), "state-reserved" if entry.jobs else "muted"),
-            *(workers.format_worker_fact(entry, name) or Piece(formats.ZERO, "muted") for name in self._fact_names),
-            format_field_value(job.name) if job and job.name else Piece(formats.ZERO, "muted"),
-            formats.shorten_job_id(job_id, ID_CELLS) if job_id else Piece(formats.ZERO, "muted"),
-            formats.ZERO if entry.since_ms is None else formats.format_age(max(0, now_ms - entry.since_ms)),
+            *(workers.format_worker_fact(entry, name) or Piece(formats.NONE, "muted") for name in self._fact_names),
+            format_field_value(job.name) if job and job.name else Piece(formats.NONE, "muted"),
+            formats.shorten_job_id(job_id, ID_CELLS) if job_id else Piece(formats.NONE, "muted"),
+            formats.NONE if entry.since_ms is None else formats.format_age(max(0, now_ms - entry.since_ms)),
             _format_lease_time_left(entry, now_ms),
             _format_heartbeat(entry, now_ms),
-            formats.format_age(now_ms - worker.started_ms) if worker and worker.started_ms else formats.ZERO,
+            formats.format_age(now_ms - worker.started_ms) if worker and worker.started_ms else formats.NONE,
             _format_process(entry),
         )
         return Row(entry.id, cells)
@@ -506,9 +522,67 @@ def _find_worker_job(entry: WorkerEntry, job_id: bytes, engine: Engine) -> tuple
     return None
 
 
-def _has_more_facts(entry: WorkerEntry) -> bool:
-    worker = entry.worker
-    return worker is not None and bool(worker.facts or worker.state or len(worker.queues) > 1)
+def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int) -> Content:
+    """Format a worker: its health as a sentence, what its system stores about it, and the jobs that it holds."""
+    sentence = _describe_worker(entry, now_ms)
+    hue = "$state-dead" if entry.standing in TROUBLED else "$strong"
+    lines = [Content.styled(line, hue) for line in formats.wrap_to_width(sentence, max(20, width))]
+    facts = _format_worker_facts(entry, now_ms, width)
+    if not entry.jobs:
+        return Content("\n").join([*lines, *([facts] if facts else [])])
+    kinds = Counter(format_field_value(job.name) for job in entry.jobs if job.name).most_common(4)
+    if kinds:
+        kind_text = " · ".join(f"{name} {formats.format_count(number)}" for name, number in kinds)
+        lines.append(
+            Content.styled(formats.fit_to_width(f"jobs it holds: {kind_text}", max(20, width)).rstrip(), "$muted")
+        )
+    lines += [facts] if facts else []
+    lines += [Content(), Content.styled(_HELD_JOB_HEAD, "$muted")]
+    lines += [_format_held_job(job, now_ms) for job in entry.jobs[:MAX_HELD_LINES]]
+    hidden_count = len(entry.jobs) - MAX_HELD_LINES
+    lines += [Content.styled(f"and {formats.format_quantity(hidden_count, 'more job')}", "$muted")] * (hidden_count > 0)
+    return Content("\n").join(lines)
+
+
+_HELD_JOB_HEAD = f"{'held for':>8}  {'lease ends':>10}  {'attempts':>8}  {'id':<22}  job"
+
+
+def _format_held_job(job: Job, now_ms: int) -> Content:
+    held = formats.NONE if job.reserved_ms is None else formats.format_age(max(0, now_ms - job.reserved_ms))
+    left_ms = None if job.deadline_ms is None else job.deadline_ms - now_ms
+    lease = formats.NONE if left_ms is None else f"in {formats.format_age(left_ms)}" if left_ms >= 0 else "over"
+    attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
+    job_id = formats.fit_to_width(formats.shorten_job_id(job.id, 22), 22)
+    return Content.assemble(
+        f"{held:>8}  ",
+        (f"{lease:>10}", "$state-dead" if left_ms is not None and left_ms < 0 else "$data"),
+        (f"  {attempts:>8}  {job_id}  ", "$muted"),
+        format_field_value(job.name) or formats.NONE,
+    )
+
+
+def _describe_worker(entry: WorkerEntry, now_ms: int) -> str:
+    """Describe the health of a worker as sentences: its last heartbeat, and the jobs that it holds."""
+    worker, jobs_text = entry.worker, formats.format_quantity(len(entry.jobs), "job")
+    ends_ms = [job.deadline_ms for job in entry.jobs if job.deadline_ms is not None]
+    holds = f"It holds {jobs_text}" if entry.jobs else "It holds no job"
+    if ends_ms:
+        left_ms = min(ends_ms) - now_ms
+        holds += (
+            f"; the first lease ends in {formats.format_age(left_ms)}" if left_ms >= 0 else "; the first lease is over"
+        )
+    if worker is None:
+        beat = "This worker never sent a heartbeat"
+    elif not worker.heartbeat_ms:
+        beat = "The time of this worker's last heartbeat is unknown"
+    elif entry.standing in TROUBLED:
+        beat = f"This worker stopped sending heartbeats {formats.format_age(now_ms - worker.heartbeat_ms)} ago"
+    else:
+        beat = f"The last heartbeat of this worker came {formats.format_age(max(0, now_ms - worker.heartbeat_ms))} ago"
+    started = (
+        f" It started {formats.format_age(now_ms - worker.started_ms)} ago." if worker and worker.started_ms else ""
+    )
+    return f"{beat}. {holds}.{started}"
 
 
 def _format_worker_facts(entry: WorkerEntry, now_ms: int, width: int) -> Content:
@@ -561,7 +635,7 @@ def _format_lease_time_left(entry: WorkerEntry, now_ms: int) -> Cell:
     """Return the cell with the remaining time of the worker's lease that ends first."""
     ends = [job.deadline_ms for job in entry.jobs if job.deadline_ms is not None]
     if not ends:
-        return Piece(formats.ZERO, "muted")
+        return Piece(formats.NONE, "muted")
     left_ms = min(ends) - now_ms
     return Piece(formats.format_age(left_ms), "state-dead" if left_ms < 0 else "muted")
 
@@ -578,7 +652,7 @@ def _format_heartbeat(entry: WorkerEntry, now_ms: int) -> Cell:
 def _format_process(entry: WorkerEntry) -> str:
     worker = entry.worker
     if worker is None or not (worker.pid or worker.host):
-        return formats.ZERO
+        return formats.NONE
     return " @ ".join(safe(part) for part in (worker.pid, worker.host) if part)
 
 

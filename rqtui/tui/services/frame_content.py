@@ -15,6 +15,7 @@ from rqtui.engine import ticker as tick
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
+from rqtui.tui.format.queues import HUES
 from rqtui.tui.host import Host
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 
+MAX_PROBLEM_CELLS = 40  # of a finding about the server in the header
 MIN_CHANGE_MS = 1.0  # usual variation of a refresh's duration
 
 
@@ -106,7 +108,28 @@ class FrameContent:
     def _build_status(self) -> frame.Status:
         settings = self._session.settings
         badge, profile = safe(settings.badge), safe(settings.profile)
-        return replace(self._build_connection_status(), badge=badge, profile=profile, is_guarded=settings.is_guarded)
+        return replace(
+            self._build_connection_status(),
+            badge=badge,
+            profile=profile,
+            is_guarded=settings.is_guarded,
+            problem=self._build_server_problem(),
+            mode=self._build_lock_text(),
+        )
+
+    def _build_server_problem(self) -> Content:
+        """Return the worst finding about the server in a few words, with the key of the view that shows all of them."""
+        findings = self._session.server_warnings
+        if not findings:
+            return Content()
+        worst = next((finding for finding in findings if finding.severity == "critical"), findings[0])
+        text = formats.fit_to_width(safe(worst.text.partition(":")[0]), MAX_PROBLEM_CELLS).rstrip()
+        more_text = f" +{len(findings) - 1}" if len(findings) > 1 else ""
+        hue = f"${HUES[worst.severity]}"
+        return Content.assemble(
+            (f"{formats.SEVERITY_SIGNS[worst.severity]} {text}{more_text}  ", hue),
+            frame.format_key_hint(keys.find_current_key("redis"), ""),
+        )
 
     def _build_connection_status(self) -> frame.Status:
         url = self._session.url
@@ -114,7 +137,9 @@ class FrameContent:
         if failure:
             now = time.monotonic()
             age, wait_s = formats.format_age((now - failure.since_s) * 1000), max(0, failure.next_s - now)
-            state = f"lost {age} ago" if self._session.connection_loss else f"no picture for {age}"
+            state = f"connection lost {age} ago" if self._session.connection_loss else f"no new data for {age}"
+            if self._session.connection_loss and self._session.snapshot is None:
+                state = f"not connected for {age}"
             return frame.Status(url, f"{state}, next try in {wait_s:.0f} s", state, is_lost=True)
         if self._session.snapshot is None:
             return frame.Status(url, "connecting …")
@@ -124,17 +149,16 @@ class FrameContent:
             state = "READ-ONLY REPLICA: no change is possible"
             return frame.Status(url, f"{state}  {systems}", "READ-ONLY REPLICA", is_wrong=True)
         cost = self._session.snapshot.interval_cost or self._session.snapshot.cost
-        calls = formats.format_quantity(cost.commands, "call")
+        commands = formats.format_quantity(cost.commands, "command")
         ms, rtt_ms = self._smooth_duration("tick", cost.ms), self._smooth_duration("rtt", cost.rtt_ms)
         duration, interval = formats.format_duration(ms), self._format_refresh_interval()
-        server_ms = max(0.0, ms - cost.round_trips * rtt_ms)
-        time_split = f"~{formats.format_duration(server_ms)} + RTT {formats.format_duration(rtt_ms)}"
+        round_trip = f" (round trip {formats.format_duration(rtt_ms)})" if cost.rtt_ms else ""
         return frame.Status(
             url,
             systems,
             queue_count,
-            f"{calls} · {time_split if cost.rtt_ms else duration} / {interval}",
-            f"{duration}/{interval}",
+            f"{commands} in {duration}{round_trip}, every {interval}",
+            f"{duration} every {interval}",
         )
 
     def _format_system_counts(self) -> str:
@@ -257,11 +281,15 @@ class FrameContent:
         return next((verb for verb in verbs if system is None or system.can(verb.name)), verbs[0])
 
     def _build_mode_text(self) -> Content:
+        """Return the footer's right side: why no change is possible, or the progress of a change."""
         if self._session.connection_loss:
             return Content.styled("Redis is away: no changes", "$state-dead")
+        return self._verb_starter.format_progress() or Content()
+
+    def _build_lock_text(self) -> Content:
         if self._session.is_read_only:
             return Content.styled("read-only", "$state-ready")
-        return self._verb_starter.format_progress() or Content.styled(self._lock.format_lock_state(), "$accented")
+        return Content.styled(self._lock.format_lock_state(), "$accented")
 
 
 def _choose_verb_group(verb: Verb) -> str:

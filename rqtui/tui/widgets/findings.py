@@ -5,82 +5,78 @@ The functions are pure, from `model.Finding` to text. Text from Redis goes throu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from textual.content import Content
 
 from rqtui.model import Finding, Queue
 from rqtui.text import formats
-from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.queues import HUES
 from rqtui.tui.widgets.frame import Sides, format_key_hint
 
 
-def format_findings(
-    queue: Queue, max_findings: int, width: int, now_ms: int = 0, *, max_extra_lines: int = 0
-) -> list[Sides]:
-    """Format a queue's worst findings, at most `max_findings`, one line each.
+def format_findings(queue: Queue, max_findings: int, width: int, now_ms: int = 0, *, max_lines: int = 0) -> list[Sides]:
+    """Format a queue's worst findings, at most `max_findings`, as sentences with the keys that fix them.
 
-    Without findings, show the queue's verdict.
-
-    The last line says how many findings are hidden. A remedy that does not fit behind its finding is shown below it, as
-    long as the `max_extra_lines` for all findings suffice; otherwise it is left out. `now_ms` is the server's clock: a
-    finding that can be fixed only for a limited time starts with the time that is left.
+    Without findings, show the queue's verdict. Sentences are wrapped as long as all findings fit into `max_lines`. The
+    last line says how many findings are hidden. `now_ms` is the server's clock: a finding that can be fixed only for a
+    limited time starts with the time that is left.
     """
     if not queue.findings:
-        hue = f"${HUES[queue.verdict.severity]}"
-        return [(Content.assemble(("● ", hue), (safe(queue.verdict.text), "$muted")), Content())]
-    shown = queue.findings[:max_findings]
+        sign = (f"{formats.SEVERITY_SIGNS[queue.verdict.severity]} ", f"${HUES[queue.verdict.severity]}")
+        return [(Content.assemble(sign, (safe(queue.verdict.text), "$muted")), Content())]
+    shown = queue.findings[: max(1, min(max_findings, max_lines or max_findings))]
     hidden_count = len(queue.findings) - len(shown)
-    formatted: list[Sides] = []
-    for finding in shown:
-        line, has_remedy = _format_finding_line(finding, hidden_count if finding is shown[-1] else 0, width, now_ms)
-        remedy = [] if has_remedy else _wrap_text(keys.apply_keymap(finding.remedy), width - _INDENT)
-        formatted.append(line)
-        if len(remedy) <= max_extra_lines:
-            max_extra_lines -= len(remedy)
-            formatted += [(Content.styled(" " * _INDENT + words, "$strong"), Content()) for words in remedy]
-    return formatted
+    lines: list[Sides] = []
+    for position, finding in enumerate(shown, 1):
+        remaining = len(shown) - position
+        more_text = f" · {formats.format_quantity(hidden_count, 'more finding')}" if not remaining else ""
+        lines += _format_finding(
+            finding, more_text if hidden_count else "", width, now_ms, max(1, max_lines - len(lines) - remaining)
+        )
+    return lines
 
 
-_INDENT = 2  # width of the dot before a finding
+_INDENT = 2  # width of the sign before a finding
 
 
-def _wrap_text(text: str, width: int) -> list[str]:
-    return [line.plain.rstrip() for line in Content(safe(text)).wrap(max(8, width))]
+def _format_finding(finding: Finding, more_text: str, width: int, now_ms: int, max_lines: int) -> list[Sides]:
+    """Format a finding in at most `max_lines` lines, with its keys at the right of the first one.
 
-
-def _format_finding_line(finding: Finding, more: int, width: int, now_ms: int) -> tuple[Sides, bool]:
-    """Return (line of a finding, whether the line also shows how to fix it)."""
-    key_hints = Content("   ").join(_format_finding_keys(finding))
-    more_text = f" · and {formats.format_quantity(more, 'finding')} more" if more else ""
-    has_remedy_key = finding.remedy[:1] in finding.key.split()  # the key and its label at the right say the same
-    detail = finding.detail or ("" if has_remedy_key or not finding.key else keys.apply_keymap(finding.remedy))
-    detail_text = f"  {safe(detail)}" if detail else ""
-    time_left = _format_finding_time_left(finding, now_ms)
-    width_left = max(8, width - key_hints.cell_length - 5 - len(more_text) - len(time_left))
-    text, has_remedy = _fit_finding_text(finding, width_left)
-    spare = width_left - formats.cell_len(text)
-    detail_text = detail_text if formats.cell_len(detail_text) <= spare else ""
-    hue = f"${HUES[finding.severity]}"
-    line = Content.assemble(
-        ("● ", hue), (time_left, hue), (text, "$strong"), (detail_text, "$muted"), (more_text, "$muted")
-    )
-    return (line, key_hints), has_remedy
-
-
-def _fit_finding_text(finding: Finding, width: int) -> tuple[str, bool]:
-    """Return the text of a finding with its fix if both fit in `width` cells, and whether the fix is included.
-
-    Without the fix, the text alone is fitted into `width` cells.
+    The detail, the fix and then `more_text` are left out if they do not fit.
     """
-    text, has_remedy = safe(finding.text), bool(finding.key) or not finding.remedy
-    full_text = text if has_remedy else f"{text}: {safe(keys.apply_keymap(finding.remedy))}"
-    if formats.cell_len(full_text) <= width:
-        return full_text, True
-    return text if formats.cell_len(text) <= width else formats.fit_to_width(text, width).rstrip(), has_remedy
+    from rqtui.engine.health import rules  # imported late, so that the first paint does not wait for the rules
+
+    key_hints = Content("   ").join(_format_finding_keys(finding))
+    hue = f"${HUES[finding.severity]}"
+    width_left = max(8, width - key_hints.cell_length - _INDENT - 2)
+    head = Content.assemble(
+        (_format_finding_time_left(finding, now_ms), hue),
+        (safe(rules.format_dated_problem(finding, now_ms)), "$strong"),
+    )
+    lines: list[Content] = []
+    additions = [f"{safe(detail)}{more_text}" for detail in (*_list_finding_details(finding), "")]
+    for addition in (*additions, ""):
+        lines = [line.rstrip() for line in Content.assemble(head, (addition, "$muted")).wrap(width_left)]
+        if len(lines) <= max_lines:
+            break
+    if len(lines) > max_lines:
+        rest = Content(" ").join(lines[max_lines - 1 :])
+        lines = [*lines[: max_lines - 1], rest.truncate(width_left, ellipsis=True)]
+    sign = (f"{formats.SEVERITY_SIGNS[finding.severity]} ", hue)
+    return [
+        (Content.assemble(" " * _INDENT, line), Content()) if number else (Content.assemble(sign, line), key_hints)
+        for number, line in enumerate(lines)
+    ]
+
+
+def _list_finding_details(finding: Finding) -> list[str]:
+    """Return what may follow the problem of a finding: its detail and its fix, or only one of them."""
+    has_remedy_key = finding.remedy[:1] in finding.key.split()  # the key and its label at the right say the same
+    remedy = keys.apply_keymap(finding.remedy) if finding.remedy and not has_remedy_key else ""
+    detail_text, remedy_text = f", {finding.detail}" if finding.detail else "", f": {remedy}" if remedy else ""
+    texts = [detail_text + remedy_text, *([] if finding.key else [remedy_text]), detail_text, remedy_text]
+    return [text for text in dict.fromkeys(texts) if text]
 
 
 def _format_finding_time_left(finding: Finding, now_ms: int) -> str:
@@ -102,21 +98,3 @@ def _find_key_label(key: str, remedy: str) -> str:
             return general_key.label
     verbs = keys.find_verbs_on_key(key)
     return next((verb.label for verb in (*(verb for verb in verbs if verb.name in remedy), *verbs)), "")
-
-
-def format_worst_finding(findings: Sequence[Finding], width: int, now_ms: int = 0) -> list[Piece]:
-    """Format the worst finding for a frame, with its key: `● 12 expired · .`. Empty if there are no findings."""
-    if not findings:
-        return []
-    worst = findings[0]
-    key = f" · {keys.apply_keymap(worst.key)}" if worst.key else ""
-    more_text = f" +{len(findings) - 1}" if len(findings) > 1 else ""
-    time_left = _format_finding_time_left(worst, now_ms)
-    text, _has_remedy = _fit_finding_text(worst, max(8, width - 2 - len(key) - len(more_text) - len(time_left)))
-    return [
-        Piece("● ", HUES[worst.severity]),
-        *([Piece(time_left, HUES[worst.severity])] if time_left else []),
-        Piece(text, "strong"),
-        *([Piece(key, "accented")] if key else []),
-        *([Piece(more_text, "muted")] if more_text else []),
-    ]

@@ -153,7 +153,7 @@ def choose_first_fitting(candidates: Iterable[Sides], width: int) -> Sides:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The parts of the header's first line: connection, cost of a refresh, and profile."""
+    """The parts of the header's first line: connection, cost of a refresh, profile, server finding and write lock."""
 
     url: str
     words: str = ""
@@ -165,10 +165,12 @@ class Status:
     badge: str = ""
     profile: str = ""
     is_guarded: bool = False
+    problem: Content = Content()  # the worst finding about the server, with the key that shows all of them
+    mode: Content = Content()  # whether changes are possible
 
 
 def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | None, width: int) -> Sides:
-    """Format the header's first line: connection and profile on the left, loops and cost of a refresh on the right.
+    """Format the header's first line: connection and profile on the left, server finding, loops and mode on the right.
 
     `loops` has each loop and whether it serves the current queue. It is None if changes are locked.
     """
@@ -179,15 +181,16 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
         status_text = (f"  {words}" if words else "", "$state-dead" if is_wrong else "$muted")
         badge = (f" {status.badge} ", f"b $ground on {'$state-dead' if status.is_guarded else '$accented'}")
         badge_pieces = (badge, " ") if status.badge else ()
-        return _assemble_cached(*badge_pieces, ("● ", hue), (url, "$strong"), status_text)
+        return _assemble_cached(*badge_pieces, ("✕ " if is_wrong else "● ", hue), (url, "$strong"), status_text)
 
-    def build_loops_side(is_short: bool, cost: str) -> Content:
+    def build_state_side(is_short: bool, cost: str, *, has_loops: bool = True) -> Content:
         if status.is_lost:
             return Content()  # the loops wait too; the left side shows the next attempt
-        pieces = [format_loop_state(name, loop, is_on, is_short) for name, (loop, is_on) in (loops or {}).items()]
-        if loops is None:
-            pieces.append(_assemble_cached(("loops off", "$muted")))
+        pieces = [status.problem] if status.problem else []
+        if has_loops:
+            pieces += [format_loop_state(name, loop, is_on, is_short) for name, (loop, is_on) in (loops or {}).items()]
         pieces += [_assemble_cached((cost, "$muted"))] if cost else []
+        pieces += [status.mode] if status.mode else []
         return Content("  " if is_short else "   ").join(pieces)
 
     url = safe(status.url)
@@ -195,20 +198,23 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
     url = f"{status.profile}  {url}" if status.profile else url
     short_words, cost = status.short_words, status.short_cost
     elided = formats.elide_middle(short_url, 24)
+    important_words = short_words if status.is_lost or status.is_wrong else ""
     variants = (
-        (url, status.words, False, status.cost),
-        (url, status.words, True, cost),
-        (url, short_words, False, cost),
-        (url, short_words, True, cost),
-        (short_url, short_words, True, cost),
-        (short_url, short_words, True, ""),
-        (elided, short_words, True, ""),
-        (elided, short_words if status.is_lost or status.is_wrong else "", True, ""),
+        (url, status.words, False, status.cost, True),
+        (url, status.words, True, cost, True),
+        (url, short_words, False, cost, True),
+        (url, short_words, True, cost, True),
+        (short_url, short_words, True, cost, True),
+        (short_url, short_words, True, "", True),
+        (short_url, short_words, True, "", False),
+        (elided, short_words, True, "", False),
+        (elided, important_words, True, "", False),
+        (formats.elide_middle(short_url, 14), important_words, True, "", False),
     )
     return choose_first_fitting(
         (
-            (build_connection_side(url, status_text), build_loops_side(is_short, cost))
-            for url, status_text, is_short, cost in variants
+            (build_connection_side(url, status_text), build_state_side(is_short, cost, has_loops=has_loops))
+            for url, status_text, is_short, cost, has_loops in variants
         ),
         width,
     )
@@ -216,7 +222,7 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
 
 def format_loop_state(name: str, loop: Loop, is_on: bool, is_short: bool) -> Content:
     """Format the state of a dispatcher or reaper: `dispatch ▶ 118/s`, `reap ■ off`, `reap ▶ waits 5s`."""
-    label = {"dispatch": "dsp"}.get(name, name) if is_short else name
+    label = name
     if not is_on:
         return _assemble_cached((f"{label} ", "$muted"), ("■ off", "$state-reserved"))
     rounds = list(loop.rounds)
@@ -415,21 +421,17 @@ def _join_nonempty(*pieces: Content) -> Content:
     return Content("  ").join([piece for piece in pieces if piece.cell_length])
 
 
-def _format_state_counts(queue: Queue, has_words: bool) -> Content:
-    """Format a queue's counts per state: `scheduled 3 901 ready 12 431 …`, or `901 ▸ 12 431 ▸ 64 ▸ 1.2M × 9 912`."""
+def _format_state_counts(queue: Queue, has_all: bool) -> Content:
+    """Format a queue's counts per state: `scheduled 3 901   ready 12 431 …`, or only those of ready and dead jobs."""
     pieces: list[Content] = []
-    for state in State:
+    for state in State if has_all else (State.READY, State.DEAD):
         counts = [count for count in queue.counts if count.state is state and count.is_count_known]
         if not counts:
             continue
         number, is_exact = sum(count.count for count in counts), all(count.is_exact for count in counts)
         hue = f"$state-{state}" if number else "$muted"
-        if has_words:
-            pieces.append(Content.assemble((f"{state} ", "$muted"), (formats.format_count(number, is_exact, 9), hue)))
-            continue
-        sign = "" if not pieces else (" × " if state is State.DEAD else " ▸ ")
-        pieces.append(Content.assemble((sign, "$muted"), (formats.format_count(number, is_exact), hue)))
-    return Content("   " if has_words else "").join(pieces)
+        pieces.append(Content.assemble((f"{state} ", "$muted"), (formats.format_count(number, is_exact, 9), hue)))
+    return Content("   ").join(pieces)
 
 
 def format_overview_totals(

@@ -35,6 +35,7 @@ HISTORY_MINUTES = 60
 LABEL_CELLS = 6  # cells of the labels beside the plot
 SHOW_TIME_FROM_MS = 60_000  # causes of death that were read longer ago are shown with the time
 _MIN_PLOT_ROWS = 4  # rows of the smallest plot, with its axis
+_TREND_FROM_ROWS = 5  # previews with this many rows keep one of them for the last hour
 _MAX_FINDINGS = 6
 _NAME_CELLS = (64, 32, 24, 16, 10)  # lengths of a worker's name; the first with which all names fit on a line
 _BARS_FROM_ROWS = 26  # previews with this many rows show bars for the places below a plot
@@ -85,14 +86,41 @@ class DeathCauses(NamedTuple):
 
 
 def build_queue_preview(details: QueueDetails, width: int, height: int, *, ascii_only: bool = False) -> list[Content]:
-    """Build the preview of a queue in `height` lines. The plot takes the lines that the text leaves free."""
+    """Build the preview of a queue in `height` lines: its findings, then its history, places and workers.
+
+    The plot takes the lines that the text leaves free. With less space a line with a sparkline replaces it.
+    """
+    finding_lines = _format_queue_findings(details, width, max(1, height - 2 if height >= _TREND_FROM_ROWS else height))
     bars = _format_place_bars(details, width) if details.history is None or height >= _BARS_FROM_ROWS else []
-    text_lines = [*_format_queue_findings(details, width), Content(), *_format_places_summary(details, width), *bars]
-    plot_rows = height - len(text_lines) - 2
-    top_lines = [_format_rates_line(details, width)]
+    place_lines = [*_format_places_summary(details, width), *bars]
+    free = height - len(finding_lines) - 1  # with an empty line below the findings
+    plot_rows = free - len(place_lines) - 2
     if plot_rows >= _MIN_PLOT_ROWS:
-        top_lines += [*_build_queue_plot(details, width, plot_rows, ascii_only), Content()]
-    return [*top_lines, *text_lines]
+        plot_lines = _build_queue_plot(details, width, plot_rows, ascii_only)
+        return [*finding_lines, Content(), _format_rates_line(details, width), *plot_lines, Content(), *place_lines]
+    trend_line = _format_trend_line(details, width, ascii_only)
+    lines = [trend_line, *([_format_rates_line(details, width)] if free >= 2 else []), *place_lines]
+    return [*finding_lines, Content(), *lines][: max(1, height)]
+
+
+def _format_trend_line(details: QueueDetails, width: int, ascii_only: bool) -> Content:
+    """Format what the plot would show in one line: `failed per minute, last hour ▁▂▅▇▃  peak 20/s at 18:21`."""
+    series = _choose_plot_series(details)
+    points, label = (
+        (series.lower, "failed per minute, last hour")
+        if any(value for _at, value in series.lower)
+        else (series.area, series.label)
+    )
+    peak = max(((value, at) for at, value in points if value), default=None)
+    if peak is None:
+        return Content.styled(series.none, "$muted")
+    at_text = f" at {formats.format_clock(peak[1])[:5]}" if series.has_clock else ""
+    peak_text = f"peak {series.write(peak[0])}{at_text}"
+    cells = max(8, min(HISTORY_MINUTES, width - formats.cell_len(label) - len(peak_text) - 6))
+    values = plot.resample_points(points, series.begin_ms, series.end_ms, cells, is_level=series.is_level)
+    bars = formats.build_sparkline([value or 0 for value in values], cells, ascii_only)
+    hue = "$state-dead" if points is series.lower else "$state-ready"
+    return Content.assemble((f"{label}   ", "$muted"), (bars, hue), (f"   {peak_text}", "$muted"))
 
 
 def _format_rates_line(details: QueueDetails, width: int) -> Content:
@@ -167,6 +195,8 @@ class _Series:
     end_ms: float
     words: str
     none: str = ""
+    label: str = ""  # the subject of the series, in front of a sparkline
+    has_clock: bool = True  # whether the points are instants
     is_level: bool = False
     write: Callable[[float | None], str] = formats.format_rate
 
@@ -178,9 +208,16 @@ def _choose_plot_series(details: QueueDetails) -> _Series:
     """
     if details.history is None or not details.history.flows:
         polls = details.rate.history
-        caption = f"out of the last {formats.format_quantity(len(polls), 'look')}"
+        caption = f"out, last {formats.format_quantity(len(polls), 'refresh')}"
         return _Series(
-            list(enumerate(polls)), (), 0, max(1, len(polls)), caption, "no job left it since it was first seen"
+            list(enumerate(polls)),
+            (),
+            0,
+            max(1, len(polls)),
+            caption,
+            "no job left the queue since rqtui first saw it",
+            f"out, last {formats.format_quantity(len(polls), 'refresh')}",
+            has_clock=False,
         )
     begin_ms, end_ms = details.now_ms - HISTORY_MINUTES * stats.MINUTE_MS, details.now_ms
     minutes = stats.compute_growth_per_minute([details.history], begin_ms, end_ms)
@@ -191,14 +228,26 @@ def _choose_plot_series(details: QueueDetails) -> _Series:
     ]
     begin = formats.format_clock(begin_ms)[:5]
     if any(value for _at, value in finished) or "in" not in details.history.flows:
-        return _Series(finished, failed, begin_ms, end_ms, begin, "no job ended in the last hour")
+        has_failures = any(rate for _at, rate in failed)
+        legend = f"{begin}   ended attempts{', failed ones in the lower part' if has_failures else ''}"
+        return _Series(
+            finished, failed, begin_ms, end_ms, legend, "no job ended in the last hour", "ended per minute, last hour"
+        )
     depths = [
         *stats.compute_unfinished_per_minute(minutes, stats.count_unfinished([details.queue])),
         (end_ms, stats.count_unfinished([details.queue])),
     ]
-    caption = f"{begin}   jobs that are not done; nothing came out"
+    caption = f"{begin}   jobs that are not done; none ended in the last hour"
     return _Series(
-        depths, (), begin_ms, end_ms, caption, "nothing happened in the last hour", True, _format_short_number
+        depths,
+        (),
+        begin_ms,
+        end_ms,
+        caption,
+        "nothing happened in the last hour",
+        "unfinished jobs, last hour",
+        is_level=True,
+        write=_format_short_number,
     )
 
 
@@ -228,23 +277,20 @@ def _compute_minute_rates(
 # -- text -----------------------------------------------------------------------------------------------------------
 
 
-def _format_queue_findings(details: QueueDetails, width: int) -> list[Content]:
+def _format_queue_findings(details: QueueDetails, width: int, max_lines: int) -> list[Content]:
     """Format the findings of the queue with the keys that fix them."""
-    lines = [
-        align_sides(left, right, width)
-        for left, right in findings.format_findings(details.queue, _MAX_FINDINGS, width, details.now_ms)
-    ]
-    return [Content.styled("why", "b $strong"), *lines]
+    lines = findings.format_findings(details.queue, _MAX_FINDINGS, width, details.now_ms, max_lines=max_lines)
+    return [align_sides(left, right, width) for left, right in lines]
 
 
 def _format_places_summary(details: QueueDetails, width: int) -> list[Content]:
-    """Format ages and limits of a queue on one line and its workers on the next.
+    """Format ages and limits of a queue, and its workers below them.
 
-    A queue that could not be counted is shown as unknown.
+    A queue that could not be counted has none.
     """
     queue = details.queue
     if queue.error:
-        return [Content.styled("places", "b $strong"), Content.styled("not known", "$muted")]
+        return []
     ages = (
         ("oldest ready", queue.oldest_ready_ms),
         ("next due in", queue.next_due_ms if not queue.overdue else None),
@@ -255,12 +301,12 @@ def _format_places_summary(details: QueueDetails, width: int) -> list[Content]:
     texts += [f"{formats.format_quantity(queue.expired, 'lease')} over"] if queue.expired else []
     dead_limit = queue.counters.get("dead_max", 0)
     texts += [f"dead limit {formats.format_count(dead_limit, width=9)}"] if dead_limit else []
-    summary = " · ".join(texts) or "nothing waits"
-    return [
-        Content.styled("places", "b $strong"),
-        Content.styled(formats.fit_to_width(summary, width).rstrip(), "$muted"),
-        Content.styled(formats.fit_to_width(_format_worker_names(details, width), width).rstrip(), "$muted"),
+    summary = " · ".join(texts) or "no job waits"
+    lines = [
+        *formats.wrap_to_width(summary, width),
+        *formats.wrap_to_width(_format_worker_names(details, width), width),
     ]
+    return [Content.styled(line, "$muted") for line in lines]
 
 
 def _format_place_bars(details: QueueDetails, width: int) -> list[Content]:
@@ -287,7 +333,7 @@ def _format_worker_names(details: QueueDetails, width: int) -> str:
     """Format the number of a queue's workers and their names, shortened until all of them fit on a line."""
     number, workers = details.queue.workers, details.workers or ()
     if number is None:
-        return "its system keeps no list of workers"
+        return "its system stores no list of workers"
     late = [worker for worker in workers if worker.is_late(details.now_ms)]
     live = [worker for worker in workers if worker not in late]
     fit_name = elision.create_name_fitter(format_field_value(worker.name) for worker in workers)
@@ -409,7 +455,7 @@ def build_group_preview(
 
 def _format_verdict(queue: Queue, width: int) -> Content:
     return Content.assemble(
-        ("● ", f"${HUES[queue.verdict.severity]}"),
+        (f"{formats.SEVERITY_SIGNS[queue.verdict.severity]} ", f"${HUES[queue.verdict.severity]}"),
         (formats.fit_to_width(safe(queue.name), min(32, width // 3)), "$strong"),
         ("  " + formats.fit_to_width(safe(queue.verdict.text), max(8, width - 36)).rstrip(), "$muted"),
     )

@@ -42,7 +42,7 @@ async def test_a_worker_killed_with_9_is_followed_to_the_mended_state_by_keys(
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "celery")
         await it.press("enter")
-        await it.until_shown("failed ·")
+        await it.until_shown("failed 0")
         stock.enqueue("held", "shop.hold", ("go",))
         await it.until_shown("unacked 1")
         await it.press("3")
@@ -109,7 +109,7 @@ async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_told(stock: 
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "celery")
         await it.press("enter")
-        await it.until_shown("failed ·", "workers 1")  # it has beaten: who is never heard to is not said to be gone
+        await it.until_shown("failed 0", "workers 1")  # it has beaten: who is never heard to is not said to be gone
         stock.enqueue("held", "shop.hold", ("go",))
         await it.until_shown("running 1")
         killed.kill()
@@ -177,7 +177,7 @@ async def test_k_revokes_what_runs_and_the_worker_lives_on(stock: Stock, client:
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "celery")
         await it.press("enter")
-        await it.until_shown("failed ·")
+        await it.until_shown("failed 0")
         stock.enqueue("held", "shop.hold", ("go",))
         await it.until_shown("running 1")
         await it.press("5")
@@ -198,7 +198,7 @@ async def test_each_outcome_of_a_burst_is_heard_once(stock: Stock, client: Redis
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "celery")
         await it.press("enter")
-        await it.until_shown("failed ·", "workers 1")
+        await it.until_shown("failed 0", "workers 1")
         rows = [[f"sum-{n}", "shop.add", [n, 1]] for n in range(400)] + [
             [f"bad-{n}", "shop.confirm", [n]] for n in range(100)
         ]
@@ -223,7 +223,7 @@ async def test_whose_an_outcome_is_stands_where_it_is_told(stock: Stock, client:
         await it.press('"mail', "enter")
         await it.until(lambda: len(stock.runs()) == 2, "both have run")
         await it.press("enter")
-        await it.until_shown("queues ▸ mail", "failed 1", "succeeded ·")
+        await it.until_shown("queues ▸ mail", "failed 1", "succeeded 0")
         await it.press("7")
         await it.until_shown("bad", "no such order: 4711")
 
@@ -248,7 +248,7 @@ async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_it
         else:
             await it.until_shown("default", "celery")
             await it.press("enter")
-            await it.until_shown("failed ·", "workers 1")
+            await it.until_shown("failed 0", "workers 1")
             stock.enqueue("bad", "shop.confirm", (4711,))
         await it.until_shown("failed 1")
         await it.press("7")
@@ -258,7 +258,7 @@ async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_it
         await it.press("R")
         await it.until_shown("runs again under its own id")
         await it.press("y")
-        await it.until_shown("succeeded 1", "failed ·")
+        await it.until_shown("succeeded 1", "failed 0")
         await it.press("6")
         await it.until_shown("bad")
     assert stock.until("bad", "SUCCESS")["value"] == 4711
@@ -272,7 +272,7 @@ async def test_what_expired_and_what_was_tried_again_is_told_so(stock: Stock, cl
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "celery")
         await it.press("enter")
-        await it.until_shown("queue 2", "failed ·")
+        await it.until_shown("queue 2", "failed 0")
         stock.start(name="w1", events=True)
         await it.until_shown("revoked 1", "succeeded 1")
         await it.press("8", "enter")
@@ -290,7 +290,7 @@ async def test_a_prefix_needs_no_option_on_the_screen_either(stock: Stock, clien
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "celery", "workers 1")
         await it.press("enter")
-        await it.until_shown("failed ·")
+        await it.until_shown("failed 0")
         stock.enqueue("bad", "shop.confirm", (4711,))
         stock.enqueue("later", countdown=HOUR_S - 60)
         await it.until_shown("failed 1", "eta 1")

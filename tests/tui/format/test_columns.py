@@ -53,7 +53,7 @@ def test_a_column_shows_the_value_at_a_path_of_the_body(pack: object) -> None:
         "7",
         '["new", "eu"]',
         "eu",
-        formats.ZERO,
+        formats.NONE,
     ]
 
 
@@ -70,7 +70,7 @@ def test_of_a_body_that_is_cut_off_only_what_is_whole_is_claimed() -> None:
     cut = job(b'{"a": 1, "to": "ada@exa', body_bytes=4_000)
     assert texts(cut, "body.a", "body.to", "body.b") == ["1", "ada@exa…", "…"]
     assert texts(job(b'{"a": {"b": 1, "c": 2', body_bytes=4_000), "body.a", "body.a.b") == ["…", "1"]
-    assert texts(job(b"\xff\x00"), "body.a") == [formats.ZERO]
+    assert texts(job(b"\xff\x00"), "body.a") == [formats.NONE]
 
 
 # ── what tells the jobs of a page apart ──────────────────────────────────────────────────────────────────────

@@ -169,24 +169,24 @@ async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: s
     seeded.put("a1", "a2")
     async with screen(url, WIDE) as it:
         await it.press("enter")
-        await it.until_shown("2 ready 2  3 reserved ·")  # its frame has tabs: nothing stands beside it
+        await it.until_shown("2 ready 2  3 reserved 0")  # its frame has tabs: nothing stands beside it
         seeded.reserve(1)
         await it.until(lambda: pane(it, "reserved").size.height > 3, "it unfolds")
         seeded.engine.apply_verb("ack", seeded.ref, seeded.jobs("reserved"))
-        await it.until(lambda: "3 reserved ·" in it.text())
+        await it.until(lambda: "3 reserved 0" in it.text())
         assert pane(it, "reserved").size.height > 3
 
 
 @run_on_event_loop
-async def test_at_80_columns_the_tabs_count_and_the_finding_stands_in_the_frame(url: str, seeded: Seeded) -> None:
+async def test_at_80_columns_the_tabs_count_and_the_finding_stands_above_the_rows(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.bury("d1", "d2")
     seeded.engine.apply_verb("pause", seeded.ref)
     async with screen(url, NARROW) as it:
         await it.press("enter", "2")
-        await it.until_shown("2 ready 1", "5 dead 2", "● ", "paused")
-        frame = it.text().splitlines()[-2]
-        assert "● " in frame and "1-1 of 1" in frame
+        await it.until_shown("2 ready 1", "5 dead 2", "rows 1-1 of 1")
+        assert it.text().splitlines()[2].startswith(" · paused"), it.text()
+        await it.until_shown("─  job  ─", "place       ready")  # the job under the cursor, below the list
 
 
 @run_on_event_loop
@@ -196,7 +196,7 @@ async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_ther
     seeded.put("a1")
     async with screen(url, WIDE) as it:
         await it.press("enter")
-        await it.until(lambda: it.text().splitlines()[3].startswith(" ● "), "a verdict")
+        await it.until(lambda: it.text().splitlines()[3].startswith(" ✓ "), "a verdict")
         seeded.engine.apply_verb("pause", seeded.ref)
         await it.until(lambda: "paused" in it.text().splitlines()[3])
 
@@ -206,8 +206,8 @@ async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> N
     seeded.put("a1")
     async with screen(url, NARROW) as it:
         await it.press("enter")
-        await it.until_shown("5 dead ·")
-        await it.pilot.click(offset=find_position(it, "5 dead ·"))
+        await it.until_shown("5 dead 0")
+        await it.pilot.click(offset=find_position(it, "5 dead 0"))
         await it.until(lambda: board(it).find_current_pane().place.name == "dead")
         await it.pilot.click(offset=find_position(it, "1 scheduled"))
         await it.until(lambda: board(it).find_current_pane().place.name == "scheduled")
@@ -290,7 +290,7 @@ async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
         folded = ("scheduled", "deferred", "ready", "started", "intermediate", "finished", "canceled")
         await it.until(lambda: board(it)._board_layout.folded == set(folded))
         await it.until(lambda: [pane(it, name).region.height for name in folded] == [1] * 7)
-        lines = [find_position(it, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} ·")[1] for name in folded]
+        lines = [find_position(it, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} 0")[1] for name in folded]
         assert lines == sorted(lines), "in their order"
         await it.press("8")
         await it.until(lambda: board(it).find_current_pane().place.name == "failed")

@@ -290,9 +290,9 @@ async def test_plus_gives_one_place_the_whole_width_and_esc_takes_it_back(url: s
     seeded.put("b1", delay_ms=90_000)
     async with screen(url, WIDE) as it:
         await it.press("enter")
-        await it.until_shown("─  1 scheduled 1  ─", "─  2 ready 1  ─", "─  job  ─", "    5 dead ·  ")
+        await it.until_shown("─  1 scheduled 1  ─", "─  2 ready 1  ─", "─  job  ─", "    5 dead 0  ")
         await it.press("plus")
-        await it.until_shown("─  1 scheduled 1  2 ready 1  3 reserved ·", "waits")
+        await it.until_shown("─  1 scheduled 1  2 ready 1  3 reserved 0", "waits")
         assert "─  job  ─" not in it.text()
         await it.press("escape")
         await it.until_shown("─  1 scheduled 1  ─", "─  2 ready 1  ─", "─  job  ─")

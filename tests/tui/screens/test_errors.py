@@ -71,7 +71,7 @@ async def test_members_beyond_the_sample_are_acted_on_too(
     add_failed_jobs(Queue("mail", client), *[f"TimeoutError: {n} s" for n in range(6)])
     async with screen(url, open_queue="mail") as it:
         await it.press("e")
-        await it.until_shown("a sample: 2 of 6", "TimeoutError: # s")
+        await it.until_shown("2 of 6 jobs read", "TimeoutError: # s")
         await it.press("R")
         await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question")
         await it.press("y")
@@ -85,7 +85,7 @@ async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(
         await it.press("e")
         await it.until_shown("TimeoutError: # s")
         await it.press("enter")
-        await it.until_shown("very end", "dead", "1 with this error")
+        await it.until_shown("very end", "dead", "1 that were read with this error")
         assert isinstance(it.app.navigation.view, ErrorGroup)
         await it.press("enter")
         await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "job", "the job")

@@ -99,7 +99,7 @@ async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
             await it.until_shown("mail", "1 queue")
             await it.press("enter", "3")
             await it.until_shown("not heard: the user may not listen to crier.", "the right &crier.")
-            await it.until_shown("1 waiting 1", "3 finished —")
+            await it.until_shown("1 waiting 1", "3 finished ?")
     finally:
         client.execute_command("ACL", "DELUSER", "deaf")
 
@@ -115,7 +115,7 @@ async def test_workers_that_were_heard_and_what_they_run_stand_in_their_view(
         publish_heartbeat(client, "w1", "mail")
         publish_begin(client, "mail", "a1", worker="w1")
         await it.press("w")
-        await it.until_shown("● running", "w1", "cry")
+        await it.until_shown("✓ running", "w1", "cry")
 
 
 @run_on_event_loop

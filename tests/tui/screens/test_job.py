@@ -240,3 +240,23 @@ async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Red
         assert "flour=1" not in it.text(), "no word of fields"
         await it.press("slash", '"call:wheat', "enter")
         await it.until(lambda: "f2" not in it.text() and "f1" in it.text(), "found by its call")
+
+
+@run_on_event_loop
+async def test_an_error_longer_than_the_body_gets_the_wider_column(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    trace = "\n".join(
+        ["Traceback (most recent call last):", *(f"  File 'x.py', line {n}, in f" for n in range(20)), "E: 1"]
+    )
+    seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(1), {"error": trace, "final": True})
+    async with screen(url, SIZE) as it:
+        await it.press("enter", "5", "enter")
+        await it.until_shown("attempt 1")
+        view = it.app.navigation.view
+        assert view is not None
+        left, right = view.query_one("#job-left"), view.query_one("#job-right")
+        await it.until(lambda: left.size.width > right.size.width, "a wider traceback")
+        await it.press("escape", "2", "enter")
+        await it.until_shown("place       ready")
+        view = it.app.navigation.view
+        assert view is not None and view.query_one("#job-left").size.width < view.query_one("#job-right").size.width

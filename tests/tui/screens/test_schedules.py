@@ -45,7 +45,7 @@ async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong
         at = [
             next(y for y, line in enumerate(lines) if name in line) for name in ("lost", "hourly", "nightly", "asleep")
         ]
-        assert at == sorted(at) and "● off" in lines[at[3]] and "cron-1" in lines[at[2]]
+        assert at == sorted(at) and "· off" in lines[at[3]] and "cron-1" in lines[at[2]]
         assert lines[at[0]].count("nobody sees to it") == 1 and "wrong" in lines[at[0]]
         assert "abc" not in it.text()
         await it.until(
@@ -60,7 +60,7 @@ async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong
         await it.press("escape", "quotation_mark", "slash", "escape")
         await it.until_shown("schedules of flour", "2 schedules")
         client.delete("mill:schedules")
-        await it.until_shown("no schedules   off ·")
+        await it.until_shown("no schedules   off 0")
 
 
 @run_on_event_loop

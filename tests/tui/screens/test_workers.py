@@ -195,7 +195,7 @@ async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told
         await it.press("colon", '"cancel', "enter")
         await it.until(lambda: client.lrange("mill:orders", 1, -1) == [b"cancel b1 of w1"])
         await it.press("quotation_mark")
-        await it.until_shown("workers of flour", "hold ·", "─  w1  ─")
+        await it.until_shown("workers of flour", "hold 0", "─  w1  ─")
         await it.press("enter")
         await it.until_shown("mill.grind()", "place       started")
 

@@ -138,7 +138,7 @@ async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(ur
         url, keymap=parse_keymap('resume = "ctrl+u"\nundo = "Z"\nfilter = "~"\nenqueue = "ctrl+n"').keymap
     )
     async with screen(settings) as it:
-        await it.until_shown("paused: Ctrl+U resumes it")
+        await it.until_shown("paused", "Ctrl+U resume")
         await it.press("tilde", *"nothing", "enter")
         await it.until_shown("no queue matches the filter: ~ changes it")
         await it.press("escape", "escape", "enter", "2", "D")

@@ -37,7 +37,7 @@ async def test_a_high_terminal_names_every_view_by_its_letter_in_the_header(url:
         for words in (
             "e errors",
             "w workers",
-            "b by job",
+            "b kinds",
             "f events",
             "m metrics",
             "t loops",
@@ -63,7 +63,7 @@ async def test_the_header_says_how_many_causes_once_somebody_looked_and_nothing_
 async def test_a_change_made_here_is_counted_beside_the_operations(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, WIDE) as it:
-        await it.until(lambda: "o operations ·" in header(it)[1], "none")
+        await it.until(lambda: "o operations 0" in header(it)[1], "none")
         await it.press("P", "y")
         await it.until(lambda: "o operations 1" in header(it)[1], "one")
 
@@ -72,7 +72,7 @@ async def test_a_change_made_here_is_counted_beside_the_operations(url: str, cli
 async def test_a_click_on_a_view_in_the_header_goes_there(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, WIDE) as it:
-        await it.until_shown("e errors 1", "w workers ·", "m metrics")  # nothing moves it any more
+        await it.until_shown("e errors 1", "w workers 0", "m metrics")  # nothing moves it any more
         await it.pilot.click(offset=find_position(it, "m metrics"))
         await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics")
 
@@ -84,7 +84,7 @@ async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(ur
         await it.press("enter")
         await it.until_shown("; views")
         await it.press("semicolon")
-        await it.until_shown("its letter goes there", "by job", "operations")
+        await it.until_shown("its letter goes there", "kinds", "operations")
         rows = it.text().splitlines()
         assert (
             sum(any(f"{letter}   {label}" in row for row in rows) for letter, label in (("e", "errors"), ("o", "op")))

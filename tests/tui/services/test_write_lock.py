@@ -25,7 +25,7 @@ async def test_a_read_only_screen_changes_nothing_until_it_is_unlocked(url: str,
     here.put("one", "two")
     async with screen(url, read_only=True) as it:
         await it.press("enter")
-        await it.until_shown("read-only", "loops off")
+        await it.until_shown("read-only")
         assert " D " not in it.text()
         await it.press("D")
         assert here.ids("ready") == ["one", "two"] and len(it.app.screen_stack) == 2
@@ -76,7 +76,7 @@ async def test_a_session_that_may_write_can_be_locked_and_unlocked_again(url: st
         await it.press("enter")
         await it.until(lambda: it.app.session.loops["dispatch"].is_running, "the dispatcher")
         it.app.write_lock.lock()
-        await it.until_shown("read-only", "loops off")
+        await it.until_shown("read-only")
         await it.press("D")
         assert here.ids("ready") == ["one"] and len(it.app.screen_stack) == 2
         it.app.write_lock.unlock_changes("1h")

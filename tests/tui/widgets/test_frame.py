@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.content import Content
+
 from rqtui.model import Count, Queue, Rate, RecentActivity, State
 from rqtui.tui.widgets import frame
 
@@ -55,9 +57,21 @@ def test_the_totals_of_all_queues_name_the_time_of_their_rates_and_of_the_failin
     assert frame.format_overview_totals(3, few, 1, is_short=True).plain == (
         "1 of 3 queues  in 2/s  out 14/s (<1 min)  <1 % fail (<1 min)"
     )
-    assert frame.format_overview_totals(1, Rate()).plain == "1 queue   in ·   out ·", "nothing is known yet"
+    assert frame.format_overview_totals(1, Rate()).plain == "1 queue   in 0/s   out 0/s", "no time is known yet"
 
 
 def test_of_a_queue_that_tells_nothing_more_it_says_its_name() -> None:
     quiet = Queue("mail", "native", counts=QUEUE.counts, workers=None)
     assert format_frame(quiet, Rate()) == "mail  native|"
+
+
+def test_the_first_line_keeps_the_finding_about_the_server_and_the_mode_on_a_narrow_terminal() -> None:
+    problem = Content.assemble(("▲ Redis memory is 94 % full  ", "$state-reserved"), frame.format_key_hint("i", ""))
+    status = frame.Status(
+        "redis://jobs-1.example.com:6379/0", "native · 3 queues", "3 queues", problem=problem, mode=Content("write")
+    )
+    for width in (58, 78, 118, 158):
+        left, right = frame.format_status_line(status, {}, width)
+        assert left.cell_length + right.cell_length < width
+        assert right.plain.startswith("▲ Redis memory is 94 % full  i") and right.plain.endswith("write")
+        assert ("3 queues" in left.plain) == (width > 58)

@@ -546,3 +546,10 @@ def test_under_no_color_there_is_no_colour(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert name == theme.ANSI
     house(test, theme_name=name)
+
+
+@pytest.mark.parametrize("term", ["xterm", "screen", "linux", "dumb"])
+def test_a_terminal_with_few_colours_gets_its_own_colours_unless_a_person_chose_others(term: str) -> None:
+    assert theme.choose_theme_name({"TERM": term}) == theme.ANSI
+    assert theme.choose_theme_name({"TERM": term}, theme.LIGHT) == theme.LIGHT
+    assert theme.choose_theme_name({"TERM": f"{term}-256color"}) == theme.DARK

@@ -1,0 +1,29 @@
+"""Test that severities differ without colours, also with `--ascii`."""
+
+from __future__ import annotations
+
+from rqtui.model import Count, Finding, Queue, State, Verdict
+from rqtui.text import formats
+from rqtui.text.pieces import convert_cell_to_pieces
+from rqtui.tui.format import queues
+from rqtui.tui.terminal.ascii_filter import to_ascii
+
+
+def test_each_severity_has_a_sign_of_its_own_also_in_ascii() -> None:
+    signs = [formats.SEVERITY_SIGNS[severity] for severity in ("critical", "warning", "ok", "info")]
+    assert signs == ["✕", "▲", "✓", "·"]
+    assert [to_ascii(sign) for sign in signs] == ["X", "!", "+", "-"]
+
+
+def test_the_narrow_column_of_states_says_the_worst_finding_in_a_few_words() -> None:
+    findings = {
+        Finding("failing", "critical", "q", "55 % of attempts fail", jobs=900): "✕ 55 % fail",
+        Finding("dead-many", "warning", "q", "5 000 jobs are dead", jobs=5_000): "▲ 5k dead",
+        Finding("no-live-worker", "warning", "q", "no worker is alive, and 3 jobs are ready", jobs=3): "▲ no worker",
+        Finding("paused", "info", "q", "paused"): "· paused",
+        Finding("poison-json", "warning", "q", "a body is no JSON"): "▲ poison json",
+    }
+    for finding, words in findings.items():
+        queue = Queue("q", "native", (Count("ready", State.READY, 3),), findings=(finding,), verdict=Verdict("warning"))
+        row = queues.build_queue_row("q", "q", "native", queue, None, queues.OverviewShape(is_narrow=True))
+        assert "".join(piece.text for piece in convert_cell_to_pieces(row.cells[-1])) == words
