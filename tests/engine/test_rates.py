@@ -171,6 +171,15 @@ def test_jobs_that_left_while_nobody_listened_are_not_matched_with_later_events(
     assert last(build_event_queue(4_000, 60, 5, of=5), rates=rates).recent.completed == 45
 
 
+def test_workers_are_idle_where_no_event_comes_and_no_job_leaves() -> None:
+    rates = Rates()
+    looks = [build_event_queue(at * 1_000, 60) for at in (0, 10, 20)]
+    assert last(*looks, rates=rates).idle_since_ms == NOW_MS
+    assert last(build_event_queue(30_000, 59), rates=rates).idle_since_ms is None, "a job was taken"
+    assert last(build_event_queue(40_000, 59), rates=rates).idle_since_ms == NOW_MS + 30_000
+    assert last(build_event_queue(50_000, 59, 1, of=1), rates=rates).idle_since_ms is None, "its event came"
+
+
 def test_what_a_queue_is_given_later_did_not_end_then() -> None:
     there = last(build_event_queue(0, 100, 5, of=100), build_event_queue(2_000, 100, 55, of=100, given=50))
     here = last(build_event_queue(0, 100, 95, of=100), build_event_queue(2_000, 98, 47, of=102, given=-50))
