@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rqtui.engine.dead_sample import is_outdated
 from rqtui.model import Queue, Ref, State
 from rqtui.reports import schedules
 from rqtui.tui.format import groups
@@ -65,6 +64,8 @@ def _count_error_rows(session: Session, refs: tuple[Ref, ...]) -> RowCount | Non
 
 def _covers_all_failures(known: DeathCauses, queue: Queue) -> bool:
     """Return whether all dead jobs were read, and the jobs that wait for a retry, if there may be any."""
+    from rqtui.engine.dead_sample import is_outdated  # imported late, so that the first paint does not wait for it
+
     if not known.is_complete or is_outdated(known.dead, queue.count_failed()):
         return False
     return known.retrying is not None or not queue.count_in_state(State.SCHEDULED)
