@@ -125,6 +125,8 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
         return
     if engine.unsupported_systems and not is_stream:
         output.print_message(describe_unsupported_systems(engine.unsupported_systems))
+    if is_all and not is_stream:
+        _report_other_databases(session, engine)
     if not taken.queues:
         output.write_lines([f"no queues at {hide_url_passwords(session.settings.url)} ({info.title})"])
         return
@@ -132,6 +134,15 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     if words := unassigned(shared):
         output.print_message(words)
     report_places_without_events(engine, [Ref(queue.system, queue.name) for queue in taken.queues])
+
+
+def _report_other_databases(session: Session, engine: Engine) -> None:
+    """Print which other databases of the server have queues, and how to open them."""
+    from rqtui.reports.other_databases import describe_other_databases, find_other_databases
+
+    databases = [found for found in find_other_databases(engine.client, session.settings) if found]
+    if databases:
+        output.print_message(describe_other_databases(databases, session.settings.url))
 
 
 def build_queue_document(queue: Queue) -> dict[str, Any]:

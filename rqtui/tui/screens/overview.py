@@ -35,6 +35,8 @@ from rqtui.tui.widgets.table import Table
 if TYPE_CHECKING:
     from rqtui.engine.filters import Term
     from rqtui.engine.history import History
+    from rqtui.engine.ticker import CallFinished
+    from rqtui.reports.other_databases import OtherDatabase
     from rqtui.system_base.system import Request
     from rqtui.tui.widgets.queue_preview import DeathCauses
     from rqtui.verbs import Verb
@@ -117,6 +119,8 @@ class Overview(View):
         self._histories: dict[Ref, History] = {}
         self._workers: dict[Ref, tuple[Worker, ...]] = {}
         self._requests: dict[tuple[Ref, str], Request[Any]] = {}
+        self._other_databases: list[OtherDatabase] = []  # databases of the server that have queues, too
+        self._has_searched_databases = False
 
     def compose_view(self) -> ComposeResult:
         """Create the table of queues, the preview and the recent activity."""
@@ -316,6 +320,7 @@ class Overview(View):
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw the latest counts of every queue in the current sort order."""
+        self._search_other_databases()
         self._choose_columns()
         self._cache_preview_data(snapshot)
         refs = self.session.refs
@@ -632,12 +637,34 @@ class Overview(View):
                 list_shared_places(self._counted_queues.values(), self._find_complete_systems(self._counted_queues))
             )
             notice = "\n".join(filter(None, [notice, shared_text]))
+        if self._other_databases:
+            from rqtui.reports.other_databases import describe_other_databases
+
+            url = self.session.settings.url
+            notice = "
+".join(filter(None, [notice, describe_other_databases(self._other_databases, url)]))
         is_only_notice = bool(notice) and not self.session.refs
         is_filtered = bool(self._terms and self.session.refs)
         self._table.empty = (
             notice if is_only_notice and not is_filtered else keys.apply_keymap(NO_MATCH if is_filtered else EMPTY)
         )
         _show_or_hide_text(self.query_one("#unspoken", Static), "" if is_only_notice else notice)
+
+    def _search_other_databases(self) -> None:
+        """Search the other databases of the server for queues, once: this rqtui shows one database."""
+        if self._has_searched_databases or self.session.demo:
+            return
+        from rqtui.reports.other_databases import find_other_databases
+
+        self._has_searched_databases = True
+        settings = self.session.settings
+
+        def store_database(step: CallFinished) -> None:
+            if step.result is not None and not step.is_last:
+                self._other_databases.append(step.result)
+                self._show_warnings()
+
+        self.session.run_steps(lambda engine: find_other_databases(engine.client, settings), store_database)
 
     def show_recent_activity(self) -> None:
         """Show the recent steps of the loops and recent changes of this screen."""
