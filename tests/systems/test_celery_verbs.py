@@ -583,6 +583,43 @@ def test_a_worker_is_asked_what_it_runs_and_knows_and_its_queues(
     assert unable.code == 2 and "those of celery do" in unable.err
 
 
+def _beat(system: Celery, event_type: str, *workers: str) -> None:
+    """Let workers publish that they are there, that they start, or that they end."""
+    for worker in workers:
+        told = {"type": event_type, "hostname": worker, "freq": 2.0, "active": 0, "processed": 0}
+        system.record_event(b"/0.celeryev/worker.heartbeat", json.dumps({"body": told}).encode(), system.now_ms())
+
+
+def test_a_worker_that_named_its_queues_is_listed_in_these_alone(client: Redis, workers: StartWorkers) -> None:
+    workers({"w1@shop": build_replies(float(client.time()[0])), "w2@shop": {}})
+    for queue in ("a", "mail"):
+        client.sadd(f"_kombu.binding.{queue}", f"{queue}{SEP}{SEP}{queue}")
+        client.lpush(queue, message("x"))
+    engine = build_engine(client, [registry.create_system("celery")])
+    system = engine.systems["celery"]
+    assert isinstance(system, Celery)
+    system.event_coverage = EventCoverage(system.now_ms() - 60_000)
+
+    def list_consumers(queue: str) -> dict[str, str]:
+        workers = engine.fetch_workers(Ref("celery", queue))
+        facts = {worker.name: {fact.name: str(fact.value) for fact in worker.facts} for worker in workers}
+        return {name: each["consumes"] for name, each in facts.items()}
+
+    def count_workers() -> dict[str, int | None]:
+        return {queue.name: queue.workers for queue in engine.take_snapshot().queues}
+
+    _beat(system, "worker-heartbeat", "w1@shop", "w2@shop")
+    assert list_consumers("mail") == list_consumers("a") == {"w1@shop": "not known", "w2@shop": "not known"}
+    assert count_workers() == {"a": 2, "mail": 2}
+    *_before, inspection = engine.inspect_worker(Ref("celery", "mail"), "w1@shop")
+    assert not inspection.missing
+    assert list_consumers("a") == {"w1@shop": "a, b", "w2@shop": "not known"}
+    assert list_consumers("mail") == {"w2@shop": "not known"}
+    assert count_workers() == {"a": 2, "mail": 1}
+    _beat(system, "worker-online", "w1@shop")  # another process, which may consume from other queues
+    assert list_consumers("mail") == {"w1@shop": "not known", "w2@shop": "not known"}
+
+
 def test_a_reply_that_is_none_is_left_out() -> None:
     bodies = (b"", b"[]", b"no json", b'{"body": 1}', b'{"body": "e30=", "properties": {"body_encoding": "base64"}}')
     assert [reply for raw in bodies for reply in remote_control.parse_reply(raw)] == []

@@ -86,6 +86,14 @@ def build_inspection(worker: str, replies: Sequence[WorkerReply], now_ms: int, w
     return WorkerInspection(worker, now_ms, round(waited_s * 1000), tuple(facts), missing, problem)
 
 
+def find_consumed_queues(worker: str, replies: Sequence[WorkerReply]) -> tuple[str, ...] | None:
+    """Return the queues from which a worker consumes, by its reply to `active_queues`; None if there is none."""
+    for reply in replies:
+        if (reply.worker, reply.ticket) == (worker, "active_queues") and isinstance(reply.value, list):
+            return tuple(str(queue.get("name")) for queue in reply.value if isinstance(queue, dict))
+    return None
+
+
 _SILENT = "One of the pool solo replies after its task: ask again. If it sends no heartbeats, it is gone"
 
 

@@ -189,6 +189,8 @@ class Celery(EntrySystem):
         self._database = 0  # its number is part of channel names
         self._unplaced_events = UnplacedEvents()
         self._has_other_prefixes = False  # keys of Celery with another prefix were seen in this database
+        # By worker: the queues that it named when it was asked. No event names them.
+        self._consumed_queues: LruCache[str, tuple[str, ...]] = LruCache(MAX_WORKERS)
         self._paused_since_ms: dict[str, int] = {}  # by queue: when rqtui paused it; Redis stores no pause
 
     @property
@@ -735,6 +737,8 @@ class Celery(EntrySystem):
         name = _read_text_field(event, "hostname")
         if not name:
             return
+        if event.get("type") != "worker-heartbeat":
+            self._consumed_queues.pop(name, None)  # a new process may consume from other queues
         if event.get("type") == "worker-offline":
             self.event_cache.remove_worker(name)
             self._offline_workers.store(name, None)
@@ -787,6 +791,8 @@ class Celery(EntrySystem):
 
     def _record_served_queue(self, worker: str, queue: str) -> None:
         """Record that a worker received a job of a queue, and therefore serves that queue."""
+        if not self._may_consume(worker, queue):
+            self._consumed_queues.pop(worker)  # it was told to consume from more queues since it was asked
         last_seen = self.event_cache.find_worker(worker)
         if last_seen is not None and queue not in last_seen.queues:
             self.event_cache.record_heartbeat(last_seen._replace(queues=tuple(sorted({*last_seen.queues, queue}))))
@@ -794,7 +800,8 @@ class Celery(EntrySystem):
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
         """Build the request for the workers that sent heartbeats. It has no calls: heartbeats are only published.
 
-        Every queue lists all workers, because no event names the queues that a worker serves.
+        No event names the queues from which a worker consumes. A worker that was asked (`inspect`) is listed in its
+        queues alone, every other one in all queues, with a fact that says what is known.
         """
         running_jobs = [
             job for name in (queue, "") for job in self.event_cache.list_page(name, "running", 0, MAX_RUNNING)[2]
@@ -803,7 +810,7 @@ class Celery(EntrySystem):
 
         def build_worker_list(_replies: Replies) -> tuple[Worker, ...]:
             now_ms = self.now_ms()
-            workers = self.event_cache.list_workers()
+            workers = [worker for worker in self.event_cache.list_workers() if self._may_consume(worker.name, queue)]
             count = format_quantity(len(workers), "worker")
             note = f"only {count} with the newest events were kept; there may be more"
             return WorkerList(
@@ -812,6 +819,8 @@ class Celery(EntrySystem):
                         queue=queue,
                         job=running.get(worker.name, b""),
                         state="silent" if worker.is_late(now_ms) else worker.state,
+                        queues=self._consumed_queues.get(worker.name, worker.queues),
+                        facts=(self._build_consumed_fact(worker), *worker.facts),
                     )
                     for worker in workers
                 ),
@@ -819,6 +828,26 @@ class Celery(EntrySystem):
             )
 
         return Request((), build_worker_list)
+
+    def _may_consume(self, worker: str, queue: str) -> bool:
+        """Return whether a worker consumes from a queue, or may do so because it was not asked."""
+        return queue in self._consumed_queues.get(worker, (queue,))
+
+    def _build_consumed_fact(self, worker: Worker) -> Fact:
+        """Build the fact that names the queues from which a worker consumes, as far as that is known."""
+        if worker.name in self._consumed_queues:
+            return Fact("consumes", ", ".join(self._consumed_queues[worker.name]) or "none")
+        return Fact("consumes", f"{', '.join(worker.queues)}, others not known" if worker.queues else "not known")
+
+    def _count_consumers(self, queue: str, now_ms: int) -> int:
+        """Return how many live workers consume from a queue, or may do so because they were not asked."""
+        alive = self.event_cache.count_live_workers(now_ms)
+        if not self._consumed_queues:
+            return alive
+        workers = self.event_cache.list_workers()
+        return alive - sum(
+            not worker.is_late(now_ms) and not self._may_consume(worker.name, queue) for worker in workers
+        )
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
         """Build the request for the runs per task, counted from Pub/Sub events; it has no calls."""
@@ -839,7 +868,7 @@ class Celery(EntrySystem):
             return counted
         since_ms, now_ms = self.events_since_ms, counted.counted_ms
         is_long = since_ms is not None and now_ms - since_ms > SILENT_MS
-        alive = self.event_cache.count_live_workers(now_ms)
+        alive = self._count_consumers(queue, now_ms)
         paused_ms = self._paused_since_ms.get(queue)
         if paused_ms is not None and self.event_cache.find_newest_worker_start_ms() > paused_ms:
             paused_ms = None  # a worker started after the pause takes jobs
@@ -1227,6 +1256,8 @@ class Celery(EntrySystem):
         def add_outcome_recording(request: Request[list[Outcome]]) -> Request[list[Outcome]]:
             def parse_outcomes(replies: Replies) -> list[Outcome]:
                 outcomes = request.parse(replies)
+                if name != "requeue":
+                    self._consumed_queues.clear()  # the workers were told to stop or to begin to consume
                 if name == "requeue":
                     for outcome in outcomes:
                         if outcome.moved:
@@ -1275,6 +1306,9 @@ class Celery(EntrySystem):
         def build_inspection_so_far(
             _first: WorkerInspection, replies: Sequence[remote_control.WorkerReply], waited_s: float
         ) -> WorkerInspection:
+            consumed_queues = remote_control.find_consumed_queues(worker, replies)
+            if consumed_queues is not None:
+                self._consumed_queues.store(worker, consumed_queues)
             return remote_control.build_inspection(worker, replies, self.now_ms(), waited_s)
 
         return self._await_worker_replies(
