@@ -641,8 +641,7 @@ class Overview(View):
             from rqtui.reports.other_databases import describe_other_databases
 
             url = self.session.settings.url
-            notice = "
-".join(filter(None, [notice, describe_other_databases(self._other_databases, url)]))
+            notice = "\n".join(filter(None, [notice, describe_other_databases(self._other_databases, url)]))
         is_only_notice = bool(notice) and not self.session.refs
         is_filtered = bool(self._terms and self.session.refs)
         self._table.empty = (
