@@ -37,7 +37,8 @@ def jobs(
         typer.Option(
             "--filter",
             metavar="EXPR",
-            help="text /re/ !term id:x job:x call:x err:x worker:x body:x .path:x, all must match.",
+            help="text /re/ !term id:x job:x call:x err:x worker:x body:x; .path:x is the whole value in the body, "
+            ".path:~x a part of it. All must match.",
         ),
     ] = None,
 ) -> int:

@@ -4,9 +4,11 @@ r"""Parse filter expressions into predicates over jobs, for `--filter` and for `
     term   = [ "!" ] [ field ":" ] what   "!" negates the term
     field  = id | job | call | err | worker | body        without one: any of them
            | "." path                              a member of the body: .customer.plan, .items.sku
-    what   = word | "words" | 'words' | /regular expression/
+    what   = [ "~" ] ( word | "words" | 'words' ) | /regular expression/
 
-A word matches anywhere in a field, ignoring case. An expression is Python's, ignoring case too; `\/` is a slash in it,
+A word matches anywhere in a field, ignoring case. After a path it must be the whole value: `.id:47` does not match 147.
+With `~` after the path, as in `.id:~47`, it matches anywhere in the value. A number also matches if it is written in
+another way: `12.50` matches 12.5. An expression is Python's, ignoring case too; `\/` is a slash in it,
 and the closing slash may be omitted at the end of the line. A quote or slash counts only at the start of a term, so
 `welcome:42`, `it's` and `a/b` are plain words. Bodies are searched as far as they were fetched, MessagePack also as the
 JSON that the screen shows. A call is read from a body, and only some systems have calls. A path selects a value in any
@@ -16,6 +18,7 @@ word.
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,6 +37,8 @@ FIELDS: dict[str, Callable[[Job], str]] = {
 }
 _FIELD = re.compile(rf"({'|'.join(FIELDS)}|\.[^\s:\"'/!.][^\s:\"'/]*):")
 _PATH = "."
+_PART = "~"  # after a path: the words may be a part of the value
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,15}\.[0-9]{1,15}", re.ASCII)
 _QUOTED = re.compile(r"""(["'])(.*?)\1(?=\s|$)""", re.DOTALL)
 _PATTERN = re.compile(r"/((?:[^/\\]|\\.)*)(?:/(?=\s|$)|$)", re.DOTALL)
 _WORD = re.compile(r"\S+")
@@ -108,16 +113,29 @@ def _parse_term_pattern(expression: str, position: int, field: str) -> tuple[re.
 
     Returns the compiled pattern and the position after it.
     """
+    is_part = field.startswith(_PATH) and expression[position : position + 1] == _PART
+    position += is_part
+    is_whole_value = field.startswith(_PATH) and not is_part
     quoted = _QUOTED.match(expression, position)
     if quoted:
-        return re.compile(re.escape(quoted[2]), re.IGNORECASE), quoted.end()
+        return _compile_words(quoted[2], is_whole_value=is_whole_value), quoted.end()
     regular_expression = _PATTERN.match(expression, position)
     if regular_expression:
         return compile_filter_pattern(regular_expression[1].replace(r"\/", "/")), regular_expression.end()
     plain_word = _WORD.match(expression, position)
     if plain_word is None:
         raise UsageError(f'the filter ends after "{field}:"; say what to look for, as in {field}:timeout.')
-    return re.compile(re.escape(plain_word[0]), re.IGNORECASE), plain_word.end()
+    return _compile_words(plain_word[0], is_whole_value=is_whole_value), plain_word.end()
+
+
+def _compile_words(words: str, *, is_whole_value: bool) -> re.Pattern[str]:
+    """Compile words to a pattern that matches them anywhere in a text, or only a text that is equal to them."""
+    pattern = re.escape(words)
+    if not is_whole_value:
+        return re.compile(pattern, re.IGNORECASE)
+    if _DECIMAL.fullmatch(words):
+        pattern += f"|{re.escape(json.dumps(float(words)))}"
+    return re.compile(rf"\A(?:{pattern})\Z", re.IGNORECASE)
 
 
 def compile_filter_pattern(pattern: str) -> re.Pattern[str]:

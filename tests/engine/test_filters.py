@@ -58,8 +58,8 @@ JOB = Job(
         "invoice err:timeout !body:nothing",
         "foo:bar !foo:bar".replace("foo:bar ", ""),
         ".to:a@b.c",
-        ".note:größe",
-        '.note:"it\'s"',
+        ".note:~größe",
+        '.note:"it\'s größe"',
         ".path:/^x.y$/",
         "!.to:nobody",
         ".customer.plan:gold",
@@ -67,8 +67,12 @@ JOB = Job(
         ".items.sku:B-2",
         ".items.1.sku:b-2",
         ".items.0.paid:true",
-        ".customer:gold",
+        ".customer:~gold",
         ".a.b:dotted",
+        ".to:~b.c",
+        '.note:~"t\'s"',
+        ".customer.plan:/^go/",
+        "!.customer.id:~7",
     ],
 )
 def test_an_expression_finds_the_job(expression: str) -> None:
@@ -98,6 +102,13 @@ def test_an_expression_finds_the_job(expression: str) -> None:
         ".to.more:a",
         "!.customer.plan:gold",
         ".customer.plan",
+        ".customer:gold",
+        ".customer.id:4",
+        ".customer.id:2",
+        ".to:b.c",
+        ".customer.plan:gol",
+        ".customer.plan:~silver",
+        "!.customer.id:~2",
     ],
 )
 def test_an_expression_passes_the_job_over(expression: str) -> None:
@@ -108,6 +119,18 @@ def test_an_expression_passes_the_job_over(expression: str) -> None:
 def test_an_expression_that_means_nothing_is_refused_in_words(expression: str) -> None:
     with pytest.raises(UsageError, match="the filter"):
         parse_filter(expression)
+
+
+def test_a_number_of_a_body_is_found_as_it_is_and_not_as_a_part() -> None:
+    def accepts(expression: str, body: bytes) -> bool:
+        return parse_filter(expression)(replace(JOB, body=body))
+
+    assert accepts(".customer.id:4711", b'{"customer": {"id": 4711}}')
+    assert accepts(".customer.id:4711", b'{"customer": {"id": "4711"}}')
+    assert not accepts(".customer.id:4711", b'{"customer": {"id": 304711}}')
+    assert accepts(".customer.id:~4711", b'{"customer": {"id": 304711}}')
+    assert accepts(".net:12.50", b'{"net": 12.5}') and accepts(".net:12.50", b'{"net": "12.50"}')
+    assert not accepts(".net:12.50", b'{"net": 12.51}') and not accepts(".net:12.50", b'{"net": 112.5}')
 
 
 def test_a_dot_is_a_dot_unless_slashes_stand_around_it() -> None:

@@ -23,6 +23,7 @@ from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
 from rqtui.system_base.system import find_late_place
 from rqtui.text import elision, paths
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns, jobs, timeline
@@ -55,7 +56,7 @@ class Board(View):
     """The view of one queue with a pane for each of its places."""
 
     NAME = "board"
-    FILTER_HINT = "text /re/ !term id: job: call: err: body: .path:  Tab paths  ↑ earlier"
+    FILTER_HINT = "text /re/ !term id: job: err: body: .path:exact .path:~part  Tab paths  ↑ earlier"
     BINDINGS: ClassVar[list[BindingType]] = list(keys.build_board_bindings())
 
     def __init__(self, ref: Ref, system: System) -> None:
@@ -460,7 +461,7 @@ class Board(View):
         self.host.show_keys()
 
     def step_back(self) -> bool:
-        """Handle Esc on the board: stop a running scan, else remove the filter, else show all panes again.
+        """Handle Esc on the board: stop a running scan, else remove the filter of all places, else show all panes.
 
         A stopped scan keeps its matches. Returns whether one of these was done.
         """
@@ -470,6 +471,11 @@ class Board(View):
             self.update_pane_frames()
             return True
         if pane.expression:
+            for other in self._panes:
+                if other is not pane and other.expression:
+                    self._stop_scan(other)
+                    other.set_filter("")
+                    self.redraw_pane(other)
             self.apply_filter("")
             return True
         if self._is_zoomed:
@@ -655,11 +661,23 @@ class Board(View):
             self._go_to_pane(next(pane for pane in self._panes if pane.place.name == name))
 
     def _go_to_pane(self, pane: Pane) -> None:
+        previous = self.find_current_pane()
         self._current, self._is_place_chosen = pane.place.name, True
+        self._keep_filter(previous)
         pane.display = True  # A hidden pane cannot have the focus, and a pane that hides passes it to its neighbour.
         self.set_focus(pane)
         self._arrange_panes()
         self.call_after_refresh(self.host.request_refresh)  # The number of visible rows is known only after layout.
+
+    def _keep_filter(self, previous: Pane) -> None:
+        """Apply the filter of the previous place to the current one, and say so."""
+        pane = self.find_current_pane()
+        if pane.expression == previous.expression:
+            return
+        self.apply_filter(previous.expression)
+        if previous.expression:
+            text = format_field_value(previous.expression)
+            self.host.show_toast(keys.apply_keymap(f"Filtered here too: /{text}. Esc shows all jobs."))
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -672,7 +690,9 @@ class Board(View):
         """Make the clicked pane the current one."""
         is_still_focused = event.widget is self.focused  # False for a pane that had the focus only for a moment.
         if is_still_focused and isinstance(event.widget, Pane) and event.widget.place.name != self._current:
+            previous = self.find_current_pane()
             self._current, self._is_place_chosen = event.widget.place.name, True
+            self._keep_filter(previous)
             self._arrange_panes()
             self.host.request_refresh()
         self.host.show_keys()

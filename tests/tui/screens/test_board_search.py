@@ -64,11 +64,14 @@ async def test_a_short_place_shows_at_once_what_is_typed_and_goes_on_as_jobs_com
         await it.until_shown("a3", "3 of 5 match")
         assert "b2" not in it.text()
         await it.press("5")
-        await it.until_shown("d1", "d2")  # each place has its own filter
+        await it.until_toast("Filtered here too: /id:a. Esc shows all jobs.")
+        await it.until_shown("no job matches id:a")
         await it.press("2")
         await it.until_shown("/id:a", "3 of 5 match")
         await it.press("escape")
         await it.until_shown("b1", "b2")
+        await it.press("5")
+        await it.until_shown("d1", "d2")
         assert isinstance(it.app.navigation.view, Board) and "match" not in it.text()
 
 
