@@ -125,7 +125,7 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
             assert {"stop", "grow", "shrink", "rate_limit", "time_limit"} <= verbs.keys()
             assert not {"inspect", "collect"} & verbs.keys()
             it.app.start_verb(verbs["grow"], it.app.navigation.find_target())
-            await it.until_shown("Grow the pool of: w1@shop", "takes that back", "processes")
+            await it.until_shown("Grow the pool of w1@shop?", "takes that back", "processes")
     finally:
         fake.close()
 
