@@ -13,7 +13,7 @@
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          prefix      str  of all its keys
 --          place       str  which
---          offset      int  how many to pass over; -1 is the last page
+--          offset      int  how many to pass over; -1: the last page, -1 - n: the one that ends n before the end
 --          limit       int  how many at most
 --          body_bytes  int  how much of each body
 --          queue       str  whose jobs of the shared place are listed, among its first 100
@@ -42,7 +42,7 @@ if ARGV[3] == 'deferred' then
   if total > #seen then of = math.max(#ids, math.floor(#ids * total / #seen)) end
   total = #ids
 end
-if offset < 0 then offset = math.max(0, total - limit) end
+if offset < 0 then offset = math.max(0, total - limit + offset + 1) end
 local rows = {}
 if ids then
   for at = offset + 1, math.min(#ids, offset + limit) do rows[#rows + 1] = row(ids[at], tonumber(ARGV[6])) end
