@@ -33,10 +33,12 @@ class Stock(stock.Stock):
         for id in ids:
             self.do("add", queue=queue, name=name, data=data if data is not None else {}, opts={"jobId": id, **opts})
 
-    def start(self, queue: str = "mail", *, name: str = "", threads: int = 1, metrics: int = 0) -> Worker:
+    def start(
+        self, queue: str = "mail", *, name: str = "", threads: int = 1, metrics: int = 0, is_named: bool = True
+    ) -> Worker:
         """Start a worker and wait until it is ready. The worker is killed when the test ends.
 
-        `metrics` is the number of minutes for which it keeps metrics.
+        `metrics` is the number of minutes for which it keeps metrics. Without `is_named`, BullMQ knows no name of it.
         """
         name = name or f"stock-{self._number + 1}"
         command = [
@@ -44,11 +46,11 @@ class Stock(stock.Stock):
             str(APP / "shop.js"),
             self.url,
             queue,
-            name,
+            name if is_named else "",
             str(threads),
             *([str(metrics)] if metrics else []),
         ]
-        called = f"bull:{base64.b64encode(queue.encode()).decode()}:w:{name}"
+        called = f"bull:{base64.b64encode(queue.encode()).decode()}" + (f":w:{name}" if is_named else "")
         return self.begin(
             command, lambda _made: any(each["name"] == called for each in self.client.client_list()), name
         )

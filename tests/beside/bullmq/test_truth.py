@@ -1,10 +1,16 @@
-"""Situations of the truth suite, made by stock BullMQ: a queue that works at its limit."""
+"""Situations of the truth suite, made by stock BullMQ: a queue that works at its limit, and workers that end."""
 
 from __future__ import annotations
+
+import signal
 
 import pytest
 from beside.bullmq.stock import Stock
 from redis import Redis
+from waiting import wait_until
+
+from rqtui.engine.engine import build_engine
+from rqtui.systems.registry import create_systems
 
 pytestmark = pytest.mark.beside
 
@@ -20,3 +26,29 @@ def test_a_queue_that_works_at_its_limit_is_information(stock: Stock, client: Re
     for id in ("held", "next-1", "next-2"):
         stock.until(id, "completed")
     assert not stock.has_finding("at-limit")
+
+
+def test_a_killed_worker_without_a_name_is_known_by_a_lock_that_is_not_renewed(stock: Stock, client: Redis) -> None:
+    stock.add("held", name="hold", data={"key": "go"})
+    worker = stock.start(is_named=False)
+    stock.until_ran("held")
+    worker.kill()
+    engine = build_engine(client, create_systems(["bullmq"]))
+    engine.take_snapshot()  # sees how long the lock of a living worker lasts
+    client.pexpire("bull:mail:held:lock", 10_000)  # as after twenty seconds
+    assert stock.find_finding("late-locks")["severity"] == "info", "one look does not know the lockDuration"
+    findings = engine.send_request(engine.systems["bullmq"].probe_request("mail"))
+    assert [(finding.kind, finding.severity) for finding in findings or ()] == [("worker-gone", "warning")]
+    assert "1 held by 1 worker without a name, which renews no lock" in findings[0].text
+
+
+def test_a_worker_that_stops_the_polite_way_is_no_warning_while_it_ends_its_job(stock: Stock, client: Redis) -> None:
+    worker = stock.run_holding("held", "closing")
+    stock.start(name="other")
+    worker.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: not any(each["name"].endswith(":w:closing") for each in client.client_list()), what="it closes")
+    finding = stock.find_finding("worker-gone")
+    assert (finding["severity"], finding["jobs"]) == ("info", 1)
+    client.set("go", 1)
+    stock.until("held", "completed")
+    assert not stock.has_finding("worker-gone")
