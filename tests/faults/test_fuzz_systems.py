@@ -71,7 +71,7 @@ def use(found: Snapshot, system: System, source: random.Random) -> None:
     for queue in found.queues:
         json.dumps(snapshot.build_queue_document(queue))
         for finding in queue.findings:
-            json.dumps(findings.build_finding_document(finding, "words"))
+            json.dumps(findings.build_finding_document(finding, "words", system.name, found.taken_ms))
     format_exposition(found, 0.1)
     jobs = [job for page in found.pages for job in page.jobs]
     for job in [*jobs[:6], *([found.job] if found.job else [])]:
