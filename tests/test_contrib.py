@@ -172,8 +172,8 @@ def _in_docker(program: str) -> Callable[[str], list[str]]:
 
 
 def _in_buildah(url: str) -> list[str]:
-    made = subprocess.run(["buildah", "from", "--pull=never", "rqtui-of-a-test"], capture_output=True, text=True)
-    return ["buildah", "run", "--isolation", "chroot", "-e", f"RQTUI_URL={url}", made.stdout.strip(), "env"]
+    result = subprocess.run(["buildah", "from", "--pull=never", "rqtui-of-a-test"], capture_output=True, text=True)
+    return ["buildah", "run", "--isolation", "chroot", "-e", f"RQTUI_URL={url}", result.stdout.strip(), "env"]
 
 
 # How each builds, and how it runs a command in the image.

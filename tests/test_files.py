@@ -78,9 +78,9 @@ def test_a_pipe_or_an_endless_device_in_place_of_a_file_hangs_no_command(
 
     plant(named)
     plant(state_folder / journal.FILE_NAME)
-    told = run(url, "operations")
-    assert told.returncode == 1 and f"cannot be read: It is {kind}" in told.stderr
-    assert "no change was made" not in told.stderr
+    result = run(url, "operations")
+    assert result.returncode == 1 and f"cannot be read: It is {kind}" in result.stderr
+    assert "no change was made" not in result.stderr
     page = run(url, "operations", "--markdown")
     assert page.returncode == 1 and "No change was made" not in page.stdout and "cannot be read" in page.stdout
     assert run(url, "put", "mail", "1", "--id", "one").returncode == 0
@@ -89,22 +89,22 @@ def test_a_pipe_or_an_endless_device_in_place_of_a_file_hangs_no_command(
     undone = run(url, "undo")
     assert undone.returncode == 0 and "cannot be read" in undone.stderr
     assert client.zcard("rqtui:{mail}:ready") == 1
-    for told in (
+    for result in (
         run(url, "snapshot", RQTUI_CONFIG=str(named)),
         run(url, "snapshot", "--config", str(named)),
         run(url, "snapshot", RQTUI_PASSWORD_FILE=str(named)),
     ):
-        assert told.returncode == 2 and f"It is {kind}" in told.stderr, told
+        assert result.returncode == 2 and f"It is {kind}" in result.stderr, result
     for option in ("ssl_ca_certs", "ssl_certfile"):
-        told = run(url, "snapshot", "--url", f"rediss://127.0.0.1:1/0?{option}={named}")
-        assert told.returncode == 2 and f"It is {kind}" in told.stderr, told
+        result = run(url, "snapshot", "--url", f"rediss://127.0.0.1:1/0?{option}={named}")
+        assert result.returncode == 2 and f"It is {kind}" in result.stderr, result
 
 
 def test_an_undo_record_that_is_a_pipe_is_left_out_with_the_reason(client: Redis, url: str, state_folder: Path) -> None:
     (state_folder / "undo").mkdir(mode=0o700, parents=True)
     os.mkfifo(state_folder / "undo" / "1-delete-ab.jsonl")
-    told = run(url, "undo", "--list")
-    assert told.returncode == 0 and "cannot be read: It is a pipe" in told.stderr
+    result = run(url, "undo", "--list")
+    assert result.returncode == 0 and "cannot be read: It is a pipe" in result.stderr
 
 
 def test_lines_and_bodies_still_come_from_pipes(client: Redis, url: str, tmp_path: Path) -> None:

@@ -211,8 +211,8 @@ def test_pre_commit_reads_its_file() -> None:
 
 
 def test_every_session_that_anybody_is_told_to_run_exists() -> None:
-    told = {name for line in _commands() for name in _sessions_run(line)}
-    assert len(told) >= 8 and told <= SESSIONS
+    names = {name for line in _commands() for name in _sessions_run(line)}
+    assert len(names) >= 8 and names <= SESSIONS
 
 
 def test_every_script_that_anybody_is_told_to_run_exists() -> None:
@@ -226,8 +226,8 @@ def test_every_script_that_anybody_is_told_to_run_exists() -> None:
 def test_every_marker_that_anybody_is_told_of_exists() -> None:
     markers = {line.split(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
     lines = [*_commands(), *(ast.unparse(node) for node in ast.walk(NOX) if isinstance(node, ast.Call))]
-    told = {name for line in lines for name in re.findall(r"pytest\b.* -m'?,? '?(\w+)", line)} - {"not"}
-    assert {"matrix", "packaging", "long"} <= told <= markers
+    names = {name for line in lines for name in re.findall(r"pytest\b.* -m'?,? '?(\w+)", line)} - {"not"}
+    assert {"matrix", "packaging", "long"} <= names <= markers
 
 
 def test_every_tool_that_a_session_runs_is_one_that_the_project_asks_for() -> None:

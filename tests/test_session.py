@@ -18,12 +18,12 @@ LEFT_OUT = "means the system orizuru, which --system leaves out"
 
 @run_on_event_loop
 async def test_a_name_that_means_a_system_left_out_is_refused_on_the_screen(url: str, client: Redis) -> None:
-    async with screen(url, systems=("native",)) as it:
-        await it.press("N")
-        await it.until_shown("Enqueue a job")
-        it.app.screen.query_one("#field-queue", Input).value = "orizuru:mail"
-        await it.press("enter")
-        await it.until_shown("the system orizuru", "leaves out")
+    async with screen(url, systems=("native",)) as ui:
+        await ui.press("N")
+        await ui.until_shown("Enqueue a job")
+        ui.app.screen.query_one("#field-queue", Input).value = "orizuru:mail"
+        await ui.press("enter")
+        await ui.until_shown("the system orizuru", "leaves out")
         assert client.dbsize() == 0
 
 

@@ -45,8 +45,10 @@ def test_a_package_brings_a_system_to_an_installed_rqtui(client: Redis, url: str
     assert len(wheels) == 2
     python = _installed(wheels, tmp_path / "venv")
     rqtui = python.parent / "rqtui"
-    told = {each["layout"]: each["package"] for each in json.loads(_run(rqtui, "layouts", "--json", cwd=tmp_path))}
-    assert told["hotqueue"] == "rqtui-hotqueue 1.0" and told["rq"] is None
+    entries_by_layout = {
+        each["layout"]: each["package"] for each in json.loads(_run(rqtui, "layouts", "--json", cwd=tmp_path))
+    }
+    assert entries_by_layout["hotqueue"] == "rqtui-hotqueue 1.0" and entries_by_layout["rq"] is None
     client.rpush("hotqueue:mail", "x")
     [queue] = json.loads(_run(rqtui, "--url", url, "snapshot", "--json", cwd=tmp_path))["queues"]
     assert (queue["queue"], queue["layout"], queue["places"][0]["count"]) == ("mail", "hotqueue", 1)

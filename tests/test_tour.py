@@ -36,11 +36,11 @@ async def test_the_tour_can_be_followed_key_by_key() -> None:
     with start_server("auto") as server, create_run(find_scenario("incident"), server.url, 1, server.pid) as play:
         app = Cockpit(Settings(server.url, ("native",)), play, open_queue="orders", interval_s=0.25)
         async with app.run_test(size=(80, 24), notifications=True) as pilot:
-            it = Screen(app, pilot)
-            await it.until_shown("orders", "1 scheduled")
+            ui = Screen(app, pilot)
+            await ui.until_shown("orders", "1 scheduled")
             for keys, words in steps():
-                await it.press(*keys)
-                await it.until(
-                    lambda words=words: all(w in it.text() or any(w in told for told in it.toasts) for w in words),
+                await ui.press(*keys)
+                await ui.until(
+                    lambda words=words: all(w in ui.text() or any(w in toast for toast in ui.toasts) for w in words),
                     f"{keys}: {words}",
                 )

@@ -127,18 +127,18 @@ def test_a_command_prints_what_the_view_shows(mail: Seeded, url: str) -> None:
 
     @run_on_event_loop
     async def compare() -> None:
-        async with screen(url, WIDE) as it:
+        async with screen(url, WIDE) as ui:
             for view, (keys, _command, _told) in TWINS.items():
                 with name_case(view):
-                    await return_to_overview(it)
-                    await it.press(*keys)
+                    await return_to_overview(ui)
+                    await ui.press(*keys)
 
                     def missing(rows: list[Words]) -> list[Words]:
-                        lines = it.text().splitlines()
+                        lines = ui.text().splitlines()
                         return [row for row in rows if not any(all(word in line for word in row) for line in lines)]
 
                     rows = rows_of[view]
-                    await it.until(lambda rows=rows: not missing(rows), f"{rows} on the screen")
+                    await ui.until(lambda rows=rows: not missing(rows), f"{rows} on the screen")
 
     compare()
 
@@ -210,8 +210,8 @@ async def test_the_dispatcher_of_a_screen_leaves_denied_queues_alone(url: str, c
     here, there = Seeded(client, "mail"), Seeded(client, "images")
     for seeded in (here, there):
         seeded.put("later", delay_ms=1)
-    async with screen(Settings(url, denied=(("mail*", ("dispatch",)),))) as it:
-        await it.until(lambda: there.ids("ready") == ["later"], "the other queue is served")
-        await it.press("<")
-        await it.until_refreshed()
+    async with screen(Settings(url, denied=(("mail*", ("dispatch",)),))) as ui:
+        await ui.until(lambda: there.ids("ready") == ["later"], "the other queue is served")
+        await ui.press("<")
+        await ui.until_refreshed()
         assert here.ids("scheduled") == ["later"]

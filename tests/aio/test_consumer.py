@@ -193,9 +193,9 @@ async def test_a_function_that_blocks_the_loop_is_told_of_once(
                 await asyncio.sleep(0.15)
                 time.sleep(0.5)
                 await asyncio.sleep(0.15)
-    told = [words for words in caplog.messages if "stood still" in words]
-    assert len(told) == 1 and told[0].startswith("worker w1: the event loop stood still for 0.")
-    assert "asyncio.to_thread" in told[0]
+    result = [words for words in caplog.messages if "stood still" in words]
+    assert len(result) == 1 and result[0].startswith("worker w1: the event loop stood still for 0.")
+    assert "asyncio.to_thread" in result[0]
 
 
 @run_on_event_loop

@@ -15,8 +15,8 @@ from rqtui.aio.transport import shield_from_cancellation
 
 async def cancel_caller(most_s: float, doing: Callable[[], Awaitable[Any]]) -> list[Any]:
     """Cancel a caller once `doing` has begun, and return what the loop reported about unawaited tasks."""
-    told: list[Any] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    items: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: items.append(context))
     task = asyncio.create_task(shield_from_cancellation(most_s, doing))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -26,7 +26,7 @@ async def cancel_caller(most_s: float, doing: Callable[[], Awaitable[Any]]) -> l
     await asyncio.sleep(0)
     del task
     gc.collect()
-    return told
+    return items
 
 
 @run_on_event_loop

@@ -386,9 +386,9 @@ def test_undo_takes_back_and_operations_tell(mail: Queue, url: str) -> None:
     undone = shell(url, "undo", "--json")
     check_shape(undone.json, ACT)
     assert (undone.code, undone.json["moved"]) == (0, 2)
-    told = shell(url, "operations", "--json").json
-    check_shape(told, OPERATIONS)
-    assert [one["verb"] for one in told["operations"]] == ["undo", "delete"]
+    document = shell(url, "operations", "--json").json
+    check_shape(document, OPERATIONS)
+    assert [one["verb"] for one in document["operations"]] == ["undo", "delete"]
     assert shell(url, "show", "mail", "in-dead", "--json").json["place"] == "dead"
 
 
@@ -404,8 +404,8 @@ def test_bytes_that_are_no_text_are_base64_everywhere(mail: Queue, url: str) -> 
     assert put == [{"id": "//4=", "id_encoding": "base64", "word": "moved"}]
     killed = shell(url, "act", "kill", "mail", "base64://4=", "--yes", "--json").json["results"]
     assert (killed[0]["id"], killed[0]["id_encoding"], killed[0]["word"]) == ("//4=", "base64", "moved")
-    told = shell(url, "operations", "--json").json["operations"][0]["ids"]
-    assert told == ["base64://4="]
+    document = shell(url, "operations", "--json").json["operations"][0]["ids"]
+    assert document == ["base64://4="]
 
 
 def test_every_command_says_what_it_does_in_a_line_and_one_example(url: str) -> None:

@@ -43,11 +43,11 @@ def run(client: Redis, url: str, crier: type[Crier]) -> Callable[..., Ran]:
 def program(client: Redis, url: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Start a command as a separate program that knows the crier, and wait until it listens."""
     add_ready_jobs(client, "mail", "a", "b", "c", "d")
-    made: list[subprocess.Popen[bytes]] = []
+    items: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str) -> subprocess.Popen[bytes]:
         known = {**build_environment(url), "PYTHONPATH": f"{build_environment(url)['PYTHONPATH']}:{SUPPORT}"}
-        made.append(
+        items.append(
             subprocess.Popen(
                 [sys.executable, "-c", MAIN, "--system", "crier", *words],
                 env=known,
@@ -55,10 +55,10 @@ def program(client: Redis, url: str) -> Iterator[Callable[..., subprocess.Popen[
                 stderr=subprocess.PIPE,
             )
         )
-        return made[-1]
+        return items[-1]
 
     yield start
-    for one in made:
+    for one in items:
         one.terminate()
         one.communicate(timeout=30)
 

@@ -98,8 +98,8 @@ def test_calls_and_facts_are_shown_and_told(client: Redis, run) -> None:  # type
     table = run("jobs", "flour", "failed").out
     assert "ValueError: chaff, password=••" in table and "in f" not in table, "what happened, of a traceback"
     assert "error or call" in table and "mill.grind('wheat', token=••" in table and "abc" not in table
-    told = run("show", "flour", "f1", "--json").json
-    assert told["facts"] == [
+    document = run("show", "flour", "f1", "--json").json
+    assert document["facts"] == [
         {"name": "status", "value": "started", "kind": "text"},
         {"name": "meta", "value": {"progress": 40, "password": "••••••••"}, "kind": "json"},
         {"name": "parent", "value": "q1", "kind": "ref"},

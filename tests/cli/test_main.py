@@ -732,8 +732,10 @@ def test_the_list_of_what_can_be_undone_says_where_bodies_are_kept(client: Redis
     assert "no change was kept here" in shell(url, "undo", "--list").err
     Queue("mail", client).put(1, id="a")
     assert shell(url, "act", "delete", "mail", "a", "--yes").code == 0
-    told = shell(url, "undo", "--list").err
-    assert "bodies of deleted jobs in clear, readable for you alone: " in told and "no change" not in told
+    error_output = shell(url, "undo", "--list").err
+    assert (
+        "bodies of deleted jobs in clear, readable for you alone: " in error_output and "no change" not in error_output
+    )
 
 
 def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:

@@ -164,8 +164,8 @@ def put_rq(client: Redis, number: int) -> bytes:
 
 
 def sidekiq_job(name: str, number: int) -> bytes:
-    told = {"class": "HardJob", "args": [number], "retry": True, "queue": "mail", "jid": f"{name}{number}"}
-    return json.dumps({**told, "created_at": 1.25e9}, separators=(",", ":")).encode()
+    fields = {"class": "HardJob", "args": [number], "retry": True, "queue": "mail", "jid": f"{name}{number}"}
+    return json.dumps({**fields, "created_at": 1.25e9}, separators=(",", ":")).encode()
 
 
 def plant_sidekiq(client: Redis, number: int) -> Bodies:
@@ -256,13 +256,13 @@ def migration(client: Redis, system: MigratedSystem) -> Migration:
 
 
 def run(client: Redis, system: MigratedSystem) -> Migration:
-    made = migration(client, system)
+    new_migration = migration(client, system)
     try:
-        for _moved in made.move_jobs():
+        for _moved in new_migration.move_jobs():
             pass
     finally:
-        made.close()
-    return made
+        new_migration.close()
+    return new_migration
 
 
 def copies(client: Redis) -> Bodies:
@@ -434,12 +434,12 @@ def test_wherever_a_run_is_killed_the_next_one_moves_each_job_once(
     for at in itertools.count(1):
         client.flushall()
         planted = system.plant(client, 12)
-        made = migration(client, system)
+        new_migration = migration(client, system)
         restore = cut(client, at, is_sent)
         try:
-            for _moved in made.move_jobs():
+            for _moved in new_migration.move_jobs():
                 pass
-            made.close()
+            new_migration.close()
         except PowerCut:
             is_over = False
         else:
@@ -464,14 +464,14 @@ def test_a_batch_on_its_way_is_finished_into_the_queue_it_was_on_its_way_to(
 ) -> None:
     """Its ids are of that run; in a second target they would be second jobs."""
     planted = system.plant(client, 30)
-    made = migration(client, system)
-    steps = made.move_jobs()
+    new_migration = migration(client, system)
+    steps = new_migration.move_jobs()
     next(steps)
 
     def stop(*_args: Any) -> Any:
         raise PowerCut
 
-    made._put_copies = stop  # type: ignore[method-assign]
+    new_migration._put_copies = stop  # type: ignore[method-assign]
     with pytest.raises(PowerCut):
         next(steps)
     client.delete(*client.keys("rqtui:*:migrator"))
@@ -490,14 +490,14 @@ def test_what_a_run_left_between_the_originals_and_the_copies_is_let_go_and_coun
 ) -> None:
     redisched = next(system for system in SYSTEMS if system.name == "redisched")
     planted = redisched.plant(client, 12)
-    made = migration(client, redisched)
+    new_migration = migration(client, redisched)
 
     def stop(*_args: Any) -> Any:
         raise PowerCut
 
-    monkeypatch.setattr(made, "_release_held_copies", stop)
+    monkeypatch.setattr(new_migration, "_release_held_copies", stop)
     with pytest.raises(PowerCut):
-        list(made.move_jobs())
+        list(new_migration.move_jobs())
     waiting = len(list_held_copies(client))
     assert waiting
     result = shell(url, "migrate", str(redisched.ref), str(TARGET), "--json")
@@ -511,7 +511,7 @@ def test_what_a_worker_took_after_a_run_broke_off_does_not_run_again(
     """The copies are in the target, and the originals were not ended."""
     system, ran = next(system for system in SYSTEMS if system.name == "rq"), Counter[bytes]()
     planted = system.plant(client, 12)
-    made = migration(client, system)
+    new_migration = migration(client, system)
 
     settle = DeleteDrain.delete_originals
 
@@ -523,7 +523,7 @@ def test_what_a_worker_took_after_a_run_broke_off_does_not_run_again(
     with monkeypatch.context() as patched:
         patched.setattr(DeleteDrain, "delete_originals", stop)
         with pytest.raises(PowerCut):
-            list(made.move_jobs())
+            list(new_migration.move_jobs())
     step = system.worker(client, lambda job: ran.update([job]))
     while step() != "idle":
         pass
@@ -702,26 +702,26 @@ def test_a_second_entry_of_an_id_stays_until_the_first_is_done(client: Redis, ur
 
 def test_over_maxmemory_nothing_is_lost(client: Redis, settings: Callable[[str, str], None]) -> None:
     planted = plant_dispatcher(client, 40)
-    made = migration(client, SYSTEMS[0])
-    steps = made.move_jobs()
+    new_migration = migration(client, SYSTEMS[0])
+    steps = new_migration.move_jobs()
     moved = next(steps)
     settings("maxmemory", "1")
     with pytest.raises((Refused, ServerError), match="maxmemory"):
         next(steps)
     settings("maxmemory", "0")
-    made.close()
-    assert sum(made.report.remaining.values()) == 40 - moved
-    assert made.report.remaining["leaving"] > 0
+    new_migration.close()
+    assert sum(new_migration.report.remaining.values()) == 40 - moved
+    assert new_migration.report.remaining["leaving"] > 0
     assert run(client, SYSTEMS[0]).report.is_complete
     assert copies(client) == planted
 
 
 def test_a_system_that_can_neither_lease_nor_set_aside_is_refused(client: Redis) -> None:
-    made = engine(client, SYSTEMS[0])
-    system: System = made.systems["dispatcher"]
+    new_engine = engine(client, SYSTEMS[0])
+    system: System = new_engine.systems["dispatcher"]
     system.scripts = {name: script for name, script in system.scripts.items() if name != "forget"}
     with pytest.raises(UsageError, match="cannot be taken safely"):
-        Migration(made, SYSTEMS[0].ref, TARGET)
+        Migration(new_engine, SYSTEMS[0].ref, TARGET)
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────────────────

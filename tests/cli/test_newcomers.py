@@ -195,8 +195,8 @@ def test_operations_of_all_servers_name_each(two_servers: str, url: str) -> None
     assert title.split()[1] == "server"
     assert [line.split()[3] for line in lines] == [hide_url_passwords(url), two_servers]
     assert "secret" not in ran.out and "left out" not in ran.err
-    told = shell(url, "operations", "--all", "--json").json["operations"]
-    assert [one["url"] for one in told] == [hide_url_passwords(url), two_servers]
+    document = shell(url, "operations", "--all", "--json").json["operations"]
+    assert [one["url"] for one in document] == [hide_url_passwords(url), two_servers]
     page = shell(url, "operations", "--all", "--markdown").out
     when, row = [line for line in page.splitlines() if line.startswith("| ") and "purge" in line]
     assert "elsewhere:6379" in when and "elsewhere:6379" in row

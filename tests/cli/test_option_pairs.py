@@ -69,10 +69,10 @@ def test_options_go_together_or_are_refused_as_the_kept_text_says(client: Redis,
         keyspace.restore_raw_values(client, copies)
         ran = shell(url, *command.split(), *words.split())
         counts = " ".join(str(len(list_ids(client, place))) for place in PLACES)
-        told = normalise_output(ran.out + ran.err).splitlines() or [""]
+        actual_lines = normalise_output(ran.out + ran.err).splitlines() or [""]
         if "--json" in pair and ran.out.startswith(("{", "[")):
-            told = [line for text in ran.out.splitlines() for line in list_document_lines(json.loads(text))]
-        lines.append(f"{words} → {ran.code}, {counts}: {' '.join(told[:1])} #{_hash(told)}")
+            actual_lines = [line for text in ran.out.splitlines() for line in list_document_lines(json.loads(text))]
+        lines.append(f"{words} → {ran.code}, {counts}: {' '.join(actual_lines[:1])} #{_hash(actual_lines)}")
     file = KEPT / f"{command.replace(' ', '-')}.txt"
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         file.parent.mkdir(exist_ok=True)

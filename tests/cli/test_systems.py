@@ -306,8 +306,8 @@ def test_every_verb_of_redisched(client: Redis, sh: Callable[..., Shell]) -> Non
     [job] = on.take("reserve", "--set", "ttr=60s")
     assert (job["id"], job["place"], job["body"]["value"]) == ("a", "reserved", "a")
     assert 59_000 < client.zscore(reserved, "a") - time.time() * 1000 < 60_500  # two readings of a clock
-    told = on.run("act", "extend", "mail", "a", "--set", "ttr=2m")
-    [line] = [line for line in told.out.splitlines() if line.startswith("a ")]
+    result = on.run("act", "extend", "mail", "a", "--set", "ttr=2m")
+    [line] = [line for line in result.out.splitlines() if line.startswith("a ")]
     token = line.rpartition("token ")[2].strip()
     assert float(token) == client.zscore(reserved, "a")
     assert on.act("ack", "a", "--token", job["token"], code=1) == ["stale"]
@@ -391,8 +391,8 @@ def test_every_verb_of_safe_pop(client: Redis, sh: Callable[..., Shell]) -> None
     [job] = on.take("reserve", "--set", "ttr=60s")
     assert (job["id"], job["place"], job["body"]["value"]) == ("a", "in_progress", "the body")
     assert str(job["token"]).encode() in client.lrange("crawl", 0, -1)
-    told = on.run("act", "extend", "crawl", "a", "--set", "ttr=90s")
-    token = told.out.splitlines()[-1].rpartition("token ")[2].strip()
+    result = on.run("act", "extend", "crawl", "a", "--set", "ttr=90s")
+    token = result.out.splitlines()[-1].rpartition("token ")[2].strip()
     assert token != job["token"]
     assert token.encode() in client.lrange("crawl", 0, -1)
     before = dump(client)

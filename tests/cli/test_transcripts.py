@@ -52,15 +52,15 @@ def bullmq_keys() -> dict[str, object]:
 def celery_keys() -> dict[str, object]:
     """Plant a queue of Celery: messages that wait, one that a worker holds, one with an ETA, and their details."""
     soon = datetime.fromtimestamp(time.time() + 1800, UTC).isoformat()
-    told = {"expires": soon, "timelimit": [60, 2.5], "root_id": "root", "parent_id": "parent", "group": "group"}
-    told |= {"shadow": "other.name", "ignore_result": True, "stamps": {"by": "us"}, "retries": 1}
+    fields = {"expires": soon, "timelimit": [60, 2.5], "root_id": "root", "parent_id": "parent", "group": "group"}
+    fields |= {"shadow": "other.name", "ignore_result": True, "stamps": {"by": "us"}, "retries": 1}
     entries = {name: [json.loads(celery_message(name.encode(), **more)), "", "default"] for name, more in {
         "held": {}, "waits": {"eta": soon}, "late": {},
     }.items()}  # fmt: skip
     taken = {"held": time.time() - 60, "waits": time.time() - 60, "late": time.time() - 8000}
     return {
         "_kombu.binding.default": {"default\x06\x16\x06\x16default"},
-        "default": [celery_message(b"b"), celery_message(b"a", **told)],
+        "default": [celery_message(b"b"), celery_message(b"a", **fields)],
         "unacked": {f"tag-{name}": json.dumps(entry) for name, entry in entries.items()},
         "unacked_index": Zset({f"tag-{name}": at for name, at in taken.items()}),
     }

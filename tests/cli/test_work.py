@@ -27,8 +27,8 @@ from rqtui.errors import UsageError
 
 @pytest.fixture
 def queue(client: Redis, url: str) -> Iterator[Queue]:
-    with Queue("mail", url) as made:
-        yield made
+    with Queue("mail", url) as new_queue:
+        yield new_queue
 
 
 def python(code: str) -> list[str]:

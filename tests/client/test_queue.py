@@ -71,8 +71,8 @@ def test_an_id_of_ours_has_22_letters_and_sorts_by_time() -> None:
             sum(62**at * DIGITS.index(letter) for at, letter in enumerate(reversed(half)))
             for half in (one[:11], one[11:])
         )
-        made = UUID(int=high << 64 | low)
-        assert (made.version, made.variant) == (7, RFC_4122) and abs((high >> 16) / 1000 - time.time()) < 60
+        uuid = UUID(int=high << 64 | low)
+        assert (uuid.version, uuid.variant) == (7, RFC_4122) and abs((high >> 16) / 1000 - time.time()) < 60
 
 
 def test_ids_made_one_by_one_sort_by_time_and_share_nothing_with_those_of_a_forked_process() -> None:

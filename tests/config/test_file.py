@@ -109,8 +109,8 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
     ],
 )
 def test_an_error_names_file_line_and_what_was_expected(text: str, sentence: str) -> None:
-    told = reads(text).format_problem_lines()
-    assert any(each.startswith(sentence) for each in told), told
+    problem_lines = reads(text).format_problem_lines()
+    assert any(each.startswith(sentence) for each in problem_lines), problem_lines
 
 
 def test_what_is_right_beside_an_error_holds() -> None:
@@ -121,8 +121,8 @@ def test_what_is_right_beside_an_error_holds() -> None:
 
 
 def test_an_error_never_shows_a_password() -> None:
-    told = " ".join(reads("[profiles.a]\nurl = 'http://u:secret@host'").format_problem_lines())
-    assert told and "secret" not in told
+    text = " ".join(reads("[profiles.a]\nurl = 'http://u:secret@host'").format_problem_lines())
+    assert text and "secret" not in text
 
 
 def test_lines_are_found_past_texts_of_several_lines_and_quoted_names() -> None:

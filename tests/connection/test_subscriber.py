@@ -19,18 +19,18 @@ from rqtui.connection.subscriber import Message, Subscriber
 @pytest.fixture
 def listening() -> Iterator[Callable[..., Subscriber]]:
     """Return a function that creates a subscriber of some patterns and waits until it is subscribed."""
-    made: list[tuple[Redis, Subscriber]] = []
+    items: list[tuple[Redis, Subscriber]] = []
 
     def make(url: str, *patterns: str, meter: Meter | None = None) -> Subscriber:
         client = connect(url, meter=meter)
         ear = Subscriber(client)
-        made.append((client, ear))
+        items.append((client, ear))
         ear.subscribe(patterns)
         wait_until(lambda: all(ear.read_status(pattern).since_s is not None for pattern in patterns), what="listening")
         return ear
 
     yield make
-    for client, ear in made:
+    for client, ear in items:
         ear.close()
         client.close()
 

@@ -27,11 +27,11 @@ def listened(client: Redis, url: str) -> Iterator[Callable[..., Engine]]:
     """Create an engine that has counted the crier's queues and listens."""
     add_ready_jobs(client, "mail", "a", "b", "c", "d")
     add_ready_jobs(client, "post", "x")
-    made: list[Engine] = []
+    items: list[Engine] = []
 
     def make(at: str = url, *, is_listening: bool = True) -> Engine:
         engine = Engine(connect(at), [Crier(), registry.create_system("native")])
-        made.append(engine)
+        items.append(engine)
         for _chunk in engine.discover():
             pass
         if is_listening:
@@ -40,7 +40,7 @@ def listened(client: Redis, url: str) -> Iterator[Callable[..., Engine]]:
         return engine
 
     yield make
-    for engine in made:
+    for engine in items:
         engine.stop_listening()
         engine.client.close()
 

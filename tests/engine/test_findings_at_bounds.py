@@ -136,8 +136,8 @@ def text() -> Iterator[str]:
         for part, outcomes in lines.items():
             if {*wholes[part]} == {*wholes["as it is"]} and part != "as it is":
                 continue  # this number is no matter here
-            told = "; ".join(f"{found} ({' '.join(numbers)})" for found, numbers in outcomes.items())
-            yield f"{part}: {told} #{sha256(''.join(wholes[part]).encode()).hexdigest()[:8]}"
+            actual_text = "; ".join(f"{found} ({' '.join(numbers)})" for found, numbers in outcomes.items())
+            yield f"{part}: {actual_text} #{sha256(''.join(wholes[part]).encode()).hexdigest()[:8]}"
 
 
 def test_findings_begin_and_end_at_the_numbers_of_the_kept_text() -> None:

@@ -61,12 +61,12 @@ def test_a_loop_backs_off_1_1_2_3_5_8_13_and_stays_there() -> None:
     def away() -> Round:
         raise Unreachable("nobody is there")
 
-    told: list[Round] = []
+    items: list[Round] = []
     clock = Clock(9)
-    Loop("dispatch", away, told.append).run(clock)
+    Loop("dispatch", away, items.append).run(clock)
     assert clock.waits == [1, 1, 2, 3, 5, 8, 13, 13, 13]
-    assert [done.wait_s for done in told] == clock.waits
-    assert {done.error for done in told} == {"nobody is there"}
+    assert [done.wait_s for done in items] == clock.waits
+    assert {done.error for done in items} == {"nobody is there"}
 
 
 def test_a_success_makes_it_forget_how_long_it_waited() -> None:
@@ -86,39 +86,39 @@ def test_an_error_that_nobody_foresaw_is_logged_reported_and_survived(caplog: py
     def broken() -> Round:
         raise ZeroDivisionError("a mistake of ours")
 
-    told: list[Round] = []
+    items: list[Round] = []
     with caplog.at_level(logging.ERROR, "rqtui.engine.loops"):
-        Loop("reap", broken, told.append).run(Clock(2))
-    assert [done.error for done in told] == ["a mistake of ours"] * 2
+        Loop("reap", broken, items.append).run(Clock(2))
+    assert [done.error for done in items] == ["a mistake of ours"] * 2
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_full_batch_is_followed_by_the_next_at_once() -> None:
     rounds = iter([Round(is_full=True), Round(is_full=True), Round(wait_s=0.7)])
     clock = Clock(1)
-    told: list[Round] = []
-    Loop("dispatch", lambda: next(rounds), told.append).run(clock)
-    assert (len(told), clock.waits) == (3, [0.7])
+    items: list[Round] = []
+    Loop("dispatch", lambda: next(rounds), items.append).run(clock)
+    assert (len(items), clock.waits) == (3, [0.7])
 
 
 # ── its thread ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_loop_runs_on_a_thread_until_it_is_stopped() -> None:
-    told: list[Round] = []
-    loop = Loop("dispatch", lambda: Round(wait_s=0.001), told.append)
+    items: list[Round] = []
+    loop = Loop("dispatch", lambda: Round(wait_s=0.001), items.append)
     assert not loop.is_running
     loop.start()
     loop.start()  # once is enough
-    wait_until(lambda: len(told) > 3, what="some rounds")
+    wait_until(lambda: len(items) > 3, what="some rounds")
     assert loop.is_running
     loop.stop()
     assert not loop.is_running
-    before = len(told)
+    before = len(items)
     time.sleep(0.02)
-    assert len(told) == before
+    assert len(items) == before
     loop.start()
-    wait_until(lambda: len(told) > before, what="it runs again")
+    wait_until(lambda: len(items) > before, what="it runs again")
     loop.stop()
 
 

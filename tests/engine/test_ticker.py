@@ -45,10 +45,10 @@ class Heard:
 
 @pytest.fixture
 def recorder(url: str) -> Iterator[Heard]:
-    made = Heard(url)
-    made.ticker.start()
-    yield made
-    made.ticker.stop()
+    received_events = Heard(url)
+    received_events.ticker.start()
+    yield received_events
+    received_events.ticker.stop()
 
 
 def test_two_requests_for_one_verb_on_one_queue_are_told_apart(recorder: Heard, client: Redis) -> None:
@@ -202,9 +202,9 @@ def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: s
     assert first.interval_cost and first.interval_cost.commands > first.cost.commands, (
         "its connection, and its discovery"
     )
-    told = next(each.snapshot for each in messages[asked:] if isinstance(each, SnapshotTaken))
-    assert told.interval_cost and told.interval_cost.commands > 500 > told.cost.commands
-    assert told.interval_cost.round_trips > 500 and told.interval_cost.ms > 0
+    item = next(each.snapshot for each in messages[asked:] if isinstance(each, SnapshotTaken))
+    assert item.interval_cost and item.interval_cost.commands > 500 > item.cost.commands
+    assert item.interval_cost.round_trips > 500 and item.interval_cost.ms > 0
 
 
 def test_the_first_queue_of_a_new_system_is_seen_after_a_few_seconds(

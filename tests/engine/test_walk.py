@@ -273,14 +273,14 @@ def test_the_script_tries_no_pattern_in_vain_and_misses_none(any_client: Redis) 
     test = "if string.find(ARGV[at], ARGV[1]) then found[#found + 1] = ARGV[at] end"
     source = f"local found = {{}} for at = 2, #ARGV do {test} end return found"
     fits = {pattern: set(any_client.eval(source, 0, pattern, *KEYS)) for pattern in PATTERNS}
-    told: dict[str, set[bytes]] = {pattern: set() for pattern in PATTERNS}
+    entries_by_pattern: dict[str, set[bytes]] = {pattern: set() for pattern in PATTERNS}
     examples: dict[str, list[bytes]] = {}
     for number, key in answer.rows:
         if number <= len(PATTERNS):
-            told[PATTERNS[number - 1]].add(key)
+            entries_by_pattern[PATTERNS[number - 1]].add(key)
         else:
             examples.setdefault(PATTERNS[number - 1 - len(PATTERNS)], []).append(key)
-    assert told == fits
+    assert entries_by_pattern == fits
     counts = dict(zip(PATTERNS, map(int, str(answer.values["counts"]).split()), strict=True))
     assert counts == {pattern: len(keys) for pattern, keys in fits.items()}
     assert all(len(keys) == 1 and keys[0] in fits[pattern] for pattern, keys in examples.items())

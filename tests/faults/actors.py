@@ -250,11 +250,11 @@ _VERBS: Sequence[tuple[str, str, dict[str, object]]] = (
 
 def run_command_lines(actor: Actor) -> None:
     """Run `rqtui put` and `rqtui act` as a person at the command line, a process each."""
-    made = 0
+    count = 0
     while not actor.stop.is_set():
         queue, verb = actor.chance.choice(actor.queues), actor.chance.choice(("put", "put", "requeue", "pause"))
-        id = f"{actor.name}:{made}"
-        made += 1
+        id = f"{actor.name}:{count}"
+        count += 1
         if verb == "put":
             words = [
                 "put",

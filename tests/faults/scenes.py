@@ -46,14 +46,14 @@ class Scene:
         """Put jobs with these ids one by one through the proxy, as a producer."""
         with Queue("mail", self.proxy.url) as queue:
             for id in ids:
-                told = self.by("producer")
-                told.call("put", lambda id=id: queue.put({}, id=id, **options), read_put_word, queue="mail", ids=[id])
+                item = self.by("producer")
+                item.call("put", lambda id=id: queue.put({}, id=id, **options), read_put_word, queue="mail", ids=[id])
 
     def reserve(self, worker: str, ttr: str = "60s") -> Job:
         """Reserve a job as a worker."""
-        told = self.by(worker)
+        item = self.by(worker)
         fields = {"queue": "mail", "ttr_s": 60.0 if ttr == "60s" else 0.001}
-        jobs = told.call("reserve", lambda: self.queue.reserve(1, ttr=ttr, worker=worker), list_lease_rows, **fields)
+        jobs = item.call("reserve", lambda: self.queue.reserve(1, ttr=ttr, worker=worker), list_lease_rows, **fields)
         assert jobs, "nothing was ready"
         return jobs[0]
 
@@ -178,8 +178,8 @@ def the_answer_to_a_pull_is_lost(scene: Scene) -> None:
     scene.put("a", "b", "c")
     scene.proxy.fail("lose reply", "EVAL")
     with Queue("mail", scene.proxy.url) as queue:
-        told = scene.by("puller")
-        told.call("pull", lambda: queue.pull(1), lambda jobs: {"ids": [job.id for job in jobs]}, queue="mail", count=1)
+        item = scene.by("puller")
+        item.call("pull", lambda: queue.pull(1), lambda jobs: {"ids": [job.id for job in jobs]}, queue="mail", count=1)
 
 
 def no_put_gets_through(scene: Scene) -> None:

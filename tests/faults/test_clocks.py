@@ -60,8 +60,8 @@ def test_a_client_whose_clock_is_days_off_puts_moves_and_tells_ages_by_the_serve
         assert (counts["scheduled"], counts["ready"], counts["reserved"]) == (1, 1, 1), "nothing came early"
         found = json.loads(_run_at_offset(url, offset, "snapshot", "--json").stdout)
         assert found["queues"][0]["oldest_ready_ms"] < 300_000
-        told = _run_at_offset(url, offset, "act", "extend", "mail", "held", "--set", "ttr=10m", "--token", job.token)
-        assert told.returncode in (0, 1, 2) and "Traceback" not in told.stderr
+        output = _run_at_offset(url, offset, "act", "extend", "mail", "held", "--set", "ttr=10m", "--token", job.token)
+        assert output.returncode in (0, 1, 2) and "Traceback" not in output.stderr
         worked = _run_at_offset(url, offset, "work", "mail", "--burst", "--", "true")
         assert worked.returncode == 0 and "1 acked" in worked.stderr, worked
         assert job.ack() == "moved"

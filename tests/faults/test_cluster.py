@@ -201,14 +201,14 @@ async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio)
     for name in NAMES:
         with Queue(name, trio.url) as queue:
             queue.put(1, id="a", delay="1h")
-    async with screen(trio.url, (160, 45), open_queue="pdf") as it:
-        await it.until_shown("pdf", "scheduled")
-        await it.press("1", "R")
-        await it.until(
+    async with screen(trio.url, (160, 45), open_queue="pdf") as ui:
+        await ui.until_shown("pdf", "scheduled")
+        await ui.press("1", "R")
+        await ui.until(
             lambda: trio.owner("pdf").client.zcard(native_keys.build_queue_keys("pdf")["ready"]) == 1, "the promotion"
         )
-        await it.press("escape")
-        await it.until_shown(*NAMES)
+        await ui.press("escape")
+        await ui.until_shown(*NAMES)
 
 
 # What cannot be there ------------------------------------------------------------------------------------------------
@@ -316,8 +316,8 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
     gone = trio.queues(victim)
     left = [name for name in NAMES if name not in gone]
     held = {name: Queue(name, trio.url) for name in NAMES}
-    async with screen(trio.url, (160, 45)) as it:
-        await it.until_shown(*NAMES)
+    async with screen(trio.url, (160, 45)) as ui:
+        await ui.until_shown(*NAMES)
         victim.kill()
         for name in left:
             assert held[name].put(2, id="b").word == "moved"
@@ -329,14 +329,14 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
         errors = {queue["queue"]: "error" in queue and bool(queue["error"]) for queue in ran.json["queues"]}
         assert [name for name in left if errors[name]] == []
         assert [name for name in gone if name in errors and not errors[name]] == []
-        await it.until(lambda: _errors(it.app) == set(gone), "the lost queues by name", ENOUGH)
-        assert it.app.session.connection_loss is None
+        await ui.until(lambda: _errors(ui.app) == set(gone), "the lost queues by name", ENOUGH)
+        assert ui.app.session.connection_loss is None
         victim.start()
         wait_until(lambda: _is_back(victim), ENOUGH)
         wait_until(lambda: _is_put(held[gone[0]]), ENOUGH)
         for name in gone[1:]:
             assert held[name].put(2, id="b").word in ("moved", "exists")
-        await it.until(lambda: _errors(it.app) == set(), "all queues", ENOUGH)
+        await ui.until(lambda: _errors(ui.app) == set(), "all queues", ENOUGH)
     for name, queue in held.items():
         assert sorted(job.id for job in queue.reserve(5)) == ["a", "b"], name
         queue.close()
@@ -368,30 +368,30 @@ async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_
         )
         queue.put(1, id="before", durable=True)
         queue.put(1, id="later", delay="1h", durable=True)
-        async with screen(trio.url, (120, 35)) as it:
-            await it.until(lambda: ran == ["before"], "the job")
-            await it.until_shown(name)
-            await it.until(lambda: queue.counts()["acked"] == 1 and _has_heard_all(heir, victim), "the replica's copy")
+        async with screen(trio.url, (120, 35)) as ui:
+            await ui.until(lambda: ran == ["before"], "the job")
+            await ui.until_shown(name)
+            await ui.until(lambda: queue.counts()["acked"] == 1 and _has_heard_all(heir, victim), "the replica's copy")
             victim.kill()
-            await it.until(lambda: trio.owner(name) is heir, "the failover", ENOUGH)
-            await it.until(lambda: _is_done(lambda: queue.put(2, id="after")), "the way to the replica", ENOUGH)
-            await it.until(lambda: ran == ["before", "after"], "the worker's return", ENOUGH)
-            await it.until(
+            await ui.until(lambda: trio.owner(name) is heir, "the failover", ENOUGH)
+            await ui.until(lambda: _is_done(lambda: queue.put(2, id="after")), "the way to the replica", ENOUGH)
+            await ui.until(lambda: ran == ["before", "after"], "the worker's return", ENOUGH)
+            await ui.until(
                 lambda: not loop.step().error and not loop.step().steps[0].error, "the loop's return", ENOUGH
             )
-            await it.until(lambda: _errors(it.app) == set(), "the queue on the screen", ENOUGH)
+            await ui.until(lambda: _errors(ui.app) == set(), "the queue on the screen", ENOUGH)
             victim.start()
-            await it.until(lambda: _follows(victim, heir), "the return as a replica", ENOUGH)
+            await ui.until(lambda: _follows(victim, heir), "the return as a replica", ENOUGH)
             order = Order(victim)  # an upgrade ends like this: nobody dies
-            await it.until(lambda: order.is_given() and trio.owner(name) is victim, "the second failover", ENOUGH)
-            await it.until(lambda: _is_done(lambda: queue.put(3, id="home", durable=True)), "the way back", ENOUGH)
-            await it.until(lambda: "home" in ran, "the worker's second return", ENOUGH)
-            await it.until(lambda: not loop.step().error and not loop.step().steps[0].error, "the loop", ENOUGH)
-            await it.until(
-                lambda: it.app.session.connection_loss is None and _errors(it.app) == set(), "the screen", ENOUGH
+            await ui.until(lambda: order.is_given() and trio.owner(name) is victim, "the second failover", ENOUGH)
+            await ui.until(lambda: _is_done(lambda: queue.put(3, id="home", durable=True)), "the way back", ENOUGH)
+            await ui.until(lambda: "home" in ran, "the worker's second return", ENOUGH)
+            await ui.until(lambda: not loop.step().error and not loop.step().steps[0].error, "the loop", ENOUGH)
+            await ui.until(
+                lambda: ui.app.session.connection_loss is None and _errors(ui.app) == set(), "the screen", ENOUGH
             )
             assert queue.promote("later") == "moved"
-            await it.until(lambda: ran == ["before", "after", "home", "later"], "the last job", ENOUGH)
+            await ui.until(lambda: ran == ["before", "after", "home", "later"], "the last job", ENOUGH)
         stop.set()
         worker.join(ENOUGH)
     assert find_misplaced_jobs(victim.client, name) == []

@@ -62,20 +62,20 @@ async def test_the_screen_shows_all_views_where_all_commands_about_the_server_ar
     with Queue("mail", bare.url) as queue:
         queue.put(1, id="a")
         queue.put(1, id="b", delay="1h")
-    async with screen(bare.url, (120, 40)) as it:
-        await it.until(lambda: it.app.session.snapshot.cost.rtt_ms, "what is measured once in a while")
+    async with screen(bare.url, (120, 40)) as ui:
+        await ui.until(lambda: ui.app.session.snapshot.cost.rtt_ms, "what is measured once in a while")
         for key in VIEW_KEYS.values():
-            await it.press(key, "escape")
-        await it.press("i")
-        await it.until_shown(
+            await ui.press(key, "escape")
+        await ui.press("i")
+        await ui.until_shown(
             "this server has no INFO", "this server has no SLOWLOG GET", "this server has no CLIENT LIST"
         )
-        await it.press("escape", "enter", "1")
-        await it.until_shown("b")
-        await it.press("R")
-        await it.until(lambda: bare.client.zcard("rqtui:{mail}:ready") == 2, "the promotion")
-        assert it.app.session.connection_loss is None and not [
-            told for told in it.toasts if "should not happen" in told
+        await ui.press("escape", "enter", "1")
+        await ui.until_shown("b")
+        await ui.press("R")
+        await ui.until(lambda: bare.client.zcard("rqtui:{mail}:ready") == 2, "the promotion")
+        assert ui.app.session.connection_loss is None and not [
+            toast for toast in ui.toasts if "should not happen" in toast
         ]
 
 

@@ -48,8 +48,8 @@ class SmallDisk:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     folder = tmp_path / "small"
     folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True)
-    if made.returncode:
+    result = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True)
+    if result.returncode:
         pytest.skip("needs to mount a tmpfs: root on Linux")
     try:
         yield SmallDisk(folder)
@@ -88,17 +88,17 @@ async def test_on_a_full_disk_the_question_says_that_there_is_no_undo(
     monkeypatch.setenv("RQTUI_STATE_DIR", str(disk.folder / "state"))
     seeded = Seeded(client)
     seeded.put("a", "b", "c")
-    async with screen(url, (120, 35)) as it:
-        await it.press("enter", "2")
-        await it.until_shown("a")
-        await it.press("D", "y")
-        await it.until(lambda: len(seeded.ids("ready")) == 2, "the first, with an undo")
+    async with screen(url, (120, 35)) as ui:
+        await ui.press("enter", "2")
+        await ui.until_shown("a")
+        await ui.press("D", "y")
+        await ui.until(lambda: len(seeded.ids("ready")) == 2, "the first, with an undo")
         disk.fill()
-        await it.press("down", "D")
-        await it.until_shown("no undo: its folder cannot be written (No space")
-        await it.press("y")
-        await it.until(lambda: len(seeded.ids("ready")) == 1, "the second, without")
-        assert not [told for told in it.toasts if "should not happen" in told]
+        await ui.press("down", "D")
+        await ui.until_shown("no undo: its folder cannot be written (No space")
+        await ui.press("y")
+        await ui.until(lambda: len(seeded.ids("ready")) == 1, "the second, without")
+        assert not [toast for toast in ui.toasts if "should not happen" in toast]
 
 
 def test_a_command_on_a_full_disk_says_that_it_has_no_undo_and_no_journal(

@@ -38,7 +38,7 @@ VALUES = (
 
 def records(folder: Path) -> list[bytes]:
     """Whole undo records, as several verbs leave them."""
-    made = []
+    items = []
     for verb in VERBS:
         file = undo_files.UndoFile(folder, verb, "native", "mail", "", "somebody@here")
         rows = [SavedJob(b"%d\xff" % at, "ready", "1e12", RECORD, b"\x00" * 9, b"", b"[]") for at in range(3)]
@@ -46,9 +46,9 @@ def records(folder: Path) -> list[bytes]:
         file.write_jobs(rows)
         file.write_states_after({row.id: AfterState("ready", b"") for row in rows[:2]}, [rows[0]], [rows[2].id])
         undo_files.mark_jobs_restored(folder, file.name, [rows[1].id])
-        made.append(file.path.read_bytes())
+        items.append(file.path.read_bytes())
         file.path.unlink()
-    return made
+    return items
 
 
 def damage_file(source: random.Random, whole: bytes) -> bytes:
@@ -120,11 +120,13 @@ def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path,
 
 def journal(folder: Path) -> bytes:
     """Write a journal of three operations, of which one was undone."""
-    made = Journal(folder, "redis://u:p@h/0", "prod")
-    made.record_change("delete", "mail", "native", [b"a\xff", b"b"], {"deleted": 2}, undo=["1-delete-a"], others=["x"])
-    made.record_change("pause", "mail", "native", error="no")
-    made.record_change("kill", "mail", "safe_pop", [b"c"], {"dead": 1}, undo=["2-kill-b", "3-kill-c"])
-    made.mark_undone("1-delete-a")
+    new_journal = Journal(folder, "redis://u:p@h/0", "prod")
+    new_journal.record_change(
+        "delete", "mail", "native", [b"a\xff", b"b"], {"deleted": 2}, undo=["1-delete-a"], others=["x"]
+    )
+    new_journal.record_change("pause", "mail", "native", error="no")
+    new_journal.record_change("kill", "mail", "safe_pop", [b"c"], {"dead": 1}, undo=["2-kill-b", "3-kill-c"])
+    new_journal.mark_undone("1-delete-a")
     return (folder / FILE_NAME).read_bytes()
 
 

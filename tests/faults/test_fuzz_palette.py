@@ -44,10 +44,10 @@ def build_line(source: random.Random) -> str:
     return source.choice(LEADS) + raw.decode("utf-8", "surrogateescape")[:200]
 
 
-async def search(it: Screen, text: str) -> int:
+async def search(ui: Screen, text: str) -> int:
     """Return what the palette offers for a line."""
     offered = 0
-    commands = CommandProvider(it.app.screen)
+    commands = CommandProvider(ui.app.screen)
     async for hit in commands.search(text) if text else commands.discover():
         assert isinstance(hit, Hit | DiscoveryHit)
         shown = hit.prompt.plain if isinstance(hit.prompt, Content) else str(hit.prompt)
@@ -56,11 +56,11 @@ async def search(it: Screen, text: str) -> int:
     return offered
 
 
-def run_typed_word(it: Screen, text: str, seen: Counter[str]) -> None:
+def run_typed_word(ui: Screen, text: str, seen: Counter[str]) -> None:
     """Run a typed word if its argument is free text: other arguments open other views."""
     name, _, argument = text.strip().partition(" ")
     word = next(
-        (word for word in it.app.palette.argument_commands if word.name == name and name not in ("url", "profile")),
+        (word for word in ui.app.palette.argument_commands if word.name == name and name not in ("url", "profile")),
         None,
     )
     if word is None or not argument.strip() or argument.strip() in word.list_choices():
@@ -76,20 +76,20 @@ def run_typed_word(it: Screen, text: str, seen: Counter[str]) -> None:
 
 async def type_all(url: str, cases: int, seen: Counter[str]) -> None:
     """Type all lines into one screen, with a hostile queue under the cursor."""
-    async with screen(url, NARROW, read_only=True) as it:
-        await it.until_shown("mail")
+    async with screen(url, NARROW, read_only=True) as ui:
+        await ui.until_shown("mail")
         for number in range(cases):
             text = build_line(random.Random(f"palette {number}")).strip()  # as the toolkit hands it on
             try:
-                seen["offered"] += await search(it, text)
-                run_typed_word(it, text, seen)
+                seen["offered"] += await search(ui, text)
+                run_typed_word(ui, text, seen)
             except Exception as error:
                 raise AssertionError(f"line {number} {text!r}: {error!r}") from error
             if number % PAUSE == 0:
-                await it.pilot.pause()
-                assert it.app.is_running
-        it.app.navigation.view.confirm_filter("") if it.app.navigation.view else None
-        await it.until_refreshed()
+                await ui.pilot.pause()
+                assert ui.app.is_running
+        ui.app.navigation.view.confirm_filter("") if ui.app.navigation.view else None
+        await ui.until_refreshed()
 
 
 @fuzzing.parametrize_cases(15)

@@ -244,9 +244,9 @@ WISHES = st.dictionaries(
 
 
 def read_keys(wishes: dict[str, str]) -> None:
-    made = keymap.validate_keymap(wishes, files.Config(Path("config.toml")))
-    taken = [key for keys in made.keymap.values() for key in keys.split(",")]
-    assert all(taken) and len(made.keymap) + len(made.problems) >= min(1, len(wishes))
+    new_keymap = keymap.validate_keymap(wishes, files.Config(Path("config.toml")))
+    taken = [key for keys in new_keymap.keymap.values() for key in keys.split(",")]
+    assert all(taken) and len(new_keymap.keymap) + len(new_keymap.problems) >= min(1, len(wishes))
 
 
 FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {

@@ -81,8 +81,8 @@ def test_a_queue_refuses_a_reply_without_an_end_on_a_thread_and_in_an_event_loop
 @run_on_event_loop
 async def test_the_screen_starts_and_says_why_it_shows_nothing() -> None:
     with HostileServer(REPLIES["a table of 2^31 numbers"]) as server:
-        async with screen(server.url, (120, 35)) as it:
-            await it.until_shown("does not answer as a Redis does")
+        async with screen(server.url, (120, 35)) as ui:
+            await ui.until_shown("does not answer as a Redis does")
 
 
 def test_an_error_of_a_server_is_cut_to_4_kb() -> None:

@@ -300,15 +300,15 @@ def test_the_commands_say_that_memory_is_full(full: Full) -> None:
 @run_on_event_loop
 async def test_the_screen_says_that_memory_is_full_and_that_a_put_was_refused(full: Full) -> None:
     full.fill()
-    async with screen(full.url, (120, 35)) as it:
-        await it.until_toast("memory is full", "new jobs are refused")
-        await it.until_shown("memory is full")
-        await it.press("enter")
+    async with screen(full.url, (120, 35)) as ui:
+        await ui.until_toast("memory is full", "new jobs are refused")
+        await ui.until_shown("memory is full")
+        await ui.press("enter")
         before = full.places()
-        await it.press("N")
-        await it.until_shown("Enqueue a job")
-        await it.press("tab", "enter")
-        await it.until_shown("Redis is over its maxmemory", "nothing was changed")
+        await ui.press("N")
+        await ui.until_shown("Enqueue a job")
+        await ui.press("tab", "enter")
+        await ui.until_shown("Redis is over its maxmemory", "nothing was changed")
         assert full.places() == before
 
 
@@ -343,9 +343,9 @@ def test_no_key_of_a_job_has_a_time_to_live_so_that_volatile_policies_never_evic
 async def test_the_screen_warns_of_a_policy_that_evicts_jobs(full: Full) -> None:
     full.change("maxmemory", "1gb")
     full.change("maxmemory-policy", "allkeys-lru")
-    async with screen(full.url, (120, 35)) as it:
-        await it.until_toast("allkeys-lru", "jobs can vanish")
-        await it.until_shown("CONFIG SET maxmemory-policy noeviction")
+    async with screen(full.url, (120, 35)) as ui:
+        await ui.until_toast("allkeys-lru", "jobs can vanish")
+        await ui.until_shown("CONFIG SET maxmemory-policy noeviction")
 
 
 def test_whoever_may_not_ask_is_not_warned_and_not_stopped(full: Full) -> None:

@@ -235,11 +235,11 @@ def test_while_a_server_loads_a_put_says_so_and_a_worker_waits_for_it(loading: S
 @run_on_event_loop
 async def test_the_screen_waits_for_a_server_that_loads(loading: Server) -> None:
     loading.start()
-    async with screen(loading.url, (120, 35)) as it:
-        await it.until_shown("still loading its data")
-        await it.until(lambda: not is_loading(loading), "the end of loading", ENOUGH)
-        await it.press("r")
-        await it.until_shown("mail")
+    async with screen(loading.url, (120, 35)) as ui:
+        await ui.until_shown("still loading its data")
+        await ui.until(lambda: not is_loading(loading), "the end of loading", ENOUGH)
+        await ui.press("r")
+        await ui.until_shown("mail")
 
 
 def test_a_replica_without_its_primary_answers_in_a_sentence_and_is_used_again_later(
@@ -270,17 +270,17 @@ async def test_the_screen_says_that_a_replica_has_lost_its_primary_and_goes_on(p
         queue.put("dear", id="dear")
     wait_until(lambda: caught_up(primary, replica), ENOUGH)
     replica.client.config_set("replica-serve-stale-data", "no")
-    async with screen(replica.url, (120, 35)) as it:
-        await it.until_shown("mail")
+    async with screen(replica.url, (120, 35)) as ui:
+        await ui.until_shown("mail")
         primary.kill()
-        await it.until(
-            lambda: it.app.session.connection_loss is not None and "MASTERDOWN" in it.app.session.connection_loss.error,
+        await ui.until(
+            lambda: ui.app.session.connection_loss is not None and "MASTERDOWN" in ui.app.session.connection_loss.error,
             "the loss",
             ENOUGH,
         )
         replica.replicate(None)
-        await it.press("r")
-        await it.until(lambda: it.app.session.connection_loss is None, "a picture", ENOUGH)
+        await ui.press("r")
+        await ui.until(lambda: ui.app.session.connection_loss is None, "a picture", ENOUGH)
 
 
 def test_a_read_only_replica_is_a_critical_finding(pair: tuple[Server, Server]) -> None:
@@ -308,10 +308,10 @@ async def test_the_header_says_that_the_server_is_a_read_only_replica_until_it_i
         queue.put(1, id="a")
     wait_until(lambda: caught_up(primary, replica), ENOUGH)
     for size in ((80, 24), (160, 45)):
-        async with screen(replica.url, size) as it:
-            await it.until_shown("mail")
-            await it.until(lambda it=it: "READ-ONLY REPLICA" in it.text().split("\n")[0], "the header", ENOUGH)
-    async with screen(replica.url, (120, 35)) as it:
-        await it.until_shown("READ-ONLY REPLICA")
+        async with screen(replica.url, size) as ui:
+            await ui.until_shown("mail")
+            await ui.until(lambda it=ui: "READ-ONLY REPLICA" in ui.text().split("\n")[0], "the header", ENOUGH)
+    async with screen(replica.url, (120, 35)) as ui:
+        await ui.until_shown("READ-ONLY REPLICA")
         replica.replicate(None)
-        await it.until(lambda: "READ-ONLY REPLICA" not in it.text(), "the promotion", ENOUGH)
+        await ui.until(lambda: "READ-ONLY REPLICA" not in ui.text(), "the promotion", ENOUGH)

@@ -161,21 +161,21 @@ def test_a_worker_hands_bodies_and_ids_to_its_command_as_they_are(client: Redis,
     argument = "$(touch nothing); {} * $HOME"
     ran = shell(url, "work", "mail", "--burst", "--", sys.executable, "-c", program, argument, str(out))
     assert ran.code == 0, ran.err
-    told = [json.loads(line) for line in out.read_text().splitlines()]
-    assert {id: body for id, body, _ in told} == sent
-    assert all(words == [argument, str(out)] for _, _, words in told)
+    documents = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {id: body for id, body, _ in documents} == sent
+    assert all(words == [argument, str(out)] for _, _, words in documents)
     assert not trap.exists() and not (Path.cwd() / "nothing").exists()
 
 
 def test_a_pickled_body_is_shown_and_never_opened(client: Redis, url: str, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    made = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", "import pickle, os, sys\nclass T:\n  def __reduce__(self):\n    return os.mkdir, "
          "(sys.argv[1],)\nsys.stdout.buffer.write(pickle.dumps(T()))", str(trap)],
         capture_output=True, check=True,
     )  # fmt: skip
     queue = Queue("mail", client)
-    queue.put(made.stdout, id="one")
+    queue.put(result.stdout, id="one")
     for words in (("jobs", "mail", "ready"), ("show", "mail", "one"), ("show", "mail", "one", "--json", "--body")):
         assert shell(url, *words).code == 0
     assert not trap.exists()

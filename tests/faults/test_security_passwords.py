@@ -147,8 +147,8 @@ def test_a_traceback_of_debug_does_not_hold_it(guarded: str) -> None:
     for bad in (f"redis://:{WRITTEN}@127.0.0.1:1", f"redis://:{WRITTEN}@127.0.0.1:1/x"):
         with pytest.raises(RqtuiError) as raised:
             shell(bad, "snapshot", "--debug")
-        told = "".join(traceback.format_exception(raised.value))  # as the program's end has it
-        assert "Traceback" in told and traces(told) == [], bad
+        text = "".join(traceback.format_exception(raised.value))  # as the program's end has it
+        assert "Traceback" in text and traces(text) == [], bad
 
 
 def test_no_process_that_we_start_has_it_on_its_command_line(guarded: str, tmp_path: Path) -> None:
@@ -187,42 +187,42 @@ def _until(holds: Callable[[], object]) -> None:
 async def test_no_view_picture_or_copy_of_the_screen_holds_it(guarded: str) -> None:
     Queue("mail", guarded).put({"a": 1}, id="one")
     seen = []
-    async with screen(guarded, (120, 40)) as it:
-        await it.until_shown("mail")
+    async with screen(guarded, (120, 40)) as ui:
+        await ui.until_shown("mail")
         for key in ("enter", "o", "escape", "i", "escape", "t", "escape", "question_mark", "escape", "colon"):
-            await it.press(key)
-            seen += [it.text(), it.app.export_screenshot()]
+            await ui.press(key)
+            seen += [ui.text(), ui.app.export_screenshot()]
         assert traces("\n".join(seen)) == []
         assert "***" in "\n".join(seen)
         try:
             raise ValueError(f"of {guarded} with {SECRET}")
         except ValueError as error:
-            it.app._exception = error
-            it.app._fatal_error()
-        written = "".join(str(each) for each in it.app._exit_renderables)
+            ui.app._exception = error
+            ui.app._fatal_error()
+        written = "".join(str(each) for each in ui.app._exit_renderables)
         file = Path(written[written.index("in /") + 3 :].split(";")[0])
         assert traces(file.read_text()) == [], file.read_text()
         file.unlink()
-        it.app._exception = None
-        it.app._exit_renderables.clear()
-        it.app._return_code = 0
+        ui.app._exception = None
+        ui.app._exit_renderables.clear()
+        ui.app._return_code = 0
 
 
 @run_on_event_loop
 async def test_the_editor_of_a_url_that_did_not_answer_does_not_hold_it() -> None:
-    async with screen(f"redis://:{WRITTEN}@127.0.0.1:1/0") as it:
-        await it.press("e")
-        assert "***" in it.text() and traces(it.text() + it.app.export_screenshot()) == []
+    async with screen(f"redis://:{WRITTEN}@127.0.0.1:1/0") as ui:
+        await ui.press("e")
+        assert "***" in ui.text() and traces(ui.text() + ui.app.export_screenshot()) == []
 
 
 def test_what_is_copied_of_a_job_does_not_hold_it() -> None:
     job = Job(b"one", "mail", "native", "ready", State.READY, b"one", body=b"{}")
     for way in ("redis://user:{0}@host:1/2", "redis://host?password={0}", "rediss://host?ssl_password={0}"):
         for form in copy_formats.COPY_FORMATS:
-            made = copy_formats.convert_jobs(
+            clipboard_data = copy_formats.convert_jobs(
                 form, [job], copy_formats.JobSource(registry.create_system("native"), "mail", way.format(WRITTEN))
             )
-            assert traces(made.data) == [], (form, made.data)
+            assert traces(clipboard_data.data) == [], (form, clipboard_data.data)
 
 
 def test_a_crash_report_masks_the_password_wherever_it_stands() -> None:

@@ -238,8 +238,8 @@ def test_whatever_a_viewer_tries_to_change_is_refused_in_words_and_writes_nothin
     before = dump(server_client)
     for line in _CHANGES:
         ran = shell(url, *line.split())
-        told = " ".join((ran.out + ran.err).split())
-        assert ran.code in (1, 3) and "+evalsha" in told.replace("'evalsha'", "+evalsha"), (line, ran.code, told)
+        text = " ".join((ran.out + ran.err).split())
+        assert ran.code in (1, 3) and "+evalsha" in text.replace("'evalsha'", "+evalsha"), (line, ran.code, text)
     assert dump(server_client) == before
 
 
@@ -281,13 +281,13 @@ async def test_a_viewer_on_the_screen_sees_all_and_is_told_what_the_user_lacks(
         _furnish(client)
         client.zadd("rqtui:{mail}:scheduled", {"late": 1})  # the dispatcher has something to do
         before = dump(client)
-        async with screen(url, (120, 40)) as it:
-            await it.press("enter")
-            await it.until_shown("job-2")
-            await it.press("2", "down", "D", "y")
-            await it.until_shown("The user lacks +evalsha")
-            await it.press("n", "t")
-            await it.until_shown("dispatch: Redis denies it:")  # why the loops do not run
+        async with screen(url, (120, 40)) as ui:
+            await ui.press("enter")
+            await ui.until_shown("job-2")
+            await ui.press("2", "down", "D", "y")
+            await ui.until_shown("The user lacks +evalsha")
+            await ui.press("n", "t")
+            await ui.until_shown("dispatch: Redis denies it:")  # why the loops do not run
         assert dump(client) == before
     finally:
         client.execute_command("ACL", "DELUSER", "probe")
@@ -305,21 +305,21 @@ async def test_a_role_walks_through_all_views_and_is_shown_what_it_may_see(
     try:
         _furnish(client)
         before = dump(client)
-        async with screen(url, (120, 40)) as it:
-            await it.until(lambda: it.app.session.snapshot.cost.rtt_ms, "what is measured once in a while")
+        async with screen(url, (120, 40)) as ui:
+            await ui.until(lambda: ui.app.session.snapshot.cost.rtt_ms, "what is measured once in a while")
             for name, key in VIEW_KEYS.items():
-                await it.press(key)
-                await it.until_shown(*_SHOWN[name])
-                await it.press("escape")
-            await it.press("enter")
+                await ui.press(key)
+                await ui.until_shown(*_SHOWN[name])
+                await ui.press("escape")
+            await ui.press("enter")
             for place, id in enumerate(("", "job-2", "", "", "job-0"), 1):
-                await it.press(str(place))
-                await it.until_shown(id)
-            await it.press("enter")
-            await it.until_shown("boom")
-            assert it.app.session.connection_loss is None
-            assert not [told for told in it.toasts if "should not happen" in told]
-            assert {told for told in it.toasts if "lacks" in told} == set() or role == "worker"
+                await ui.press(str(place))
+                await ui.until_shown(id)
+            await ui.press("enter")
+            await ui.until_shown("boom")
+            assert ui.app.session.connection_loss is None
+            assert not [toast for toast in ui.toasts if "should not happen" in toast]
+            assert {toast for toast in ui.toasts if "lacks" in toast} == set() or role == "worker"
         assert role != "viewer" or dump(client) == before
     finally:
         client.execute_command("ACL", "DELUSER", "probe")

@@ -113,9 +113,9 @@ def test_reveal_shows_what_was_asked_for_and_stands_in_the_journal(world: str) -
     ):  # fmt: skip
         assert source not in find_leaks(_run_command(world, *words).out), words
         assert source in find_leaks(_run_command(world, *words, "--reveal").out), words
-    [newest, *_older] = made = _run_command(world, "operations", "--json").json["operations"]
+    [newest, *_older] = document = _run_command(world, "operations", "--json").json["operations"]
     assert newest["verb"] == "reveal" and newest["answers"] == {"shown in clear: show celery:celery c1": 1}
-    assert newest["who"] == journal.find_current_user() and len(made) == 7
+    assert newest["who"] == journal.find_current_user() and len(document) == 7
     _run_command(
         world,
         "act",
@@ -129,9 +129,9 @@ def test_reveal_shows_what_was_asked_for_and_stands_in_the_journal(world: str) -
         "--reveal",
         "--yes",
     )
-    told = _run_command(world, "operations").out
+    output = _run_command(world, "operations").out
     assert not find_leaks(_run_command(world, "operations", "--json").out)
-    assert "shown in clear: show mail dead" in told and journal.find_current_user() in told
+    assert "shown in clear: show mail dead" in output and journal.find_current_user() in output
 
 
 def test_a_job_that_is_handed_over_keeps_its_body_and_raw_bytes_stay_raw(world: str, client: Redis) -> None:
@@ -181,10 +181,15 @@ def test_no_form_of_a_copy_holds_a_secret_unless_its_name_says_so(world: str) ->
         job = engine.fetch_job(ref, id.encode(), -1)
         assert job is not None
         for form in copy_formats.COPY_FORMATS:
-            made = copy_formats.convert_jobs(
+            clipboard_data = copy_formats.convert_jobs(
                 form, [job], copy_formats.JobSource(engine.systems[ref.system], ref.queue, world)
             )
-            assert "in clear" in form.label or find_leaks(made.data) == [], (queue, id, form.label, made.data)
+            assert "in clear" in form.label or find_leaks(clipboard_data.data) == [], (
+                queue,
+                id,
+                form.label,
+                clipboard_data.data,
+            )
     revealed = copy_formats.JobSource(engine.systems["native"], "mail", world, is_revealed=True)
     job = engine.fetch_job(Ref("native", "mail"), b"dead", -1)
     assert (
@@ -200,64 +205,64 @@ async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Pa
     journal.Journal(state_folder, world).record_change("requeue", "mail", "native", error=f"token={SECRET['filter']}")
     found: list[str] = []
     seen = ""
-    async with screen(world, (200, 60)) as it:
+    async with screen(world, (200, 60)) as ui:
 
         def look(where: str) -> None:
             nonlocal seen
-            text = it.text()
+            text = ui.text()
             seen += text
             if leaked := find_leaks(text):
                 found.append(
                     f"{where}: {leaked}: {[line.strip() for line in text.splitlines() if find_leaks(line)][0][:200]}"
                 )
 
-        await it.until_shown("mail")
+        await ui.until_shown("mail")
         look("overview")
         for name in VIEWS:
-            await open_view(it, name)
+            await open_view(ui, name)
             look(name)
             for key in ("j", "enter"):
-                await it.press(key)
+                await ui.press(key)
                 look(f"{name}, {key}")
-            await return_to_overview(it)
+            await return_to_overview(ui)
         engine = create_engine(Settings(url=world))
         for queue in QUEUES:
             ref = engine.resolve_or_discover(queue)
-            it.app.navigation.open_board(ref)
-            await it.until(lambda: it.app.navigation.view.NAME == "board", queue)
-            await it.until_refreshed()
+            ui.app.navigation.open_board(ref)
+            await ui.until(lambda: ui.app.navigation.view.NAME == "board", queue)
+            await ui.until_refreshed()
             for place in range(1, len(engine.systems[ref.system].places) + 1):
-                await it.press(str(place))
+                await ui.press(str(place))
                 look(f"board {queue} {place}")
-            await return_to_overview(it)
+            await return_to_overview(ui)
         for queue, id in JOBS:
             ref = engine.resolve_or_discover(queue)
             job = engine.fetch_job(ref, id.encode(), -1)
             assert job is not None, (queue, id)
-            it.app.navigation.open_job(ref, job)
-            await it.until(lambda: it.app.navigation.view.NAME == "job", id)
+            ui.app.navigation.open_job(ref, job)
+            await ui.until(lambda: ui.app.navigation.view.NAME == "job", id)
             for key in ("j", "v", "v", "G"):
-                await it.press(key)
+                await ui.press(key)
                 look(f"job {queue} {id} {key}")
-            await return_to_overview(it)
+            await return_to_overview(ui)
     assert not found, "\n".join(found)
     assert seen.count("••••") > 20, "there were secrets to mask"
 
 
 @run_on_event_loop
 async def test_the_screen_records_who_revealed_a_job(world: str, state_folder: Path) -> None:
-    async with screen(world, (160, 45)) as it:
-        await it.until_shown("mail")
+    async with screen(world, (160, 45)) as ui:
+        await ui.until_shown("mail")
         engine = create_engine(Settings(url=world))
         job = engine.fetch_job(Ref("native", "mail"), b"dead", -1)
         assert job is not None
-        it.app.navigation.open_job(Ref("native", "mail"), job)
-        await it.until(lambda: it.app.navigation.view.NAME == "job")
-        assert not find_leaks(it.text())
-        await it.press("c")
-        await it.until(lambda: find_leaks(it.text()))
-        await it.press("c")
-        await it.until(lambda: not find_leaks(it.text()))
+        ui.app.navigation.open_job(Ref("native", "mail"), job)
+        await ui.until(lambda: ui.app.navigation.view.NAME == "job")
+        assert not find_leaks(ui.text())
+        await ui.press("c")
+        await ui.until(lambda: find_leaks(ui.text()))
+        await ui.press("c")
+        await ui.until(lambda: not find_leaks(ui.text()))
     [noted] = journal.load_operations(state_folder)
     assert (noted.verb, noted.queue, noted.who) == ("reveal", "mail", journal.find_current_user()) and noted.ids, (
         sys.version

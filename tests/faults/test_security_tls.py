@@ -77,10 +77,10 @@ def test_commands_a_client_and_a_worker_speak_tls(tls: str) -> None:
 async def test_the_screen_and_its_loops_speak_tls(tls: str) -> None:
     queue = Queue("mail", tls)
     queue.put({"n": 1}, id="later", delay=0.5)
-    async with screen(tls) as it:
-        await it.until_shown("mail")
+    async with screen(tls) as ui:
+        await ui.until_shown("mail")
         with connect(tls) as client:
-            await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 1, "the dispatcher moved what is due")
+            await ui.until(lambda: client.zcard("rqtui:{mail}:ready") == 1, "the dispatcher moved what is due")
 
 
 def test_a_certificate_of_an_unknown_authority_is_refused(port: int, stranger: Files) -> None:
@@ -101,8 +101,8 @@ def test_a_certificate_for_another_host_is_refused(tls: str, port: int, files: F
 
 @run_on_event_loop
 async def test_the_screen_says_that_the_host_is_another(port: int, files: Files) -> None:
-    async with screen(f"rediss://127.0.0.1:{port}?ssl_ca_certs={files.authority}") as it:
-        await it.until(lambda: "another host" in " ".join(it.text().split()), "the sentence")
+    async with screen(f"rediss://127.0.0.1:{port}?ssl_ca_certs={files.authority}") as ui:
+        await ui.until(lambda: "another host" in " ".join(ui.text().split()), "the sentence")
 
 
 def test_a_server_that_wants_a_certificate_gets_ours(kind: Any, strict_port: int, files: Files) -> None:

@@ -123,8 +123,8 @@ def test_a_worker_with_tls_leaves_an_old_primary_that_goes_on_answering(kind: An
 async def test_the_screen_behind_sentinels_with_tls_shows_the_queues(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:
         queue.put(1, id="a")
-    async with screen(watched.url, (120, 35)) as it:
-        await it.until_shown("mail")
+    async with screen(watched.url, (120, 35)) as ui:
+        await ui.until_shown("mail")
 
 
 def test_what_is_wrong_with_the_tls_of_sentinels_is_said(watched: Watched, files: Files, stranger: Files) -> None:
@@ -197,10 +197,10 @@ def test_queues_on_all_nodes_with_tls_are_put_to_waited_for_and_shown(cluster: s
 async def test_the_screen_of_a_cluster_with_tls_changes_a_queue(cluster: str) -> None:
     with Queue("pdf", cluster) as queue:
         queue.put(1, id="a", delay="1h")
-        async with screen(cluster, (120, 35), open_queue="pdf") as it:
-            await it.until_shown("pdf", "scheduled")
-            await it.press("1", "R")
-            await it.until(lambda: queue.counts()["ready"] == 1, "the promotion")
+        async with screen(cluster, (120, 35), open_queue="pdf") as ui:
+            await ui.until_shown("pdf", "scheduled")
+            await ui.press("1", "R")
+            await ui.until(lambda: queue.counts()["ready"] == 1, "the promotion")
 
 
 def test_what_is_wrong_with_the_tls_of_a_cluster_is_said(

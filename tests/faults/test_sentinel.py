@@ -160,19 +160,19 @@ async def test_a_sentinel_alone_names_no_other_primary_until_most_are_back(fleet
     with Queue("mail", watched.url) as queue:
         queue.put(1, id="a")
         wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
-        async with screen(watched.url, (120, 35)) as it:
-            await it.until_shown("mail")
+        async with screen(watched.url, (120, 35)) as ui:
+            await ui.until_shown("mail")
             for lost in (*watched.sentinels[:2], watched.primary):
                 lost.kill()
-            await it.until(lambda: "s_down" in watched.read_primary_info()["flags"], "the sentinel's verdict")
+            await ui.until(lambda: "s_down" in watched.read_primary_info()["flags"], "the sentinel's verdict")
             with pytest.raises(Unreachable, match=f"127.0.0.1:{watched.sentinel.port} holds it for down"):
                 queue.put(2, id="b")
-            await it.until(lambda: it.app.session.connection_loss is not None, "the loss")
+            await ui.until(lambda: ui.app.session.connection_loss is not None, "the loss")
             for back in watched.sentinels[:2]:
                 back.start()
-            await it.until(lambda: watched.leader() == watched.replica.port, "the failover", ENOUGH)
-            await it.until(lambda: _works(lambda: queue.put(2, id="b")), "the way to the new primary", ENOUGH)
-            await it.until(lambda: it.app.session.connection_loss is None, "a new picture", ENOUGH)
+            await ui.until(lambda: watched.leader() == watched.replica.port, "the failover", ENOUGH)
+            await ui.until(lambda: _works(lambda: queue.put(2, id="b")), "the way to the new primary", ENOUGH)
+            await ui.until(lambda: ui.app.session.connection_loss is None, "a new picture", ENOUGH)
     assert watched.replica.client.zcard("rqtui:{mail}:ready") == 2
 
 
@@ -250,14 +250,14 @@ async def test_the_screen_follows_the_primary(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:
         queue.put(1, id="a")
     wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
-    async with screen(watched.url, (120, 35)) as it:
-        await it.until_shown("mail")
+    async with screen(watched.url, (120, 35)) as ui:
+        await ui.until_shown("mail")
         watched.primary.kill()
-        await it.until(lambda: it.app.session.connection_loss is not None, "the loss", 30)
-        await it.until(lambda: watched.leader() == watched.replica.port, "the failover", 30)
+        await ui.until(lambda: ui.app.session.connection_loss is not None, "the loss", 30)
+        await ui.until(lambda: watched.leader() == watched.replica.port, "the failover", 30)
         watched.replica.client.zadd("rqtui:{mail}:dead", {"b": 1})
-        await it.press("r")
-        await it.until(lambda: it.app.session.connection_loss is None, "a new picture", 30)
+        await ui.press("r")
+        await ui.until(lambda: ui.app.session.connection_loss is None, "a new picture", 30)
 
 
 def test_sentinels_with_a_password_of_their_own_are_asked_with_it(kind: Any, fleet: Fleet) -> None:
@@ -301,9 +301,9 @@ def test_what_is_wrong_with_sentinels_is_said_in_a_sentence(watched: Watched) ->
 
 @run_on_event_loop
 async def test_the_screen_says_what_is_wrong_with_sentinels(client, url) -> None:
-    async with screen("redis+sentinel://:secret@127.0.0.1:1,127.0.0.1:2/jobs/3", (120, 35)) as it:
-        await it.until_shown("The sentinels at 127.0.0.1:1, 127.0.0.1:2", "service", "jobs")
-        assert "secret" not in it.text()
+    async with screen("redis+sentinel://:secret@127.0.0.1:1,127.0.0.1:2/jobs/3", (120, 35)) as ui:
+        await ui.until_shown("The sentinels at 127.0.0.1:1, 127.0.0.1:2", "service", "jobs")
+        assert "secret" not in ui.text()
 
 
 @pytest.mark.parametrize(
@@ -382,12 +382,12 @@ def test_puts_leave_an_old_primary_that_still_believes_to_be_one(kind: Any, watc
         wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
         pause_primary_until_failover(watched)
         follow(watched, queue)
-        told = []
+        items = []
         for number in range(20):
             wait_until(lambda n=number: _works(lambda: queue.put(n, id=f"{n}")), ENOUGH, "a put")
-            told.append(str(number))
+            items.append(str(number))
         assert believes(watched.primary), "the old primary was demoted before this test could show anything"
-        lost = set(told) - {id.decode() for id in watched.replica.client.hkeys("rqtui:{mail}:jobs")}
+        lost = set(items) - {id.decode() for id in watched.replica.client.hkeys("rqtui:{mail}:jobs")}
         assert lost == set(), "these were put into a server that is about to forget them"
 
 
@@ -448,16 +448,16 @@ async def test_the_screen_and_its_loops_leave_an_old_primary(watched: Watched) -
         build_round("dispatch", client, {"native": registry.create_system("native")}, lambda: [Ref("native", "mail")]),
     )
     loop.start()
-    async with screen(watched.url, (120, 35)) as it:
-        await it.until_shown("mail")
+    async with screen(watched.url, (120, 35)) as ui:
+        await ui.until_shown("mail")
         wait_until(lambda: loop.rounds and not loop.rounds[-1].error, ENOUGH, "the dispatcher")
         pause_primary_until_failover(watched)
         with Queue("only-there", watched.replica.url) as there, Queue("mail", watched.replica.url) as mail:
             there.put(1)
             mail.put(2, delay=0.05)
-        await it.press("r")
-        await it.until_shown("only-there")
-        await it.until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 2, "the dispatcher", ENOUGH)
+        await ui.press("r")
+        await ui.until_shown("only-there")
+        await ui.until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 2, "the dispatcher", ENOUGH)
         assert believes(watched.primary), "the old primary was demoted before this test could show anything"
     loop.stop()
     client.close()

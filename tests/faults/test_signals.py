@@ -216,9 +216,9 @@ def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url:
         wait_until(lambda: client.zcard(f"{MAIL}ready"), PATIENCE_S, "some are in")
         put.send_signal(signal.SIGTERM)  # the pipe stays open: it waits for more
         assert put.wait(PATIENCE_S) == 130
-        told = re.search(r"interrupted: jobs in the queue: (\d+), and perhaps the batch", programs.read_output("put"))
-        assert told, programs.read_output("put")
-        assert int(told[1]) <= client.zcard(f"{MAIL}ready") <= int(told[1]) + 1000
+        match = re.search(r"interrupted: jobs in the queue: (\d+), and perhaps the batch", programs.read_output("put"))
+        assert match, programs.read_output("put")
+        assert int(match[1]) <= client.zcard(f"{MAIL}ready") <= int(match[1]) + 1000
     assert find_misplaced_jobs(client, "mail") == []
 
 

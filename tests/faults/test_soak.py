@@ -177,13 +177,13 @@ async def test_a_page_that_was_closed_leaves_no_painted_line_behind(url: str, cl
         gc.collect()
         return sum(isinstance(each, Strip) for each in gc.get_objects())
 
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("enter")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
         held: list[int] = []
         for _visits in range(3):
             for _visit in range(3):
-                await it.press("question_mark", "escape")
+                await ui.press("question_mark", "escape")
             held.append(lines())
         # A page is 500 lines and pieces of lines; the last one may still be on its way out.
-        await it.until(lambda: lines() - min(held) < 300, f"no more lines than before, {held},")
+        await ui.until(lambda: lines() - min(held) < 300, f"no more lines than before, {held},")

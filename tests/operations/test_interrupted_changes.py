@@ -87,12 +87,12 @@ def test_the_next_screen_says_so_and_shows_it(client: Redis, url: str, dead: See
 
     @run_on_event_loop
     async def run() -> None:
-        async with screen(url, WIDE) as it:
-            await it.until_toast("A change was cut short: kill (mail), 2000 of 3001; o shows it.")
-            await it.press("o")
-            await it.until_shown("cut short: 2000 of 3001")
-            await it.press("g", "z")
-            await it.until(lambda: client.zcard("rqtui:{mail}:dead") == 0, "the undo", timeout_s=30)
+        async with screen(url, WIDE) as ui:
+            await ui.until_toast("A change was cut short: kill (mail), 2000 of 3001; o shows it.")
+            await ui.press("o")
+            await ui.until_shown("cut short: 2000 of 3001")
+            await ui.press("g", "z")
+            await ui.until(lambda: client.zcard("rqtui:{mail}:dead") == 0, "the undo", timeout_s=30)
 
     run()
 
@@ -136,12 +136,12 @@ def lines(folder: Path) -> list[dict[str, object]]:
 
 
 def test_a_change_that_goes_on_is_not_cut_short(tmp_path: Path) -> None:
-    made = Journal(tmp_path, "redis://here")
-    id = made.begin_change("kill", "mail", "native", 5000)
-    made.record_progress(id, 500, {"died": 500}, "")
+    new_journal = Journal(tmp_path, "redis://here")
+    id = new_journal.begin_change("kill", "mail", "native", 5000)
+    new_journal.record_progress(id, 500, {"died": 500}, "")
     assert journal.load_operations(tmp_path) == [] and Journal(tmp_path, "redis://here").recover_interrupted() == []
-    made.end_change(id)
-    made.record_change("kill", "mail", "native", count=5000)
+    new_journal.end_change(id)
+    new_journal.record_change("kill", "mail", "native", count=5000)
     assert [(each.verb, each.count, each.error) for each in journal.load_operations(tmp_path)] == [("kill", 5000, "")]
     assert lines(tmp_path)[-1]["ends"] == [id]
 
@@ -156,8 +156,8 @@ def dead_program(path: Path) -> None:
 
 
 def test_two_programs_that_find_it_tell_of_one_change(tmp_path: Path) -> None:
-    made = Journal(tmp_path, "redis://here")
-    made.record_progress(made.begin_change("kill", "mail", "native", 5000), 4000, {"died": 4000}, "")
+    new_journal = Journal(tmp_path, "redis://here")
+    new_journal.record_progress(new_journal.begin_change("kill", "mail", "native", 5000), 4000, {"died": 4000}, "")
     dead_program(tmp_path)
     assert Journal(tmp_path, "redis://elsewhere").recover_interrupted() == []
     before = (tmp_path / journal.FILE_NAME).read_bytes()
@@ -173,17 +173,17 @@ def test_two_programs_that_find_it_tell_of_one_change(tmp_path: Path) -> None:
 def test_of_another_machine_it_counts_as_cut_short_after_a_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Journal(tmp_path, "redis://here")
-    made.who = "me@elsewhere"
-    made.begin_change("kill", "mail", "native", 5000)
+    new_journal = Journal(tmp_path, "redis://here")
+    new_journal.who = "me@elsewhere"
+    new_journal.begin_change("kill", "mail", "native", 5000)
     assert journal.load_operations(tmp_path) == []
     monkeypatch.setattr(journal, "SILENT_MS", -1)
     assert [each.error for each in journal.load_operations(tmp_path)] == ["cut short: 0 of 5000"]
 
 
 def test_lines_of_such_changes_that_cannot_be_read_hide_no_others(tmp_path: Path) -> None:
-    made = Journal(tmp_path, "redis://here")
-    made.record_change("kill", "mail", "native")
+    new_journal = Journal(tmp_path, "redis://here")
+    new_journal.record_change("kill", "mail", "native")
     with (tmp_path / journal.FILE_NAME).open("ab") as file:
         file.write(
             b'{"begun": []}\n{"begun": "x", "at_ms": 1}\n{"went": "y"}\n{"ended": 5}\n{"begun":"z","at_ms":1e99}\n'
@@ -196,8 +196,8 @@ def test_lines_of_such_changes_that_cannot_be_read_hide_no_others(tmp_path: Path
 def test_a_change_that_was_refused_before_it_began_leaves_nothing(client: Redis, tmp_path: Path) -> None:
     seeded = Seeded(client)
     seeded.put("a", "b")
-    made = Journal(tmp_path, "redis://here")
-    seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", made)
+    new_journal = Journal(tmp_path, "redis://here")
+    seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", new_journal)
     keeper.begin_change("kill", seeded.ref, 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(undo_files, "append_line", lambda *_args, **_named: (_ for _ in ()).throw(OSError(28, "full")))
@@ -211,18 +211,18 @@ def test_a_change_that_was_refused_before_it_began_leaves_nothing(client: Redis,
 def test_a_change_of_one_job_writes_one_line(client: Redis, tmp_path: Path) -> None:
     seeded = Seeded(client)
     seeded.put("a", "b")
-    made = Journal(tmp_path, "redis://here")
-    seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", made)
+    new_journal = Journal(tmp_path, "redis://here")
+    seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", new_journal)
     seeded.engine.apply_verb("kill", seeded.ref, seeded.jobs("ready")[:1])
-    made.record_change("kill", "mail", "native", undo=[keeper.end_change("kill", "native", "mail")])
+    new_journal.record_change("kill", "mail", "native", undo=[keeper.end_change("kill", "native", "mail")])
     assert len(lines(tmp_path)) == 1
 
 
 def test_a_chunk_whose_answer_never_came_is_part_of_the_undo(client: Redis, tmp_path: Path) -> None:
     seeded = Seeded(client)
     seeded.put("a", "b", "c")
-    made = Journal(tmp_path, "redis://here")
-    seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", made)
+    new_journal = Journal(tmp_path, "redis://here")
+    seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", new_journal)
     jobs = seeded.jobs("ready")
     seeded.engine.apply_verb("delete", seeded.ref, jobs[:2])
     kept = keeper.save_jobs(seeded.engine, "delete", seeded.ref, jobs[2:])

@@ -75,19 +75,19 @@ def test_an_operation_over_several_systems_names_each(tmp_path: Path) -> None:
     book = Journal(tmp_path, HERE)
     for system in ("rq", "bullmq"):
         book.expect_change("delete", "mail", system, Circumstances(before={"mail": {"ready": len(system)}}))
-    made = book.record_change("delete", "mail", "rq", others=["mail", "bulk"], other_systems=["bullmq", "rq"])
-    assert made.refs == (("rq", "mail"), ("bullmq", "mail"), ("rq", "bulk"))
-    assert made.queue_label == made.full_queue_label == "rq:mail and 2 more of rq, bullmq"
-    assert made.before == {"rq:mail": {"ready": 2}, "bullmq:mail": {"ready": 6}}
-    assert load_operations(tmp_path) == [made]
+    operation = book.record_change("delete", "mail", "rq", others=["mail", "bulk"], other_systems=["bullmq", "rq"])
+    assert operation.refs == (("rq", "mail"), ("bullmq", "mail"), ("rq", "bulk"))
+    assert operation.queue_label == operation.full_queue_label == "rq:mail and 2 more of rq, bullmq"
+    assert operation.before == {"rq:mail": {"ready": 2}, "bullmq:mail": {"ready": 6}}
+    assert load_operations(tmp_path) == [operation]
     one = book.record_change("delete", "mail", "rq", others=["bulk"])
     assert one.refs == (("rq", "mail"), ("rq", "bulk")) and one.full_queue_label == "rq:mail and 1 more"
 
 
 def test_ids_are_cut_and_their_number_is_told(tmp_path: Path) -> None:
     book = Journal(tmp_path)
-    made = book.record_change("delete", "mail", "native", [b"%d" % n for n in range(1001)])
-    assert (len(made.ids), made.ids[-1], made.count) == (1000, b"999", 1001)
+    operation = book.record_change("delete", "mail", "native", [b"%d" % n for n in range(1001)])
+    assert (len(operation.ids), operation.ids[-1], operation.count) == (1000, b"999", 1001)
     assert book.record_change("delete", "mail", "native", [b"a"], count=7).count == 7
     assert load_operations(tmp_path)[1].count == 1001
 

@@ -62,12 +62,12 @@ async def test_on_the_screen_undo_never_means_the_change_before(
     monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 3)
     seeded = Seeded(client)
     seeded.put(*(f"j{number}" for number in range(6)))
-    async with screen(url, WIDE) as it:
-        await it.press("enter", "2", "g", "D", "y")
-        await it.until(lambda: len(seeded.ids("ready")) == 5)
-        await it.press("*", "D", "y")
-        await it.until(lambda: seeded.ids("ready") == [])
-        await it.until(lambda: len(it.app.session.journal.operations) == 2)
-        await it.press("z")
-        await it.until_toast("has no undo")
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter", "2", "g", "D", "y")
+        await ui.until(lambda: len(seeded.ids("ready")) == 5)
+        await ui.press("*", "D", "y")
+        await ui.until(lambda: seeded.ids("ready") == [])
+        await ui.until(lambda: len(ui.app.session.journal.operations) == 2)
+        await ui.press("z")
+        await ui.until_toast("has no undo")
         assert seeded.ids("ready") == []

@@ -108,14 +108,14 @@ class Machine(RuleBasedStateMachine):
     def somebody_else_does(self, ids: list[bytes], chosen: tuple[str, dict[str, object]]) -> None:
         verb, form = chosen
         jobs = self._jobs(ids)
-        told = self.other.engine.apply_verb(verb, self.other.ref, jobs, form) if jobs else []
-        self.touched.update(one.id for one in told if one.moved)
+        outcomes = self.other.engine.apply_verb(verb, self.other.ref, jobs, form) if jobs else []
+        self.touched.update(one.id for one in outcomes if one.moved)
 
     @rule(ids=SOME)
     def somebody_puts_them_anew(self, ids: list[bytes]) -> None:
         for id in ids:
-            told = self.other.engine.apply_verb("enqueue", self.other.ref, (), {"id": id, "body": b"another"})
-            self.touched.update(id for one in told if one.moved)
+            outcomes = self.other.engine.apply_verb("enqueue", self.other.ref, (), {"id": id, "body": b"another"})
+            self.touched.update(id for one in outcomes if one.moved)
 
     @rule(number=st.integers(1, 4), ends=st.sampled_from(["ack", "release", "reject", ""]))
     def a_worker_works(self, number: int, ends: str) -> None:

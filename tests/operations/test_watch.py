@@ -17,25 +17,28 @@ def picture(at_s: int, *findings: Finding, dead: int = 0, name: str = "mail") ->
 
 
 def test_a_finding_is_told_when_it_comes_and_when_it_has_gone() -> None:
-    told: list[Sighting] = []
-    look = SnapshotWatch(told.append).record_snapshot
+    items: list[Sighting] = []
+    look = SnapshotWatch(items.append).record_snapshot
     for at_s in (0, 2):
         look(picture(at_s, PAUSED))
     look(picture(4, PAUSED, OLD))
     look(picture(8, OLD))
-    assert [(one.at_ms, one.kind, one.is_over) for one in told] == [(0, "paused", False), (4000, "oldest-ready", False)]
+    assert [(one.at_ms, one.kind, one.is_over) for one in items] == [
+        (0, "paused", False),
+        (4000, "oldest-ready", False),
+    ]
     look(picture(14, OLD))
-    assert told[2:] == [Sighting(14_000, "mail", "native", "paused", "warning", "paused", True)]
+    assert items[2:] == [Sighting(14_000, "mail", "native", "paused", "warning", "paused", True)]
 
 
 def test_what_flickers_or_is_not_looked_at_has_not_gone() -> None:
-    told: list[Sighting] = []
-    look = SnapshotWatch(told.append).record_snapshot
+    items: list[Sighting] = []
+    look = SnapshotWatch(items.append).record_snapshot
     for at_s in range(0, 60, 4):
         look(picture(at_s, *([PAUSED] if at_s % 8 else [])))
         look(picture(at_s, name="other"))
     look(Snapshot(10**9))
-    assert [one.kind for one in told] == ["paused"]
+    assert [one.kind for one in items] == ["paused"]
 
 
 def test_a_queue_with_a_finding_is_counted_now_and_then_and_a_few_queues_only() -> None:

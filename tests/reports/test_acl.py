@@ -29,7 +29,7 @@ def become(server: EmbeddedServer, server_client: Redis) -> Iterator[Callable[..
 
     For example `become("viewer", "mail")`.
     """
-    made: list[str] = []
+    items: list[str] = []
 
     def user(role: str, *words: str) -> str:
         ran = shell(server.url, "acl", role, *words, *(["--redis6"] if is_server_older(server_client, 7) else []))
@@ -37,11 +37,11 @@ def become(server: EmbeddedServer, server_client: Redis) -> Iterator[Callable[..
         command = ran.out.strip().replace(">PASSWORD", f">{PASSWORD}")
         assert "\n" not in command
         server_client.execute_command(*command.split(" "))
-        made.append(f"rqtui-{role}")
+        items.append(f"rqtui-{role}")
         return server.url.replace("redis://", f"redis://rqtui-{role}:{PASSWORD}@")
 
     yield user
-    for name in made:
+    for name in items:
         server_client.execute_command("ACL", "DELUSER", name)
 
 

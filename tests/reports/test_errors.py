@@ -112,8 +112,8 @@ def test_dead_and_retrying_jobs_are_grouped_over_queues(client: Redis, engine: E
     add_failed_jobs(images, "TimeoutError: 4 s")
     mail.put({}, id="never-failed", delay="1h")
     found = last(errors.yield_error_reports(engine, [MAIL, IMAGES]))
-    told = [(g.message, g.dead, g.retrying, g.kinds, set(g.refs)) for g in found.groups]
-    assert told == [
+    rows = [(g.message, g.dead, g.retrying, g.kinds, set(g.refs)) for g in found.groups]
+    assert rows == [
         ("TimeoutError: # s", 3, 1, ("digest", "send"), {MAIL, IMAGES}),
         ("KeyError: 'x'", 1, 0, ("send",), {MAIL}),
     ]

@@ -85,8 +85,8 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
     keep("mill.sift", 12_400, 124, mean_ms=1_400, window_ms=3_600_000)
     keep("mill.clean", 3, 0)
     keep("mill.shake", 7, 7, window_ms=3_600_000, queue="bran")
-    made = build_engine(client, [Mill()])
-    found = last(kinds.yield_kind_reports(made, made.refs))
+    new_engine = build_engine(client, [Mill()])
+    found = last(kinds.yield_kind_reports(new_engine, new_engine.refs))
     assert [
         (kind.name, kind.ref.queue, kind.count, kind.figures and kind.figures.processed) for kind in found.kinds
     ] == [
@@ -95,7 +95,9 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
         ("mill.clean", "", 0, 3),
     ]
     assert found.spans_ms == (0, 3_600_000)
-    assert [kind.name for kind in last(kinds.yield_kind_reports(made, [Ref("mill", "flour")])).kinds] == ["mill.sift"]
+    assert [kind.name for kind in last(kinds.yield_kind_reports(new_engine, [Ref("mill", "flour")])).kinds] == [
+        "mill.sift"
+    ]
 
     ran = shell(url, "--system", "mill", "kinds")
     assert [line.split()[-3:] for line in ran.out.splitlines()] == [

@@ -144,6 +144,6 @@ def test_a_page_tells_of_findings_from_an_hour_before_the_first_change_on(url: s
     book, now_ms = Journal(state_folder, hide_url_passwords(url)), int(time.time() * 1000)
     for minutes, words in ((61, "paused long ago"), (50, "paused again")):
         book.record_finding(Sighting(now_ms - minutes * MINUTE, "mail", "native", "paused", "warning", words))
-    made = book.record_change("pause", "mail", "native", [b"a"])
+    operation = book.record_change("pause", "mail", "native", [b"a"])
     page = shell(url, "operations", "--markdown").out
-    assert not made.began_ms and "paused again" in page and "long ago" not in page
+    assert not operation.began_ms and "paused again" in page and "long ago" not in page

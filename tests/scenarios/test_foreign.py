@@ -609,9 +609,9 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(c
         heard: dict[str, list[dict[str, object]]] = {"results": [], "events": []}
 
         def hear() -> None:
-            while told := ear.get_message():
-                message = json.loads(told["data"])
-                if told["channel"].startswith(b"celery-task-meta-"):
+            while message_fields := ear.get_message():
+                message = json.loads(message_fields["data"])
+                if message_fields["channel"].startswith(b"celery-task-meta-"):
                     heard["results"].append(message)
                 else:
                     body = json.loads(b64decode(message["body"]))
@@ -716,7 +716,7 @@ def test_a_bad_deploy_fails_jobs_of_rq_for_three_reasons_until_it_is_fixed(clien
         wait_until(lambda: client.zcard("rq:failed:default") >= 200, 10, "they failed before")
         failed = client.zrange("rq:failed:default", 0, -1)
         results = [client.xrevrange(b"rq:results:%b" % id, count=1)[0][1] for id in failed]
-        errors = [zlib.decompress(b64decode(told[b"exc_string"])).decode().splitlines()[-1] for told in results]
+        errors = [zlib.decompress(b64decode(result[b"exc_string"])).decode().splitlines()[-1] for result in results]
         assert {error.partition(":")[0] for error in errors} == {
             "KeyError",
             "OSError",

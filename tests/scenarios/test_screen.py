@@ -40,9 +40,9 @@ async def open_demo(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignR
         settings = Settings(url, systems=(story.system,))
         app = Cockpit(settings, run, open_queue=story.queue, interval_s=0.25, foreign_loops=True)
         async with app.run_test(size=WIDE, notifications=True) as pilot:
-            it = Screen(app, pilot)
-            await it.until_shown(story.queue, "try")
-            yield it, run
+            ui = Screen(app, pilot)
+            await ui.until_shown(story.queue, "try")
+            yield ui, run
 
 
 @pytest.mark.parametrize(

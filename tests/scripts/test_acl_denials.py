@@ -44,8 +44,8 @@ KEYS = ["a", b"b", "a", b"\xff", "d", "e"]
 def test_the_right_that_is_missing_is_named(said: str, keys: list[bytes | str], lacks: str) -> None:
     for text in ("it was denied", "it was denied."):
         error = Denied(text)
-        told = add_missing_right(error, said, SOURCE, keys)
+        result = add_missing_right(error, said, SOURCE, keys)
         if lacks:
-            assert str(told) == f"it was denied. The user lacks {lacks}; {HINT}"
+            assert str(result) == f"it was denied. The user lacks {lacks}; {HINT}"
         else:
-            assert told is error
+            assert result is error

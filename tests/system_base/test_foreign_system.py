@@ -145,10 +145,10 @@ def test_put_makes_the_ids_that_nobody_gave(client: Redis) -> None:
     ask = engine.systems["redisched"].put_request(
         "mail", [{"body": b"1"}, {"body": b"2", "id": "mine"}, {"body": b"3"}]
     )
-    made = [outcome.id for outcome in engine.send_request(ask)]
-    assert made[1] == b"mine"
-    assert len(set(made)) == 3
-    assert set(client.hkeys("__REDIS_SCHED_JOBS__mail")) == set(made)
+    ids = [outcome.id for outcome in engine.send_request(ask)]
+    assert ids[1] == b"mine"
+    assert len(set(ids)) == 3
+    assert set(client.hkeys("__REDIS_SCHED_JOBS__mail")) == set(ids)
 
 
 # ── words for a shell ────────────────────────────────────────────────────────────────────────────────────────
@@ -477,8 +477,8 @@ def test_what_one_queue_refuses_does_not_keep_the_others_from_their_turn(client:
     client.zadd("__REDIS_SCHED_RESERVED__mail", {"late": 1e12})
     client.hset("__REDIS_SCHED_JOBS__mail", "late", "1")
     plant(client, {"__REDIS_SCHED_QUEUED__bad": "a string", "__REDIS_SCHED_RESERVED__bad": Zset({"a": 1e12})})
-    made: list[System] = [registry.create_system("redisched"), registry.create_system("orizuru")]
-    engine = Engine(client, made)
+    items: list[System] = [registry.create_system("redisched"), registry.create_system("orizuru")]
+    engine = Engine(client, items)
     refs = Ref("orizuru", "orizuru"), Ref("redisched", "bad"), Ref("redisched", "mail")
     steps = {step.ref: step for step in reaper(engine, *refs)().steps}  # type: ignore[attr-defined]
     assert "source" in steps[refs[0]].error

@@ -189,20 +189,20 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
 
 
 def test_how_long_the_next_job_waits_begins_when_it_came_was_due_or_ran_before(any_client: Redis) -> None:
-    made = now_ms() - 3_600_000
+    result = now_ms() - 3_600_000
     backoff = '{"backoff":{"delay":900,"type":"fixed"},"attempts":3,"delay":3590000}'
-    told = {
-        "came": ({"timestamp": made}, 3_600_000),
-        "was due": ({"timestamp": made, "opts": backoff}, 10_000),
-        "ran before": ({"timestamp": made, "processedOn": now_ms() - 5_000}, 5_000),
-        "promoted": ({"timestamp": made, "opts": '{"delay":7200000}'}, 0),
-        "opts unreadable": ({"timestamp": made, "opts": "{"}, 3_600_000),
+    job_fields = {
+        "came": ({"timestamp": result}, 3_600_000),
+        "was due": ({"timestamp": result, "opts": backoff}, 10_000),
+        "ran before": ({"timestamp": result, "processedOn": now_ms() - 5_000}, 5_000),
+        "promoted": ({"timestamp": result, "opts": '{"delay":7200000}'}, 0),
+        "opts unreadable": ({"timestamp": result, "opts": "{"}, 3_600_000),
     }
 
     def holds(how: str) -> None:
         any_client.flushall()
         queue(any_client)
-        fields, expected_ms = told[how]
+        fields, expected_ms = job_fields[how]
         job(any_client, "1", "paused", **fields)
         aged, row = (
             count_queue(any_client).oldest_ready_ms,
@@ -211,7 +211,7 @@ def test_how_long_the_next_job_waits_begins_when_it_came_was_due_or_ran_before(a
         assert aged is not None and abs(aged - expected_ms) < 60_000 and aged >= expected_ms - 1
         assert row.since_ms is not None and abs(now_ms() - row.since_ms - expected_ms) < 60_000
 
-    run_cases((each, partial(holds, each)) for each in told)
+    run_cases((each, partial(holds, each)) for each in job_fields)
     any_client.hdel(P + "1", "timestamp")
     assert count_queue(any_client).oldest_ready_ms is None
 
@@ -265,8 +265,8 @@ def test_a_row_of_each_place_tells_the_call_the_error_and_its_times(any_client: 
 def test_jobs_that_wait_for_another_try_failed_when_their_last_run_began_or_at_no_known_time(client: Redis) -> None:
     queue(client)
     began_ms = now_ms() - 30_000
-    told = {"failedReason": "boom", "stacktrace": json.dumps(["Error: boom\n    at a (b.js:1:2)"] * 2), "atm": 2}
-    job(client, "1", "delayed", at_ms=60_000, processedOn=began_ms, **told)
+    fields = {"failedReason": "boom", "stacktrace": json.dumps(["Error: boom\n    at a (b.js:1:2)"] * 2), "atm": 2}
+    job(client, "1", "delayed", at_ms=60_000, processedOn=began_ms, **fields)
     engine = Engine(client, [registry.create_system("bullmq")])
     [*_steps, report] = errors.yield_error_reports(engine, [MAIL])
     assert report is not None and [(one.first_ms, one.last_ms) for one in report.groups] == [(began_ms, began_ms)]
@@ -276,16 +276,16 @@ def test_jobs_that_wait_for_another_try_failed_when_their_last_run_began_or_at_n
 
 
 def test_a_call_is_written_as_a_person_reads_it(client: Redis) -> None:
-    told = {
+    fields = {
         '{"to":"a@b.c","n":[1,null,true],"content-type":{"x":"ü"}}':
             'send({to: "a@b.c", n: [1, null, true], "content-type": {x: "ü"}})',
         "{}": "send()", "[]": "send()", "null": "send()", "5": "send(5)", '"x"': 'send("x")', "{": "send()",
     }  # fmt: skip
-    for at, (data, _call) in enumerate(told.items()):
+    for at, (data, _call) in enumerate(fields.items()):
         job(client, f"j{at}", data=data)
     job(client, "long", data=json.dumps({"text": "x" * 3_000}))
     calls = [one.call for one in open_engine(client, "bullmq").fetch_page(MAIL, "wait").jobs]
-    assert calls[:-1] == list(told.values()) and len(calls[-1]) == 1_000 and calls[-1].endswith("x…")
+    assert calls[:-1] == list(fields.values()) and len(calls[-1]) == 1_000 and calls[-1].endswith("x…")
 
 
 def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
@@ -302,12 +302,12 @@ def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
     assert log.name == "log, 502 lines" and str(log.value).startswith("line 400\n")
     active = {"stc": "2", "ats": "3", "deid": "daily", "rjk": "nightly", "defa": "job stalled more", "odd": "1"}
     any_client.hset(P + "16", mapping=active)
-    told = facts(fetch_job(any_client, "16"))
-    assert told.items() >= {
+    shown_facts = facts(fetch_job(any_client, "16"))
+    assert shown_facts.items() >= {
         "progress": "50 %", "stalled": "2 times", "starts": "3", "dedup id": "daily", "scheduler": "nightly",
         "will fail": "job stalled more", "odd": "1",
-    }.items() and 0 < int(str(told["lock lives"])) <= 30_000  # fmt: skip
-    assert "opts" not in told, "attempts alone are told elsewhere"
+    }.items() and 0 < int(str(shown_facts["lock lives"])) <= 30_000  # fmt: skip
+    assert "opts" not in shown_facts, "attempts alone are told elsewhere"
     any_client.delete(P + "16:lock")
     assert facts(fetch_job(any_client, "16"))["lock"] == "none: nobody works on it"
     any_client.hset(P + "16", "progress", '{"done":3}')
@@ -376,11 +376,18 @@ def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without
         each.ping()
     engine = open_engine(client, "bullmq")
     roster = engine.fetch_workers(MAIL)
-    told = {one.name: one for one in roster}
+    entries_by_name = {one.name: one for one in roster}
     assert len(roster) == 4 and [one.job for one in roster] == [b"16", b"", b"19", b""]
-    assert {"postman", "0f0f-uuid"} <= told.keys() and roster[1].name.startswith("postman 127.0.0.1:")
-    assert facts(told["0f0f-uuid"])["runs"] == "2" and int(str(facts(told["postman"])["locks live"])) <= 30_000
-    assert told["postman"].host == "127.0.0.1" and told["postman"].state == "runs" and told["postman"].started_ms
+    assert {"postman", "0f0f-uuid"} <= entries_by_name.keys() and roster[1].name.startswith("postman 127.0.0.1:")
+    assert (
+        facts(entries_by_name["0f0f-uuid"])["runs"] == "2"
+        and int(str(facts(entries_by_name["postman"])["locks live"])) <= 30_000
+    )
+    assert (
+        entries_by_name["postman"].host == "127.0.0.1"
+        and entries_by_name["postman"].state == "runs"
+        and entries_by_name["postman"].started_ms
+    )
     seats, _now_ms, problems = workers.load_workers(engine, [MAIL, SLOW])
     standing = {seat.name: (seat.standing.value, len(seat.jobs)) for seat in seats}
     assert standing["postman"] == ("running", 1) and standing["0f0f-uuid"] == ("running", 2)
@@ -521,8 +528,8 @@ def stale_dedup(client: Redis) -> None:
     client.set(P + "de:daily", "gone")
     client.set(P + "de:weekly", job(client, "b"))
     for id in ("daily", "weekly", "over"):
-        told = {"event": "deduplicated", "jobId": "gone", "deduplicationId": id, "deduplicatedJobId": "41"}
-        client.xadd(P + "events", told)  # type: ignore[arg-type]
+        fields = {"event": "deduplicated", "jobId": "gone", "deduplicationId": id, "deduplicatedJobId": "41"}
+        client.xadd(P + "events", fields)  # type: ignore[arg-type]
 
 
 def parent_free(client: Redis) -> None:
@@ -630,11 +637,18 @@ def test_each_fault_of_bullmq_is_named_and_what_helps_can_be_pasted(any_client: 
         queue(any_client)
         plant, text, remedy = FAULTS[kind]
         plant(any_client)
-        told = findings(any_client)
-        assert kind in told and "expired-not-reaped" not in told, told.keys()
-        assert text in told[kind].text and remedy in told[kind].remedy, told[kind]
-        assert set(told) <= {kind, "no-live-worker", "due-not-dispatched", "paused", "dead-share", "oldest-ready"}, told
-        assert not told[kind].jobs or told[kind].jobs in (1, 10_000)
+        found_findings = findings(any_client)
+        assert kind in found_findings and "expired-not-reaped" not in found_findings, found_findings.keys()
+        assert text in found_findings[kind].text and remedy in found_findings[kind].remedy, found_findings[kind]
+        assert set(found_findings) <= {
+            kind,
+            "no-live-worker",
+            "due-not-dispatched",
+            "paused",
+            "dead-share",
+            "oldest-ready",
+        }, found_findings
+        assert not found_findings[kind].jobs or found_findings[kind].jobs in (1, 10_000)
 
     run_cases((each, partial(holds, each)) for each in FAULTS)
 
@@ -643,8 +657,8 @@ def test_a_job_that_ran_twice_is_information_for_an_hour(client: Redis) -> None:
     queue(client)
     job(client, "recent", "completed", stc="1", ats="2", finishedOn=now_ms() - 3_590_000)
     job(client, "old", "completed", stc="1", ats="2", finishedOn=now_ms() - 3_610_000)
-    told = findings(client)["doubled"]
-    assert (told.severity, told.jobs, told.ids) == ("info", 1, (b"recent",))
+    found_findings = findings(client)["doubled"]
+    assert (found_findings.severity, found_findings.jobs, found_findings.ids) == ("info", 1, (b"recent",))
 
 
 def test_the_look_for_jobs_in_no_place_goes_through_all_ids_bit_by_bit(client: Redis) -> None:
@@ -729,9 +743,9 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     client.set("bull:held:repeat", "another program's, too")
     held = count_queue(client, Ref("bullmq", "held"))
     assert not held.error and (held.count_in_place("wait"), held.count_in_place("failed")) == (1, 0)
-    told = [one for one in held.findings if one.severity == "critical"]
-    assert {one.kind for one in told} == {"wrong-type"}
-    assert {one.keys for one in told} == {("bull:held:failed",), ("bull:held:repeat",)}
+    found_findings = [one for one in held.findings if one.severity == "critical"]
+    assert {one.kind for one in found_findings} == {"wrong-type"}
+    assert {one.keys for one in found_findings} == {("bull:held:failed",), ("bull:held:repeat",)}
     for name in (odd, "held"):
         seen = engine.fetch_job(Ref("bullmq", name), b"1")
         assert seen is not None and (seen.call, seen.place, seen.problem) == ("send()", "wait", "")
@@ -847,8 +861,8 @@ def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
     plant_stalled(client)
     rows = {row["queue"]: row for row in shell(url, "snapshot", "--json").json["queues"]}
     assert (rows["mail"]["layout"], rows["mail"]["workers"]) == ("bullmq", 0)
-    told = shell(url, "jobs", "bullmq:mail", "failed").out
-    assert "Error: smtp refused" in told and "2/2" in told
+    output = shell(url, "jobs", "bullmq:mail", "failed").out
+    assert "Error: smtp refused" in output and "2/2" in output
     one = shell(url, "show", "mail", "18", "--json").json
     assert [run["end_at_ms"] is None for run in one["history"]] == [True, False] and one["name"] == "send"
     assert "smtp refused" in shell(url, "errors").out

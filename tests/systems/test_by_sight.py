@@ -114,17 +114,17 @@ def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
 @run_on_event_loop
 async def test_an_overview_without_queues_says_what_is_there_instead(url: str, client: Redis) -> None:
     client.mset(dict.fromkeys((*KEYS["resque"], *KEYS["asynq"]), "x"))
-    async with screen(url, NARROW) as it:
-        await it.until_shown("Resque (1 queue, 3 keys)", "asynq (1 queue, 4 keys)", "does not speak them yet")
-        assert "no queues yet" not in it.text()
+    async with screen(url, NARROW) as ui:
+        await ui.until_shown("Resque (1 queue, 3 keys)", "asynq (1 queue, 4 keys)", "does not speak them yet")
+        assert "no queues yet" not in ui.text()
 
 
 @run_on_event_loop
 async def test_beside_queues_it_is_one_quiet_line_at_the_foot(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     client.mset(dict.fromkeys(KEYS["resque"], "x"))
-    async with screen(url, WIDE) as it:
-        await it.until_shown("mail", "also in this Redis: Resque (1 queue, 3 keys). rqtui does not speak it yet.")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("mail", "also in this Redis: Resque (1 queue, 3 keys). rqtui does not speak it yet.")
 
 
 def test_the_shell_says_it_too(client: Redis, url: str) -> None:

@@ -64,7 +64,7 @@ def message(
     """Build a message as Celery 5.7 writes it (celery/app/amqp.py `as_task_v2`, kombu/transport/virtual/base.py)."""
     own = {**TIMES, "task": "tasks.add", "id": id, "timelimit": [None, None], "root_id": id, "parent_id": None}
     own |= {"argsrepr": "(1, 2)", "kwargsrepr": "{}", "origin": "gen1@host", "ignore_result": False, "stamps": {}}
-    told = {
+    fields = {
         "body": base64.b64encode(body or build_body(1, 2)).decode(),
         "content-encoding": "utf-8" if content == "application/json" else "binary",
         "content-type": content,
@@ -78,7 +78,7 @@ def message(
             "delivery_tag": f"tag-{id}",
         },
     }
-    return json.dumps({name: value for name, value in told.items() if name != leave})
+    return json.dumps({name: value for name, value in fields.items() if name != leave})
 
 
 def bind(client: Redis, *queues: str, prefix: str = "") -> None:
@@ -89,8 +89,8 @@ def bind(client: Redis, *queues: str, prefix: str = "") -> None:
 
 def hold(client: Redis, id: str, queue: str = "celery", *, taken_s: float = 5, prefix: str = "", **more: Any) -> None:
     """Plant a message that a worker took so many seconds ago (kombu/transport/redis.py `QoS.append`)."""
-    told = message(id, queue, **more)
-    entry = f"[{told}, {json.dumps(more.get('exchange', ''))}, {json.dumps(queue)}]"
+    message_fields = message(id, queue, **more)
+    entry = f"[{message_fields}, {json.dumps(more.get('exchange', ''))}, {json.dumps(queue)}]"
     client.zadd(f"{prefix}unacked_index", {f"tag-{id}": now_s() - taken_s})
     client.hset(f"{prefix}unacked", f"tag-{id}", entry)
 
@@ -306,12 +306,12 @@ def test_a_row_of_each_place_tells_the_call_its_times_and_its_facts(any_client: 
     database(any_client)
     signature = {"task": "tasks.mail", "args": ["ann"], "kwargs": {}, "options": {}}
     embed = {**ALONE, "callbacks": [signature], "chain": [signature, {**signature, "args": [7]}]}
-    told = message(
+    message_fields = message(
         "rich", body=build_body(1, "two", embed=embed, retry=True), retries=2, timelimit=[30, 20.5],
         expires=format_instant(90),
         parent_id="held", root_id="soon", group="g-1", ignore_result=True, redelivered=True,
     )  # fmt: skip
-    any_client.lpush("celery", told)
+    any_client.lpush("celery", message_fields)
     engine = open_engine(any_client)
     rich = list_jobs(engine, "queue")[b"rich"]
     assert (rich.call, rich.name, rich.attempts, rich.ttr_ms) == (
@@ -320,7 +320,7 @@ def test_a_row_of_each_place_tells_the_call_its_times_and_its_facts(any_client: 
         2,
         30_000,
     )
-    assert rich.body == told.encode() == rich.member and rich.problem == ""
+    assert rich.body == message_fields.encode() == rich.member and rich.problem == ""
     known = facts(rich)
     assert known["then"] == "tasks.mail('ann')" and known["chain"] == "tasks.mail('ann'), tasks.mail(7)"
     assert (known["root"], known["parent"], known["group"]) == ("soon", "held", "g-1")
@@ -398,12 +398,12 @@ def test_a_long_message_is_read_by_its_end_and_shown_whole_when_it_is_asked_for(
 
 def test_a_job_is_found_by_its_id_wherever_it_stands_with_its_result(any_client: Redis) -> None:
     database(any_client)
-    told = {
+    fields = {
         "status": "FAILURE",
         "result": {"exc_type": "ValueError", "exc_message": ["boom"], "exc_module": "builtins"},
     }
-    told |= {"traceback": "Traceback…\nValueError: boom", "date_done": "2026-11-22T21:42:27.656955+00:00"}
-    any_client.set("celery-task-meta-held", json.dumps({**told, "children": [[["child-1", None], None]]}))
+    fields |= {"traceback": "Traceback…\nValueError: boom", "date_done": "2026-11-22T21:42:27.656955+00:00"}
+    any_client.set("celery-task-meta-held", json.dumps({**fields, "children": [[["child-1", None], None]]}))
     any_client.set("celery-task-meta-ended", json.dumps({"status": "SUCCESS", "result": 3}))
     engine = open_engine(any_client)
     for place, id in (("queue", b"last"), ("unacked", b"held"), ("late", b"old"), ("eta", b"soon")):
@@ -437,8 +437,10 @@ def event(kind: str, id: str = "", **more: object) -> dict[str, object]:
 
 
 def beat(system: Celery, at_ms: int, *, active: int = 0, processed: int = 0, worker: str = "celery@host") -> None:
-    told = event("worker-heartbeat", freq=2.0, active=active, processed=processed, sw_ident="py-celery", sw_ver="5.7.0")
-    system.record_event(b"/0.celeryev/worker.heartbeat", told_event({**told, "hostname": worker}), at_ms)
+    event_fields = event(
+        "worker-heartbeat", freq=2.0, active=active, processed=processed, sw_ident="py-celery", sw_ver="5.7.0"
+    )
+    system.record_event(b"/0.celeryev/worker.heartbeat", told_event({**event_fields, "hostname": worker}), at_ms)
 
 
 def hear(
@@ -451,9 +453,11 @@ def hear_result(
     client: Redis, system: Celery, id: str, status: str, at_ms: int = AT, backend: Redis | None = None, **more: object
 ) -> None:
     """Publish a result that a worker stores, in another database if `backend` is one; then poll `client` once."""
-    told = json.dumps({"status": status, "result": None, "traceback": None, "children": [], "date_done": None, **more})
-    (backend or client).set(f"celery-task-meta-{id}", told, ex=86_400)
-    system.record_event(f"celery-task-meta-{id}".encode(), told.encode(), at_ms)
+    document = json.dumps(
+        {"status": status, "result": None, "traceback": None, "children": [], "date_done": None, **more}
+    )
+    (backend or client).set(f"celery-task-meta-{id}", document, ex=86_400)
+    system.record_event(f"celery-task-meta-{id}".encode(), document.encode(), at_ms)
     ask_of_results(client, system)
 
 
@@ -636,10 +640,10 @@ def test_what_was_guessed_by_its_task_is_nobodys_once_that_is_seen_elsewhere(any
     assert {job.id for job in system.event_cache.yield_unassigned_jobs()} == {b"early", b"late"}
     assert set(list_event_jobs(system, "succeeded", "mail")) == {b"letter"}
     assert system.event_cache.count("mail", "failed").of_queue == 0
-    told = [
+    rows = [
         [fact.value for fact in job.facts if fact.name == "queue"] for job in list_event_jobs(system, "failed").values()
     ]
-    assert told == [["nobody told which"]]
+    assert rows == [["nobody told which"]]
 
 
 def test_the_next_messages_of_a_queue_tell_whose_outcomes_of_their_task_are(any_client: Redis) -> None:
@@ -868,9 +872,9 @@ FAILED = {"exc_type": "ValueError", "exc_message": ["no such order: 4711"], "exc
 def test_an_outcome_of_another_database_of_the_same_redis_is_not_counted(neighbours: tuple[Redis, Redis]) -> None:
     one, two = neighbours
     (engine, staging), (_engine, production) = listening(one), listening(two)
-    told = {"name": "tasks.add", "args": [1, 2], "kwargs": {}, "queue": "celery", "result": FAILED}
+    fields = {"name": "tasks.add", "args": [1, 2], "kwargs": {}, "queue": "celery", "result": FAILED}
     for polled, system in ((one, staging), (two, production)):  # Pub/Sub has no databases: both hear all
-        hear_result(polled, system, "of-staging", "FAILURE", backend=one, **told)
+        hear_result(polled, system, "of-staging", "FAILURE", backend=one, **fields)
         hear_result(polled, system, "of-production", "SUCCESS", backend=two, result=3)
         hear(system, event("task-sent", "told", queue="celery"), channel=b"/1.celeryev/task.multi")
         hear(system, event("task-failed", "told", exception="ValueError()"), channel=b"/1.celeryev/task.multi")
@@ -912,8 +916,10 @@ def test_results_that_this_database_does_not_know_are_reported_as_unknown_with_t
     assert "outcomes-untold" not in list_findings(engine), "a worker of this database ended nothing: it is another's"
     now_ms = system.now_ms()
     for processed in (0, 12):
-        told = event("worker-heartbeat", freq=2.0, active=0, processed=processed, sw_ident="py-celery", sw_ver="5.7.0")
-        system.record_event(b"/1.celeryev/worker.heartbeat", told_event(told), now_ms)
+        event_fields = event(
+            "worker-heartbeat", freq=2.0, active=0, processed=processed, sw_ident="py-celery", sw_ver="5.7.0"
+        )
+        system.record_event(b"/1.celeryev/worker.heartbeat", told_event(event_fields), now_ms)
     untold = list_findings(engine)["outcomes-untold"]
     assert "workers ended 12 tasks and told of 0" in untold.text and "another database" in untold.text, untold.text
     assert "-E" in untold.remedy

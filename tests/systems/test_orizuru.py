@@ -353,8 +353,8 @@ def test_a_source_of_another_type_is_an_error_of_its_queue(any_client: Redis) ->
 
 
 def discover_queues(client: Redis, *specs: str) -> list[str]:
-    made = [system for system in registry.create_systems(specs) if system.name == "orizuru"]
-    return [ref.queue for ref in build_engine(client, made).refs]
+    systems = [system for system in registry.create_systems(specs) if system.name == "orizuru"]
+    return [ref.queue for ref in build_engine(client, systems).refs]
 
 
 def test_unasked_it_claims_one_queue_where_its_keys_are_and_none_elsewhere(any_client: Redis) -> None:

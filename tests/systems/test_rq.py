@@ -104,11 +104,16 @@ def put(client: Redis, id: str | bytes, place: str, queue: str = "default", *, a
 def worker(client: Redis, name: str, queue: str = "default", **fields: str) -> None:
     """Plant a worker of RQ that sends heartbeats."""
     client.sadd(f"rq:workers:{queue}", f"rq:worker:{name}")
-    told = {"last_heartbeat": written(now_s() - 5), "birth": written(now_s() - 500), "queues": queue, "state": "idle"}
+    job_fields = {
+        "last_heartbeat": written(now_s() - 5),
+        "birth": written(now_s() - 500),
+        "queues": queue,
+        "state": "idle",
+    }
     client.hset(
         f"rq:worker:{name}",
         mapping={
-            **told,
+            **job_fields,
             "pid": "42",
             "hostname": "box",
             "version": "3.0.0",
@@ -280,7 +285,7 @@ def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
     job(any_client, "parent", "finished", "mail", at_s=500)
     job(any_client, "child", "deferred", "mail")
     any_client.sadd("rq:job:is-failed:dependents", "child", "is-deferred")
-    told = {
+    fields = {
         "meta": pickle.dumps({"who": "ann", "n": [1, 2]}, 5),
         "dependency_ids": json.dumps(["parent", "is-finished"]),
         "description": "Mail to bob",
@@ -293,7 +298,7 @@ def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
         "success_callback_name": "",
         "status": "stopped",
     }
-    any_client.hset("rq:job:is-failed", mapping=told)
+    any_client.hset("rq:job:is-failed", mapping=fields)
     ended = {"execution_started_at": f"{now_s() - 9:.3f}", "execution_ended_at": f"{now_s() - 4:.3f}"}
     any_client.xadd(
         "rq:results:is-failed", {"type": 3, "worker_name": "w2", "exc_string": build_error("stopped"), **ended}
@@ -492,10 +497,10 @@ def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
              "interval": 30, "latest_enqueue_time": written(now_s() - 10)}  # fmt: skip
     for name, jobs in (("a", [hourly, often]), ("b", [hourly]), ("rq2", None), ("broken", "{")):
         any_client.zadd("rq:cron_schedulers", {name: now_s()})
-        told = {"hostname": "box", "pid": "7"} | (
+        fields = {"hostname": "box", "pid": "7"} | (
             {} if jobs is None else {"cron_jobs": jobs if jobs == "{" else json.dumps(jobs)}
         )
-        any_client.hset(f"rq:cron_scheduler:{name}", mapping=told)
+        any_client.hset(f"rq:cron_scheduler:{name}", mapping=fields)
     any_client.zadd("rq:cron_schedulers", {"dead": now_s() - 900})
     any_client.zadd("rq:cron_jobs", {"sum": now_s() - 3600})
     engine = open_engine(any_client)
@@ -533,8 +538,11 @@ def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
     assert "tasks.fail" in shell(url, "jobs", "rq:default", "failed").out
     assert shell(url, "show", "default", "is-failed", "--json").json["name"] == "tasks.fail"
     assert "ValueError: no #" in shell(url, "errors").out
-    told = {one["worker"]: one for one in shell(url, "workers", "default", "--json").json}
-    assert (told["gone"]["state"], told["gone"]["beat_at_ms"]) == ("gone", None) and told["w1"]["beat_at_ms"] > 0
+    entries_by_worker = {one["worker"]: one for one in shell(url, "workers", "default", "--json").json}
+    assert (entries_by_worker["gone"]["state"], entries_by_worker["gone"]["beat_at_ms"]) == (
+        "gone",
+        None,
+    ) and entries_by_worker["w1"]["beat_at_ms"] > 0
     assert "not known" in shell(url, "workers").out
     health = shell(url, "health")
     assert health.code == 1 and "redis-cli SREM rq:workers:default rq:worker:gone" in health.out
@@ -661,10 +669,16 @@ def test_each_fault_of_rq_is_named_with_its_key_and_what_helps(any_client: Redis
         plant, key, text, remedy = FAULTS[kind]
         any_client.sadd("rq:queues", "rq:queue:default")
         plant(any_client)
-        told = findings(any_client)
-        assert kind in told and {"due-not-dispatched", "expired-not-reaped"}.isdisjoint(told), told.keys()
-        assert told[kind].keys == (key,) and text in told[kind].text and remedy in told[kind].remedy, told[kind]
-        assert told[kind].ids in ((b"a",), (), (b"finished-9999",))
+        found_findings = findings(any_client)
+        assert kind in found_findings and {"due-not-dispatched", "expired-not-reaped"}.isdisjoint(found_findings), (
+            found_findings.keys()
+        )
+        assert (
+            found_findings[kind].keys == (key,)
+            and text in found_findings[kind].text
+            and remedy in found_findings[kind].remedy
+        ), found_findings[kind]
+        assert found_findings[kind].ids in ((b"a",), (), (b"finished-9999",))
 
     run_cases((each, partial(holds, each)) for each in FAULTS)
 
@@ -735,8 +749,8 @@ def test_what_no_reader_understands_is_shown_named_and_never_run(client: Redis) 
     assert rows["evil-arg"].call == "tasks.add(posix.system('touch /tmp/rqtui-was-here'))"
     client.hset("rq:job:ok", "meta", b"\x80" * 30_000_000)
     client.xadd("rq:results:ok", {"type": 1, "return_value": base64.b64encode(b"\x00" * 90_000)})
-    told = facts(fetch_job(client, "ok"))
-    assert (told["meta"], told["result"]) == ("30000000 bytes: too long to be shown", "longer than 64 kB")
+    shown_facts = facts(fetch_job(client, "ok"))
+    assert (shown_facts["meta"], shown_facts["result"]) == ("30000000 bytes: too long to be shown", "longer than 64 kB")
     client.hdel("rq:job:ok", "meta")
     client.delete("rq:results:ok")
     assert count_queue(client).count_in_place("queued") == len(bad) + 4 and not count_queue(client).error
@@ -776,8 +790,8 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     client.set("rq:queues", "no set")
     assert "rq" in open_engine(client).problems
     client.set("rq:workers:default", "no set")
-    told = count_queue(client)
-    assert not told.error and told.workers is None and told.findings[0].keys == ("rq:workers:default",)
+    new_queue = count_queue(client)
+    assert not new_queue.error and new_queue.workers is None and new_queue.findings[0].keys == ("rq:workers:default",)
 
 
 def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:

@@ -45,9 +45,9 @@ def test_safe_pop(script: str, any_client: Redis) -> None:
 
 
 def system(timeout_s: int = TIMEOUT_S) -> SafePop:
-    made = registry.create_system(f"safe_pop:queue={QUEUE},timeout_s={timeout_s}")
-    assert isinstance(made, SafePop)
-    return made
+    new_system = registry.create_system(f"safe_pop:queue={QUEUE},timeout_s={timeout_s}")
+    assert isinstance(new_system, SafePop)
+    return new_system
 
 
 def engine(client: Redis) -> Engine:

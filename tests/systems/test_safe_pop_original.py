@@ -323,7 +323,7 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
 
     with connect(url) as client:
         client.flushall()
-        made = registry.create_system(f"safe_pop:queue={QUEUE}")
+        new_system = registry.create_system(f"safe_pop:queue={QUEUE}")
         jobs = [(theirs, "python"), (theirs, "clojure"), (ours,), (ours,), (reaper,)]
         threads = [threading.Thread(target=guarded, args=job, daemon=True) for job in jobs]
         for thread in threads:
@@ -332,7 +332,8 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
             for _ in range(5):
                 original.push_message(client, QUEUE, b"%d" % number)
             scripts.run_call(
-                client, made.build_call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)])
+                client,
+                new_system.build_call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)]),
             )
         until = time.monotonic() + 20
         # An entry may be in the hands of a worker that will push it back: its data or its mark stands meanwhile.

@@ -37,16 +37,20 @@ def now_s() -> float:
 def job(jid: str, queue: str = "default", *, version: int = 8, leave: str = "", **fields: Any) -> str:
     """Build a job as Sidekiq's client writes it: 8 with times in ms, 6.4 in float seconds (lib/sidekiq/client.rb)."""
     at = now_s() - 20
-    told = {"retry": True, "queue": queue, "class": "HardJob", "args": [1, "two"], "jid": jid}
-    told |= dict.fromkeys(("created_at", "enqueued_at"), int(at * 1000) if version >= 8 else at)
-    return json.dumps({**{k: v for k, v in told.items() if k != leave}, **fields}, separators=(",", ":"))
+    job_fields = {"retry": True, "queue": queue, "class": "HardJob", "args": [1, "two"], "jid": jid}
+    job_fields |= dict.fromkeys(("created_at", "enqueued_at"), int(at * 1000) if version >= 8 else at)
+    return json.dumps({**{k: v for k, v in job_fields.items() if k != leave}, **fields}, separators=(",", ":"))
 
 
 def build_failed_job(jid: str, count: int = 0, **fields: Any) -> str:
     """Build a job that failed (lib/sidekiq/job_retry.rb)."""
     trace = base64.b64encode(zlib.compress(json.dumps(TRACE).encode())).decode()
-    told = {"error_class": "Net::ReadTimeout", "error_message": "no answer", "failed_at": int(now_s() * 1000) - 90_000}
-    return job(jid, retry_count=count, error_backtrace=trace, **{**told, **fields})
+    job_fields = {
+        "error_class": "Net::ReadTimeout",
+        "error_message": "no answer",
+        "failed_at": int(now_s() * 1000) - 90_000,
+    }
+    return job(jid, retry_count=count, error_backtrace=trace, **{**job_fields, **fields})
 
 
 def push(client: Redis, *bodies: str | bytes, queue: str = "default") -> None:
@@ -332,9 +336,17 @@ def test_processes_tell_what_they_do_and_what_they_are_asked(any_client: Redis) 
         "101",
         "app-1",
     )
-    told = {fact.name: fact.value for fact in eight.facts}
-    assert told["busy"] == "2 of 6" and told["version"] == "Sidekiq 8.0.9" and told["tag"] == "shop"
-    assert told["rtt"] == "0.3 ms" and "one (1 thread: low)" in str(told["capsules"]) and "rss" in told
+    entries_by_name = {fact.name: fact.value for fact in eight.facts}
+    assert (
+        entries_by_name["busy"] == "2 of 6"
+        and entries_by_name["version"] == "Sidekiq 8.0.9"
+        and entries_by_name["tag"] == "shop"
+    )
+    assert (
+        entries_by_name["rtt"] == "0.3 ms"
+        and "one (1 thread: low)" in str(entries_by_name["capsules"])
+        and "rss" in entries_by_name
+    )
     assert (six.order, six.queues) == ("run", ("default", "low")) and six.started_ms is not None
     seats, _now, problems = workers.load_workers(engine, [DEFAULT, LOW])
     assert {seat.name: len(seat.jobs) for seat in seats} == {EIGHT: 2, SIX: 1} and not problems
@@ -381,10 +393,10 @@ def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Red
 
     def read_figures() -> dict[str, tuple[int, int, int | None]]:
         found = kinds.yield_kind_reports(engine, engine.refs)
-        made = list(found)[-1] if not hasattr(found, "kinds") else found
+        items = list(found)[-1] if not hasattr(found, "kinds") else found
         return {
             kind.name: (kind.figures.processed, kind.figures.failed, kind.figures.mean_ms)
-            for kind in made.kinds
+            for kind in items.kinds
             if kind.figures is not None
         }
 
@@ -432,8 +444,8 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
     assert (seat.standing, len(seat.jobs), seat.queues) == (workers.WorkerHealth.LATE, 3, ("default", "low"))
     assert seat.worker is not None and queue.counted_ms - seat.worker.heartbeat_ms > 58_000
     assert seat.worker.state == "killed with 3 jobs, which this rqtui alone remembers"
-    told = {finding.kind: finding for finding in count_queue(engine).findings}["lost"]
-    assert told.jobs == 2 and SIX in told.text and "stale-process" in findings(client)
+    entries_by_kind = {finding.kind: finding for finding in count_queue(engine).findings}["lost"]
+    assert entries_by_kind.jobs == 2 and SIX in entries_by_kind.text and "stale-process" in findings(client)
     client.rpush("queue:default", seen.member)  # somebody else brought it back
     assert list(list_jobs(engine, "lost")) == [b"held-2"] and count_queue(engine).count_in_place("lost") == 1
     client.zadd("retry", {build_failed_job("held-2"): now_s() + 60})

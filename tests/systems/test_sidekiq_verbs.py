@@ -51,8 +51,8 @@ def job(jid: str, queue: str = "default", **more: object) -> bytes:
 
 
 def build_failed_job(jid: str, queue: str = "default", **more: object) -> bytes:
-    told = {"error_class": "RuntimeError", "error_message": "boom", "failed_at": 1795000001.5, "retry_count": 25}
-    return job(jid, queue, **{**told, **more})
+    fields = {"error_class": "RuntimeError", "error_message": "boom", "failed_at": 1795000001.5, "retry_count": 25}
+    return job(jid, queue, **{**fields, **more})
 
 
 def plant_all(client: Redis) -> float:
@@ -155,17 +155,17 @@ def test_a_job_is_pushed_as_sidekiq_itself_pushes_it(client: Redis) -> None:
     answers = {one.id: one.word for one in engine.apply_verb("requeue", DEFAULT, list(found.values()))}
     assert sorted(answers.values()) == ["moved"] * 5 + ["raw"] * 2
     assert client.zcard("dead") == 3 + 2  # of the other queue, and those that no worker could run
-    made = {json.loads(one).get("jid"): one for one in client.lrange("queue:default", 0, 4)}
-    assert made["d0default"].startswith(PLAIN) and b'"retry_count":24' in made["d0default"]
-    assert now_s - 1 <= json.loads(made["d0default"])["enqueued_at"] <= now_s + 60
-    document = json.loads(made["ms"])
+    entries = {json.loads(one).get("jid"): one for one in client.lrange("queue:default", 0, 4)}
+    assert entries["d0default"].startswith(PLAIN) and b'"retry_count":24' in entries["d0default"]
+    assert now_s - 1 <= json.loads(entries["d0default"])["enqueued_at"] <= now_s + 60
+    document = json.loads(entries["ms"])
     assert (
         document["retry_count"] == -1
         and 1.79e12 < document["enqueued_at"] < 1e13
         and isinstance(document["enqueued_at"], int)
     )
-    [id] = [jid for jid in made if jid not in ("ms", *(f"d{n}default" for n in range(3)))]
-    document = json.loads(made[id])
+    [id] = [jid for jid in entries if jid not in ("ms", *(f"d{n}default" for n in range(3)))]
+    document = json.loads(entries[id])
     assert re.fullmatch("[0-9a-f]{24}", id) and document["queue"] == "default" and document["retry"] is True
     assert act(engine, "promote", "schedule", "s0default") == ["moved"]
     document = json.loads(client.lindex("queue:default", 0))

@@ -34,12 +34,12 @@ def ident(rng: random.Random, length: int) -> str:
 def test_thousands_of_failures_of_three_causes_are_three_groups() -> None:
     rng = random.Random(7)
     hashes = ["".join(rng.choices("0123456789abcdef", k=7)) for _ in range(3_000)]
-    made = [
+    items = [
         lambda n: f"CardDeclined: customer cus_{ident(rng, 10)} was declined, request req_{hashes[n][:4]}",
         lambda n: f"TimeoutError: shard-{n}.db.internal did not answer {ident(rng, 6).lower()}9@example.com in {n} ms",
         lambda n: f"ValueError: no release {hashes[n]} for '{ident(rng, 5)}'",
     ]
-    errors = [made[n % 3](n) for n in range(2_500)]
+    errors = [items[n % 3](n) for n in range(2_500)]
     assert Counter(map(len, keys(errors).values())) == Counter([834, 833, 833])
 
 

@@ -28,11 +28,11 @@ def test_distinct_names_stay_distinct_and_fit(cases: int) -> None:
     @settings(max_examples=cases)
     @given(NAMES, st.integers(min_value=5, max_value=60))
     def stay_distinct(names: frozenset[str], width: int) -> None:
-        made = elide_names(names, width)
-        assert made.keys() == names
-        assert len(set(made.values())) == len(names)
-        assert all(cell_len(shown) <= width for shown in made.values())
-        assert all(shown == name for name, shown in made.items() if cell_len(name) <= width)
+        labels = elide_names(names, width)
+        assert labels.keys() == names
+        assert len(set(labels.values())) == len(names)
+        assert all(cell_len(shown) <= width for shown in labels.values())
+        assert all(shown == name for name, shown in labels.items() if cell_len(name) <= width)
 
     stay_distinct()
 
@@ -44,9 +44,9 @@ def test_no_room_at_all_is_no_error(names: frozenset[str], width: int) -> None:
 
 @pytest.mark.parametrize("width", [30, 24, 20, 16])
 def test_three_hundred_long_names_are_told_apart_without_numbers(width: int) -> None:
-    made = elide_names(QUEUES, width)
-    assert len(set(made.values())) == len(QUEUES) == 297
-    assert not any("#" in shown for shown in made.values())
+    labels = elide_names(QUEUES, width)
+    assert len(set(labels.values())) == len(QUEUES) == 297
+    assert not any("#" in shown for shown in labels.values())
 
 
 def test_what_all_share_is_left_out_first() -> None:

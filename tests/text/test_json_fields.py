@@ -51,8 +51,8 @@ VALUES = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda in
 @given(st.dictionaries(NAMES, VALUES), st.dictionaries(NAMES, st.none() | VALUES), st.booleans())
 def test_it_reads_as_if_it_had_been_changed_and_written_anew(old: dict, new: dict, is_spaced: bool) -> None:  # type: ignore[type-arg]
     text = json.dumps(old, indent=2 if is_spaced else None).encode()
-    made = replace_json_fields(
+    actual_text = replace_json_fields(
         text, {name: None if value is None else json.dumps(value).encode() for name, value in new.items()}
     )
     expected = {**old, **new}
-    assert json.loads(made) == {name: value for name, value in expected.items() if new.get(name, 0) is not None}
+    assert json.loads(actual_text) == {name: value for name, value in expected.items() if new.get(name, 0) is not None}

@@ -153,8 +153,8 @@ def test_arguments_of_a_command_that_redis_cut_are_masked() -> None:
 
 
 def _body(value: Any) -> dict[str, Any]:
-    made: dict[str, Any] = documents.build_body_document(value, len(value))
-    return made
+    document: dict[str, Any] = documents.build_body_document(value, len(value))
+    return document
 
 
 def test_a_body_in_a_document_is_masked_in_each_encoding() -> None:

@@ -94,9 +94,9 @@ class Stock(stock.Stock):
     def run_holding(self, id: str, worker: str = "", **opts: Any) -> Worker:
         """Start a worker that runs job `id` until the key `go` exists, and wait until the job runs."""
         self.add(id, name="hold", data={"key": "go"}, **opts)
-        made = self.start(name=worker)
+        process = self.start(name=worker)
         self.until_ran(id)
-        return made
+        return process
 
     def run_killed_worker(self, id: str, worker: str = "killed", **opts: Any) -> None:
         """Kill a worker while it runs job `id`, and let the job's lock expire."""

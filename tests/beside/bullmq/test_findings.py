@@ -145,9 +145,9 @@ def test_a_deduplication_key_without_a_job_swallows_in_5_and_is_found(stock: Sto
 def test_a_scheduler_whose_next_job_is_gone_is_found_and_taken_off(stock: Stock, client: Redis) -> None:
     for id in ("stopped", "goes-on"):
         stock.do("schedule", queue="mail", id=id, every={"every": HOUR_MS}, name="work", data={"of": id})
-    told = {each["name"]: each for each in stock.rqtui("schedules")}
-    assert {*told} == {*stock.do("schedulers", queue="mail")}
-    assert {each["pattern"] for each in told.values()} == {"every 3600 s"}
+    entries_by_name = {each["name"]: each for each in stock.rqtui("schedules")}
+    assert {*entries_by_name} == {*stock.do("schedulers", queue="mail")}
+    assert {each["pattern"] for each in entries_by_name.values()} == {"every 3600 s"}
     jobs = [
         id
         for place in ("delayed", "wait", "paused")

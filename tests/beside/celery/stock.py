@@ -104,10 +104,10 @@ class Stock(stock.Stock):
         """Start a worker that runs these jobs until the key `go` exists, and wait until they run."""
         for id in ids:
             self.enqueue(id, "shop.hold", ("go",), queue=queue)
-        made = self.start(queue, name=worker, **{"pool": "prefork", "slots": len(ids)} | options)
+        process = self.start(queue, name=worker, **{"pool": "prefork", "slots": len(ids)} | options)
         for id in ids:
             self.until_ran(id)
-        return made
+        return process
 
     def read_waiting(self, queue: str = "default", prefix: str = "") -> list[str]:
         """Return the jobs of a queue in the order in which workers take them."""

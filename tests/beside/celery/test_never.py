@@ -54,14 +54,14 @@ async def test_the_screen_only_listens(stock: Stock, client: Redis, url: str) ->
     stock.kill_all()
     before = dump(client)
     with record_commands(client) as seen:
-        async with screen(url, WIDE) as it:
-            await it.until_shown("default", "celery")
-            await it.press("enter")
+        async with screen(url, WIDE) as ui:
+            await ui.until_shown("default", "celery")
+            await ui.press("enter")
             for key in ("1", "2", "3", "7"):
-                await it.press(key)
-                await it.until_refreshed()
-            await it.press("w")
-            await it.until_refreshed()
+                await ui.press(key)
+                await ui.until_refreshed()
+            await ui.press("w")
+            await ui.until_refreshed()
     assert any(words[0].lower() == "psubscribe" for words in seen)
     assert filter_writes(client, seen) == []
     assert dump(client) == before

@@ -248,8 +248,8 @@ def test_rqtui_pauses_a_queue_of_workers_that_listen_and_says_how_many(stock: St
     stock.start("default", name="w2")
 
     def consumed() -> set[str]:
-        told = stock.do("inspect", method="active_queues", workers=2)
-        return {f"{worker.partition('@')[0]} {each['name']}" for worker, queues in told.items() for each in queues}
+        result = stock.do("inspect", method="active_queues", workers=2)
+        return {f"{worker.partition('@')[0]} {each['name']}" for worker, queues in result.items() for each in queues}
 
     assert consumed() == {"w1 default", "w1 other", "w2 default"}
     paused = stock.rqtui("act", "pause", stock.queue, "--yes")
@@ -393,13 +393,13 @@ async def test_exchanges_of_other_names_are_heard_and_told(
     stock.configure(broker_transport_options=options, event_exchange="shopev", control_exchange="shopctl", **LATE)
     system = f"celery:fanout={prefix or ''},events=shopev,control=shopctl"
     stock.enqueue("waits", queue="mail")
-    async with screen(url, WIDE, systems=(system,)) as it:
-        await it.until_shown("mail", "celery")
-        await it.press("enter", "w")
+    async with screen(url, WIDE, systems=(system,)) as ui:
+        await ui.until_shown("mail", "celery")
+        await ui.press("enter", "w")
         worker = stock.start(name="w1", events=True)
-        await it.until_shown("w1@shop")
-    told = stock.rqtui("--system", system, "act", "stop", stock.queue, "w1@shop", "--yes")
-    assert told["results"][0]["word"] == "asked"
+        await ui.until_shown("w1@shop")
+    result = stock.rqtui("--system", system, "act", "stop", stock.queue, "w1@shop", "--yes")
+    assert result["results"][0]["word"] == "asked"
     wait_until(lambda: worker.process.poll() is not None, SLOW_S, "it has ended", 0.05)
     assert "Got shutdown from remote" in worker.read_log()
 
@@ -453,16 +453,16 @@ def test_migration_keeps_when_a_message_is_due(stock: Stock, client: Redis) -> N
 
 
 def test_a_chain_a_group_and_a_chord_show_what_follows_them(stock: Stock, client: Redis) -> None:
-    made = stock.do("canvas", queue="default")
+    result = stock.do("canvas", queue="default")
     facts = {
         id: {fact["name"]: fact["value"] for fact in stock.rqtui("show", stock.queue, id)["facts"]}
         for id in stock.read_waiting()
     }
-    assert "shop.add(3)" in facts[made["chain"]]["chain"]
-    assert [facts[id]["group"] for id in made["chord"]] == [facts[made["chord"][0]]["group"]] * 2
-    assert "shop.total" in facts[made["chord"][0]]["chord"]
-    for id in made["chord"]:
+    assert "shop.add(3)" in facts[result["chain"]]["chain"]
+    assert [facts[id]["group"] for id in result["chord"]] == [facts[result["chord"][0]]["group"]] * 2
+    assert "shop.total" in facts[result["chord"][0]]["chord"]
+    for id in result["chord"]:
         assert stock.act("bump", id) == {id: "moved"}
     stock.start()
-    assert stock.until(made["ends"]["chain"], "SUCCESS")["value"] == 6
-    assert stock.until(made["ends"]["chord"], "SUCCESS")["value"] == 10
+    assert stock.until(result["ends"]["chain"], "SUCCESS")["value"] == 6
+    assert stock.until(result["ends"]["chord"], "SUCCESS")["value"] == 10

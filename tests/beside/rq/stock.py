@@ -63,9 +63,9 @@ class Stock(stock.Stock):
     def run_holding(self, id: str, worker: str = "", queue: str = "default", **options: Any) -> Worker:
         """Start a worker that runs job `id` until the key `go` exists, and wait until the job runs."""
         self.do("enqueue", queue=queue, func="shop.hold", args=["go"], id=id, **options)
-        made = self.start(queue, name=worker)
+        process = self.start(queue, name=worker)
         self.until_ran(id)
-        return made
+        return process
 
 
 def age_leases(client: Redis, queue: str, seconds: int) -> None:

@@ -125,8 +125,8 @@ def test_rqtui_cancels_a_job_that_runs_stops_a_worker_and_suspends_all(stock: St
     assert stock.act("cancel", "endless") == {"endless": "asked"}
     stock.until("endless", "stopped")
     assert stock.do("ids", queue="default", place="failed") == ["endless"]
-    told = stock.rqtui("show", "rq:default", "endless")["facts"]
-    assert ("status", "stopped") in [(fact["name"], fact["value"]) for fact in told]
+    result = stock.rqtui("show", "rq:default", "endless")["facts"]
+    assert ("status", "stopped") in [(fact["name"], fact["value"]) for fact in result]
 
     stock.rqtui("act", "pause", "rq:default", "--yes")
     assert stock.do("suspended")

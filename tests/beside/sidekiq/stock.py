@@ -100,13 +100,13 @@ class Stock(stock.Stock):
     ) -> Worker:
         """Start a process that runs these jobs until the key `go` exists, and wait for its heartbeat with them."""
         self.push(*jids, job=job, args=args, queue=queue)
-        made = self.start(queue, name=worker, threads=len(jids))
+        process = self.start(queue, name=worker, threads=len(jids))
         for jid in jids:
             self.until_ran(jid)
         wait_until(
             lambda: {each["jid"] for each in self.do("work")} >= {*jids}, SLOW_S, "its beat tells its jobs", 0.05
         )
-        return made
+        return process
 
     def age(self, worker: Worker, seconds: int) -> None:
         """Move the last heartbeat of a process and the expiry of its keys back by `seconds`."""

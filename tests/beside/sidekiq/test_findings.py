@@ -165,8 +165,10 @@ def test_schedules_of_stock_cron(stock: Stock, client: Redis) -> None:
     assert stock.do("cron", name="often", cron="*/5 * * * *", klass="HardJob")
     assert all("no process" in each["problem"] for each in stock.rqtui("schedules"))
     stock.start()
-    told = {each["pattern"]: each for each in stock.rqtui("schedules")}
-    assert sorted(told) == sorted(each["cron"] for each in stock.do("crons")) == ["*/5 * * * *", "0 3 * * *"]
-    for each in told.values():
+    entries_by_pattern = {each["pattern"]: each for each in stock.rqtui("schedules")}
+    assert (
+        sorted(entries_by_pattern) == sorted(each["cron"] for each in stock.do("crons")) == ["*/5 * * * *", "0 3 * * *"]
+    )
+    for each in entries_by_pattern.values():
         assert (each["queue"], each["layout"], each["problem"]) == ("default", "sidekiq", None)
-    assert "HardJob" in told["0 3 * * *"]["call"]
+    assert "HardJob" in entries_by_pattern["0 3 * * *"]["call"]

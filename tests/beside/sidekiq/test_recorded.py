@@ -64,14 +64,14 @@ def test_each_place_process_job_and_figure_of_a_recorded_run_is_read_and_moved_i
     before = client.zrange("dead", 0, 0)[0]
     for verb, id in (("requeue", "fatal"), ("promote", "fails-1"), ("promote", "later-1")):
         rqtui("act", verb, "sidekiq:default", id, "--yes")
-    told = {item["jid"]: item for item in map(json.loads, client.lrange("queue:default", 0, -1))}
+    entries_by_jid = {item["jid"]: item for item in map(json.loads, client.lrange("queue:default", 0, -1))}
     for id in ("fatal", "fails-1", "later-1"):
-        assert isinstance(told[id]["enqueued_at"], int), id
-        assert told[id]["enqueued_at"] > created_ms, id
+        assert isinstance(entries_by_jid[id]["enqueued_at"], int), id
+        assert entries_by_jid[id]["enqueued_at"] > created_ms, id
     now = {"enqueued_at": 0, "retry_count": 0}
-    assert {**told["fatal"], **now} == {**json.loads(before), **now}
-    assert [*told["fatal"]] == [*json.loads(before)], "the order of its fields"
-    assert told["fails-1"]["retry_count"] == -1, "the try is given back, as Sidekiq does"
+    assert {**entries_by_jid["fatal"], **now} == {**json.loads(before), **now}
+    assert [*entries_by_jid["fatal"]] == [*json.loads(before)], "the order of its fields"
+    assert entries_by_jid["fails-1"]["retry_count"] == -1, "the try is given back, as Sidekiq does"
 
 
 def test_json_that_is_torn_is_found_and_killed_by_the_name_that_another_run_gave_it(client: Redis, url: str) -> None:

@@ -33,10 +33,10 @@ def test_rqtui_shows_what_the_stock_api_tells(stock: Stock, client: Redis) -> No
         assert counted == known[place], place
     for place in ("queue", "schedule", "retry", "dead"):
         shown = stock.rqtui("jobs", "sidekiq:default", place)["jobs"]
-        told = stock.do("jobs", place="default" if place == "queue" else place)
-        told.reverse()  # the API begins with the youngest, and with what is due last
-        assert [job["id"] for job in shown] == [job["jid"] for job in told], place
-        for job, known_job in zip(shown, told, strict=True):
+        result = stock.do("jobs", place="default" if place == "queue" else place)
+        result.reverse()  # the API begins with the youngest, and with what is due last
+        assert [job["id"] for job in shown] == [job["jid"] for job in result], place
+        for job, known_job in zip(shown, result, strict=True):
             assert (job["name"], job["body"]["value"]) == (known_job["class"], known_job["item"])
             assert (known_job["error"] or "") in (job["error"] or "")
     [dead] = stock.do("jobs", place="dead")

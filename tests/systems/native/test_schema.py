@@ -67,9 +67,9 @@ def test_every_verb_does_the_same_whichever_form_a_header_has(any_client: Redis)
     found = []
     for header in (LONG, SHORT):
         plant(any_client, header)
-        told = [repr(answer).replace(repr(header)[2:-3], "HEADER") for answer in life(any_client)]
+        results = [repr(answer).replace(repr(header)[2:-3], "HEADER") for answer in life(any_client)]
         kept = {id: read_facts(any_client, id) for id in (b"a", b"b", b"c", b"later", b"died")}
-        found.append((told, repr(kept).replace(repr(header)[2:-3], "HEADER")))
+        found.append((results, repr(kept).replace(repr(header)[2:-3], "HEADER")))
     (long, kept_long), (short, kept_short) = found
     for one, other in zip(long, short, strict=True):
         assert one == other

@@ -38,10 +38,12 @@ class Driver:
         """Enqueue a job by `Queue.enqueue`, or `enqueue_in` with `in_s`, and return the id."""
         if retries:
             options["retry"] = Retry(max=retries)
-        made = Queue(queue, connection=self.client)
+        new_queue = Queue(queue, connection=self.client)
         if in_s is None:
-            return made.enqueue(func, args=args, kwargs=kwargs or {}, job_id=id, **options).id
-        return made.enqueue_in(timedelta(seconds=in_s), func, args=args, kwargs=kwargs or {}, job_id=id, **options).id
+            return new_queue.enqueue(func, args=args, kwargs=kwargs or {}, job_id=id, **options).id
+        return new_queue.enqueue_in(
+            timedelta(seconds=in_s), func, args=args, kwargs=kwargs or {}, job_id=id, **options
+        ).id
 
     def limited(self, queue, func, args, id, key):
         """Enqueue a job with a rate limit of one at a time, which RQ has from 3.0 on."""
@@ -51,8 +53,8 @@ class Driver:
 
     def many(self, queue, rows):
         """Enqueue jobs by `Queue.enqueue_many` from rows [id, function, arguments]."""
-        made = Queue(queue, connection=self.client)
-        made.enqueue_many([Queue.prepare_data(func, args=tuple(args), job_id=id) for id, func, args in rows])
+        new_queue = Queue(queue, connection=self.client)
+        new_queue.enqueue_many([Queue.prepare_data(func, args=tuple(args), job_id=id) for id, func, args in rows])
 
     def later(self, queue, func, rows, in_s):
         """Enqueue jobs by `Queue.enqueue_in` from rows [id, arguments]."""
@@ -85,16 +87,18 @@ class Driver:
 
     def counts(self, queue):
         """Return the jobs per place, without RQ's clean-up."""
-        made = Queue(queue, connection=self.client)
-        registries = {place: getattr(made, f"{place}_job_registry") for place in PLACES}
-        return {"queued": len(made)} | {place: each.get_job_count(cleanup=False) for place, each in registries.items()}
+        new_queue = Queue(queue, connection=self.client)
+        registries = {place: getattr(new_queue, f"{place}_job_registry") for place in PLACES}
+        return {"queued": len(new_queue)} | {
+            place: each.get_job_count(cleanup=False) for place, each in registries.items()
+        }
 
     def ids(self, queue, place):
         """Return the ids in a place, without RQ's clean-up."""
-        made = Queue(queue, connection=self.client)
+        new_queue = Queue(queue, connection=self.client)
         if place == "queued":
-            return made.job_ids
-        return getattr(made, f"{place}_job_registry").get_job_ids(cleanup=False)
+            return new_queue.job_ids
+        return getattr(new_queue, f"{place}_job_registry").get_job_ids(cleanup=False)
 
     def requeue(self, queue, id):
         """Requeue a failed job by RQ's own method."""
