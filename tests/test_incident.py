@@ -35,49 +35,49 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
     ):
         app = Cockpit(Settings(server.url, ("native",)), play, interval_s=0.25)
         async with app.run_test(size=NARROW, notifications=True) as pilot:
-            it = Screen(app, pilot)
+            ui = Screen(app, pilot)
 
             async def press(*keys: str) -> None:
                 pressed.extend(keys)
-                await it.press(*keys)
+                await ui.press(*keys)
 
             # The alarm: the worst queue stands first, under the cursor, and says what is wrong.
-            await it.until_shown("orders", "5 000", "; views")
+            await ui.until_shown("orders", "5 000", "; views")
             assert client.zcard(DEAD) >= 5_000
 
             # The causes: three, with the line of code that each comes from.
             await press("enter", "e")
-            await it.until_shown("CardDeclined", "TimeoutError", "IntegrityError", "charge.py:88", "2 500")
+            await ui.until_shown("CardDeclined", "TimeoutError", "IntegrityError", "charge.py:88", "2 500")
 
             # The jobs of the silent workers go back; the workers in trouble stand first.
             await press("w")
-            await it.until_shown("orders-eu-7", "orders-eu-9", "silent 2 with 200 jobs")
+            await ui.until_shown("orders-eu-7", "orders-eu-9", "silent 2 with 200 jobs")
             for number in range(2):
                 await press("g", "L")
-                await it.until_shown("Release 100 jobs of orders-eu-")
+                await ui.until_shown("Release 100 jobs of orders-eu-")
                 await press("y")
-                await it.until_toast("100 released" if number == 0 else "released")
-                await it.until(lambda left=1 - number: silent(client) == left, "the leases of a silent worker are over")
+                await ui.until_toast("100 released" if number == 0 else "released")
+                await ui.until(lambda left=1 - number: silent(client) == left, "the leases of a silent worker are over")
 
             # Somebody deploys the fix; then what died of each cause runs again.
             await press("underscore")
-            await it.until(lambda: play.compute_status().is_fixed, "the code is fixed")
+            await ui.until(lambda: play.compute_status().is_fixed, "the code is fixed")
             await press("e")
             for cause, left in (("CardDeclined", 2_500), ("TimeoutError", 1_200), ("IntegrityError", 0)):
-                await it.until(lambda cause=cause: cause in largest(app), f"{cause} is the largest")
+                await ui.until(lambda cause=cause: cause in largest(app), f"{cause} is the largest")
                 await press("g", "R")
-                await it.until_shown("speed", "y requeue")
+                await ui.until_shown("speed", "y requeue")
                 await press("y")
-                await it.until(lambda left=left: client.zcard(DEAD) <= left + 100, f"{left} are dead")
+                await ui.until(lambda left=left: client.zcard(DEAD) <= left + 100, f"{left} are dead")
             assert client.zcard(DEAD) < 100
 
             # What happened, for those who were not there.
             await press("o")
-            await it.until_shown("requeue", "release")
+            await ui.until_shown("requeue", "release")
             await press("s")
-            await it.until_shown("why, in a few words")
+            await ui.until_shown("why, in a few words")
             await press("enter")
-            await it.until_toast("Written: rqtui-operations-")
+            await ui.until_toast("Written: rqtui-operations-")
     assert len(pressed) <= MOST, pressed
     (page,) = tmp_path.glob("*.md")
     text = page.read_text()

@@ -154,48 +154,48 @@ def test_a_dangerous_drip_asks_like_any_other_change(url: str, seeded: Seeded) -
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def dripping(it: Screen) -> None:
+async def dripping(ui: Screen) -> None:
     """Requeue all dead jobs of the board with the palette's throttled requeue."""
-    await it.press("enter", "5", "asterisk", "colon", '"throttled requeue')
-    await it.until_shown("Throttled requeue: requeue a number of jobs")
-    await it.press("enter")
-    await it.until_shown("Requeue all")
+    await ui.press("enter", "5", "asterisk", "colon", '"throttled requeue')
+    await ui.until_shown("Throttled requeue: requeue a number of jobs")
+    await ui.press("enter")
+    await ui.until_shown("Requeue all")
 
 
 @run_on_event_loop
 async def test_the_palettes_throttled_requeue_says_how_far_it_is_and_x_stops_it(url: str, seeded: Seeded) -> None:
     dead(seeded, 60)
-    async with screen(url) as it:
-        await dripping(it)
-        it.app.screen.query_one("#field-rate").value = "8/s"  # type: ignore[attr-defined]
-        await it.until_shown("At 8/s this takes 8 s.")
-        await it.press("y")
-        await it.until_shown("requeue", "of 60 · 8/s", "s left", "X stop")
-        await it.until(lambda: len(seeded.jobs("ready")) >= 3, "some are ready")
-        await it.press("escape")
-        await it.until(lambda: it.app.navigation.is_at_first_view, "Esc went back")
-        await it.until_shown("X stop")
-        await it.press("q")
-        await it.until_shown("A change of many jobs is running.")
-        await it.press("n", "X")
-        await it.until_toast("stopped by X after", "of 60")
+    async with screen(url) as ui:
+        await dripping(ui)
+        ui.app.screen.query_one("#field-rate").value = "8/s"  # type: ignore[attr-defined]
+        await ui.until_shown("At 8/s this takes 8 s.")
+        await ui.press("y")
+        await ui.until_shown("requeue", "of 60 · 8/s", "s left", "X stop")
+        await ui.until(lambda: len(seeded.jobs("ready")) >= 3, "some are ready")
+        await ui.press("escape")
+        await ui.until(lambda: ui.app.navigation.is_at_first_view, "Esc went back")
+        await ui.until_shown("X stop")
+        await ui.press("q")
+        await ui.until_shown("A change of many jobs is running.")
+        await ui.press("n", "X")
+        await ui.until_toast("stopped by X after", "of 60")
         left = len(seeded.jobs("dead"))
         assert 0 < left < 60
-        await it.until_refreshed()
+        await ui.until_refreshed()
         assert len(seeded.jobs("dead")) == left
 
 
 @run_on_event_loop
 async def test_a_drip_on_the_screen_stops_itself_at_the_line(url: str, seeded: Seeded) -> None:
     dead(seeded, 40)
-    async with screen(url) as it:
-        await dripping(it)
-        it.app.screen.query_one("#field-rate").value = "100/s"  # type: ignore[attr-defined]
-        it.app.screen.query_one("#field-stop_at_depth").value = "9"  # type: ignore[attr-defined]
-        await it.press("y")
-        await it.until_toast("9 jobs ready (the limit is 9)")
+    async with screen(url) as ui:
+        await dripping(ui)
+        ui.app.screen.query_one("#field-rate").value = "100/s"  # type: ignore[attr-defined]
+        ui.app.screen.query_one("#field-stop_at_depth").value = "9"  # type: ignore[attr-defined]
+        await ui.press("y")
+        await ui.until_toast("9 jobs ready (the limit is 9)")
         assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (9, 31)
-        await it.until_toast("9 requeued")
+        await ui.until_toast("9 requeued")
 
 
 def test_the_documents_of_a_drip_are_json(url: str, seeded: Seeded) -> None:

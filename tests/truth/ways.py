@@ -137,20 +137,22 @@ def judge(situation: Situation, answers: Sequence[Answer], world: World) -> Verd
     alarms = ("critical",) if situation.only_critical else ("warning", "critical")
     if not situation.is_loud:
         for answer in answers:
-            for told in answer.findings:
-                if told.severity in alarms and told.kind not in situation.tolerated:
-                    return Verdict("false", f"{told.severity} {told.kind}: {told.text}")
-    reported = "; ".join(f"{told.severity} {told.kind}: {told.text}" for told in last.findings) or "nothing"
+            for finding in answer.findings:
+                if finding.severity in alarms and finding.kind not in situation.tolerated:
+                    return Verdict("false", f"{finding.severity} {finding.kind}: {finding.text}")
+    reported = "; ".join(f"{finding.severity} {finding.kind}: {finding.text}" for finding in last.findings) or "nothing"
     for expected in wanted:
-        if not any(expected.fits(told, world) for told in last.findings):
+        if not any(expected.fits(finding, world) for finding in last.findings):
             word = "unknown" if situation.facts & last.unknown else "missed"
             return Verdict(word, reported)
-    loud = [told for told in last.findings if told.severity != "info" and told.kind not in situation.tolerated]
+    loud = [
+        finding for finding in last.findings if finding.severity != "info" and finding.kind not in situation.tolerated
+    ]
     if situation.is_loud and loud and not wanted[0].fits(loud[0], world):
         return Verdict("false", f"first: {loud[0].severity} {loud[0].kind}: {loud[0].text}")
-    for told in last.findings:
-        if told.kind in situation.only_info and told.severity != "info":
-            return Verdict("false", f"{told.severity} {told.kind}: {told.text}")
+    for finding in last.findings:
+        if finding.kind in situation.only_info and finding.severity != "info":
+            return Verdict("false", f"{finding.severity} {finding.kind}: {finding.text}")
     return Verdict("right")
 
 
