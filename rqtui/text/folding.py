@@ -76,8 +76,8 @@ _NUMBER = r"|(?<![A-Za-z0-9_#-])\d+(?:[.,:_/-]\d+)*(?![A-Za-z0-9_])"
 # A token with a digit in it; an id without one: `cus_NffrFeUfNV`.
 _MIXED = (
     r"|(?P<token>(?<![A-Za-z0-9_#-])(?=[A-Za-z_-]*\d)[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+|\.\d+)*(?![A-Za-z0-9]))"
-    r"|(?<![\w#-])(?P<named_id>[a-z]{1,8}_)(?=[A-Za-z]{8,}(?![\w-]))(?=[A-Za-z]*[a-z][A-Z])"
-    r"(?=[A-Za-z]*(?:[A-Z]{2}|[A-Z][a-z]?[A-Z]))[A-Za-z]+"
+    r"|(?<![\w#-])(?P<named_id>[a-z]{1,8}_)(?=[A-Za-z]{8,}(?![\w-]))(?=[A-Za-z]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]))"
+    r"(?=[a-z]{1,2}[A-Z]|[A-Za-z]*(?:[A-Z][a-z]{0,2}[A-Z]|[A-Z](?![A-Za-z])))[A-Za-z]+"
 )
 _DIGITS = r"|\d+(?:[.,:_/-]\d+)*"
 _ANY = re.compile(f"{_KEPT}|{_QUOTED}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")

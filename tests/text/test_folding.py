@@ -11,6 +11,7 @@ from rqtui.text.folding import MAX_CHARS, fold_message
     ("message", "folded"),
     [
         ("No such customer: cus_NffrFeUfNV", "No such customer: cus_#"),
+        ("No such customer: cus_SjOgubiwrb, cus_aBcdefghij, cus_AbcdEfghiJ", "No such customer: cus_#, cus_#, cus_#"),
         ("request req_a1f2 failed", "request req_# failed"),
         ("commit 1a2b3c4 on deadbe7", "commit # on #"),
         ("worker7 gave up, order-77 too", "worker# gave up, order-# too"),
@@ -28,6 +29,7 @@ from rqtui.text.folding import MAX_CHARS, fold_message
         ("(2006, 'MySQL server has gone away')", "(#, MySQL server has gone away)"),
         ("wrote to S3 in utf-8", "wrote to S3 in utf-8"),
         ("some_CamelCaseName is no id", "some_CamelCaseName is no id"),
+        ("get_UserName and app_ServiceWorker are names", "get_UserName and app_ServiceWorker are names"),
     ],
 )
 def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> None:

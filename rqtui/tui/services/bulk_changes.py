@@ -183,8 +183,8 @@ class BulkChanges:
         lines += [question_text.format_labelled_line("undo", undo)] if undo else []
         if plan is None:
             return [*lines, Content.styled("Reading the jobs …", "$muted")]
-        is_one_error = len(plan.by_error) == 1 and selection.about.startswith("error")
-        return [*lines, *question_text.format_dry_run(plan, selection.total, selection.refs, width, not is_one_error)]
+        has_errors = not selection.about.startswith("error")  # the jobs of an error group have one cause
+        return [*lines, *question_text.format_dry_run(plan, selection.total, selection.refs, width, has_errors)]
 
     def _describe_duration(self, selection: JobSelection, plan: plans.Plan | None, rate: str) -> str:
         """Describe how long the change takes at a typed rate, or all at once: `At 5/s: 8 min 20 s`."""
