@@ -531,11 +531,11 @@ SITUATIONS: Sequence[Situation] = (
     ),
     Situation(
         "L3", "jobs ready, no worker has ever been there", play_no_worker,
-        (Expected(NO_WORKER, r"\b20 ready jobs.* · start .*\bSTART\b"),), frozenset({WORKERS, IDLE}),
+        (Expected(NO_WORKER, r"\b20 (ready jobs|jobs are ready).* · start .*\bSTART\b"),), frozenset({WORKERS, IDLE}),
     ),
     Situation(
         "L4", "workers killed with -9 while idle, then jobs come", play_killed_idle,
-        (Expected(NO_WORKER, r"\b30 ready jobs.* · (re)?start |\b30 ready jobs.* · rqtui workers"),),
+        (Expected(NO_WORKER, r"\b30 (ready jobs|jobs are ready).* · ((re)?start |rqtui workers)"),),
         frozenset({WORKERS, IDLE}),
     ),
     Situation(
@@ -543,8 +543,8 @@ SITUATIONS: Sequence[Situation] = (
         (Expected(GONE, r"\bHELD\b" + FREED),), frozenset({LEASES, EARLIER}),
     ),
     Situation(
-        "L5b", "the same, and no worker has a name", play_killed_unnamed, (Expected(GONE, r"\bHELD\b" + FREED),),
-        frozenset({LOCKS}),
+        "L5b", "worker without a name killed with -9 while it runs jobs, others alive", play_killed_unnamed,
+        (Expected(GONE, r"\bHELD\b" + FREED),), frozenset({LOCKS}),
     ),
     Situation(
         "L6", "worker stopped (SIGSTOP) while it runs jobs, others alive", play_stopped_worker,
@@ -552,7 +552,7 @@ SITUATIONS: Sequence[Situation] = (
     ),
     Situation(
         "L7", "worker alive, a job runs 20 times longer than its kind usually does", play_long_run,
-        (Expected({"long-run"}, r"(?i)^job job-000041 \(\S*send_?mail\) .*for 1 m on \S*w1\b.*usually \d+ ms"),),
+        (Expected({"long-run"}, r"(?i)^job job-000041 \(\S*send_?mail\) .*for 1 min on \S*w1\b.*usually \d+ ms"),),
         frozenset({EARLIER}),
     ),
     Situation(
@@ -561,11 +561,13 @@ SITUATIONS: Sequence[Situation] = (
     ),
     Situation(
         "L9", "20 due jobs, and no scheduler or dispatcher", play_nobody_dispatches,
-        (Expected({"due-not-dispatched", "no-scheduler", "nobody-polls"}, r"^20 due\b.* · .*(dispatch|[Ss]tart)"),),
+        (Expected({"due-not-dispatched", "no-scheduler", "nobody-polls"},
+                  r"^20 (jobs are )?due\b.* · .*(dispatch|[Ss]tart)"),),
     ),
     Situation(
         "L10", "four times as many jobs come as go, for two minutes", play_growing,
-        (Expected({"backlog-grows"}, r"^grows by (2\.[5-9]|3\.[0-5])/s, [01]\.\d/s leave \(last [12] m\)" + HELP),),
+        (Expected({"backlog-grows"},
+                  r"^the queue grows by (2\.[5-9]|3\.[0-5])/s while [01]\.\d/s leave it \(last [12] min\)" + HELP),),
         frozenset({GROWTH}),
         tolerated=frozenset({"oldest-ready"}),
     ),
