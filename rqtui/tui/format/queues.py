@@ -36,6 +36,7 @@ SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE_CELLS, BAR_CELLS, LONG_BAR_CELLS = 12, 30, 44  # cells: a thin line, and bars that contain counts
 SPARK_CELLS, SHORT_SPARK_CELLS = 10, 5
 NAME_CELLS, SHORT_NAME_CELLS = 15, 9  # least cells of a queue's name
+VERDICT_CELLS = 36  # least cells of a verdict on a wide terminal; the trend is left out for it
 LONG_NAME_CELLS, NARROW_LONG_NAME_CELLS = 28, 20  # least cells of a long name, before other columns are dropped
 WHOLE_NAME_CELLS = 24  # cells; if all names are longer, their common beginning is left out
 NARROW_CELLS = 110  # cells of a terminal; narrower ones get short numbers, so that the verdict is readable
@@ -82,7 +83,7 @@ def choose_overview_shape(
     min_name_cells = (
         max(SHORT_NAME_CELLS, min(longest, NARROW_LONG_NAME_CELLS))
         if width < NARROW_CELLS
-        else max(NAME_CELLS, min(longest, LONG_NAME_CELLS))
+        else max(SHORT_NAME_CELLS, min(longest, LONG_NAME_CELLS))
     )
     return OverviewShape(width < NARROW_CELLS, is_one_system, bar, min_name_cells, max(longest, min_name_cells), labels)
 
@@ -117,7 +118,7 @@ def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
         Column("spark", "trend", _count_spark_cells(shape), drop=drops["spark"], style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
         Column("workers", "workers", 7, align="right", drop=drops["workers"]),
-        Column("verdict", "state", max(13, 27 - shape.name) if shape.is_narrow else 24, weight=5),
+        Column("verdict", "state", max(13, 27 - shape.name) if shape.is_narrow else VERDICT_CELLS, weight=5),
     )
 
 
