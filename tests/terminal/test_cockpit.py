@@ -41,7 +41,7 @@ Opened = Callable[..., Terminal]
 def opened(terminal: Terminal, url: str, mail: Seeded, state_folder: Path) -> Opened:
     """Open the screen with some options and environment variables."""
 
-    def start(*options: str, before: str = "", shows: str = "▶ idle") -> Terminal:
+    def start(*options: str, before: str = "", shows: str = "write") -> Terminal:
         terminal.run(
             f"clear; RQTUI_STATE_DIR={shlex.quote(str(state_folder))} {before} {RQTUI} {url} {' '.join(options)}"
         )
@@ -66,7 +66,7 @@ def command(terminal: Terminal, words: str) -> None:
 
 
 SIDE_VIEWS = {
-    "w": ("no worker gives a sign of life",),
+    "w": ("no worker sends heartbeats",),
     "b": ("send", "failed"),
     "e": ("TimeoutError: smtp", "dead"),
     "f": ("happened", "recording"),

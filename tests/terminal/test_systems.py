@@ -173,7 +173,7 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
     hand.leaves(lambda: client.zcard(reserved) == 1)
     hand.acts("j D y", lambda: client.zcard(reserved) == 0, "4 expired 0")
     hand.presses("w")
-    hand.sees("keeps no names of workers")
+    hand.sees("stores no names of workers")
     hand.presses("Escape")
     hand.sees("3 reserved")
 

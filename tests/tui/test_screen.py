@@ -415,7 +415,7 @@ async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, see
         await it.until_toast("release: released")
         await it.until_shown("place       ready")
         seeded.engine.apply_verb("delete", seeded.ref, seeded.jobs("ready"))
-        await it.until_shown("The job is gone")
+        await it.until_shown("This job no longer exists")
         await it.press("D")
         await it.until_refreshed()
         assert isinstance(it.app.screen, JobPage)
@@ -538,7 +538,7 @@ async def test_a_queue_that_is_deleted_leaves_an_empty_board(url: str, seeded: S
         client.flushall()
         await it.until_shown("×a2")
         await it.press("j")
-        await it.until_shown("nothing is left of mail: its keys are gone from Redis")
+        await it.until_shown("mail no longer exists: Redis has none of its keys")
         await it.press("q")
         await it.until(lambda: isinstance(it.app.screen, Overview))
 

@@ -183,7 +183,7 @@ def test_a_signal_gives_the_terminal_back_while_a_dialog_is_open(
 ) -> None:
     Queue("mail", url).put({}, id="job-one")
     small.run(f"{RQTUI} {url}")
-    small.until("mail", "▶ idle")
+    small.until("mail", "write")
     small.keys("Enter")
     small.until("job-one")
     small.keys("D")
@@ -208,7 +208,7 @@ def test_a_signal_gives_the_terminal_back_during_a_change_of_many_jobs(
     queue.put_many([{"body": {}, "id": f"j{number}"} for number in range(total)])
     others = {each["id"] for each in client.client_list()}
     small.run(f"{RQTUI} {url}")
-    small.until("mail", "▶ idle")
+    small.until("mail", "write")
     small.keys("Enter")
     small.until("j0")
     small.keys("*", "D")

@@ -419,7 +419,7 @@ async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client:
         await it.until_shown("place       ready", '"to": "a@b.c"', "••••")
         assert "sesame" not in it.text()
         client.lpop(dispatcher.READY)
-        await it.until_shown("The job is gone")
+        await it.until_shown("This job no longer exists")
         await it.press("D")
         await it.until_refreshed()
         assert isinstance(it.app.navigation.view, JobPage) and client.llen(dispatcher.READY) == 1

@@ -31,7 +31,7 @@ EMPTY_SENTENCES: dict[State, str] = {
     State.SCHEDULED: "no job is due later",
     State.READY: "no job is ready: N enqueues one",
     State.RESERVED: "no worker holds a job",
-    State.DONE: "no finished job is kept",
+    State.DONE: "no finished job is stored",
     State.DEAD: "no job has died",
 }
 

@@ -356,7 +356,11 @@ class Board(View):
             Content("\n").join(
                 [
                     *(
-                        [Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved")]
+                        [
+                            Content.styled(
+                                "This job no longer exists; these are its last known values.\n", "$state-reserved"
+                            )
+                        ]
                         if is_missing
                         else []
                     ),
@@ -497,9 +501,7 @@ class Board(View):
         if last_filter is None:
             self.host.show_toast("n goes to the next job that a filter lets through: / makes one.")
         elif not pane.move_to_next(lambda row: not row.is_gone and pane.is_match(row.id, last_filter)):
-            self.host.show_toast(
-                "No other job that is loaded here fits the last filter; / looks through the whole place."
-            )
+            self.host.show_toast("No other job that is loaded here fits the last filter; / searches the whole place.")
 
     def load_body_paths(self, handle_paths: Callable[[Sequence[str]], None]) -> None:
         """Fetch the job bodies of the page in sight, and pass the paths of the values in them to `handle_paths`."""

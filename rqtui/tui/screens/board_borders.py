@@ -290,7 +290,7 @@ def _format_match_count(pane: Pane) -> list[Piece]:
     scan = pane.scan_result
     if not scan.is_finished:
         progress = (
-            f"{formats.format_count(scan.scanned, width=9)} of {formats.format_count(scan.total, width=9)} looked at"
+            f"{formats.format_count(scan.scanned, width=9)} of {formats.format_count(scan.total, width=9)} searched"
         )
         return [
             Piece(f"{number} match", "strong"),
@@ -315,7 +315,7 @@ def _format_loaded_total(pane: Pane) -> str:
 
 
 def _format_scan_hint(pane: Pane) -> list[Piece]:
-    return [Piece("Enter looks through all", "accented")] if pane.is_too_long else []
+    return [Piece("Enter searches all", "accented")] if pane.is_too_long else []
 
 
 def _format_number(number: int) -> str:

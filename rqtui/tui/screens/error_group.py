@@ -134,7 +134,7 @@ class ErrorGroup(View):
     def build_second_line(self, width: int) -> frame.Sides:
         """Return the group's error, and its source line, number of jobs, share and times, as far as they fit."""
         group = self.group
-        error_text = safe(mask_text(group.message)) or "no error is kept of these jobs"
+        error_text = safe(mask_text(group.message)) or "no error is stored with these jobs"
         ages = [(label, at_ms) for label, at_ms in (("first", group.first_ms), ("last", group.last_ms)) if at_ms]
         times = " · ".join(f"{label} {formats.format_age(max(0, self._now_ms - at_ms))}" for label, at_ms in ages)
         count_text = formats.format_quantity(group.count, "job") + (f", {self.share} of all" if self.share else "")
@@ -219,7 +219,7 @@ def _build_job_row(job: Job, now_ms: int) -> Row:
 
 def _format_full_error(job: Job) -> Content:
     """Format a job's error with its most important line first, then all of its lines."""
-    lines = safe_lines(mask_text(job.error or job.problem)) or ["no error is kept of this job"]
+    lines = safe_lines(mask_text(job.error or job.problem)) or ["no error is stored with this job"]
     summary = safe(mask_text(summarize_error(job.error or job.problem)))
     heading = [Content.styled(summary, "$state-dead")] if summary and len(lines) > 1 else []
     error_lines = [Content.styled(line, "$data") for line in lines]

@@ -185,9 +185,9 @@ class Errors(ReportView):
             Piece(formats.format_quantity(group_count, "error", 7), "strong"),
             Piece("   dead ", "muted"),
             Piece(self._format_report_count(dead), "state-dead" if dead else ""),
-            Piece("   to be tried again ", "muted"),
+            Piece("   waiting for a retry ", "muted"),
             Piece(self._format_report_count(retrying), "state-scheduled" if retrying else ""),
-            Piece(f"   {', '.join(silent_systems)}: no errors kept" if silent_systems else "", "muted"),
+            Piece(f"   {', '.join(silent_systems)}: no errors stored" if silent_systems else "", "muted"),
         )
 
     def build_second_line(self, width: int) -> frame.Sides:
@@ -391,7 +391,7 @@ class Errors(ReportView):
         progress = f"{numbers[0]} found, {numbers[1]} of {numbers[2]}"
         return [
             Piece(
-                f"{self._pending_verb[0].label}: {progress} looked at · {keys.find_current_key('back')} stops ",
+                f"{self._pending_verb[0].label}: {progress} searched · {keys.find_current_key('back')} stops ",
                 "accented",
             )
         ]

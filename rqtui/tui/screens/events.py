@@ -79,7 +79,7 @@ class Events(View):
         self._refs = self._initial_refs or tuple(self.session.refs)
         yield Table(
             build_event_columns(len(self._refs) > 1, self._id_cells),
-            empty="looking …",
+            empty="reading …",
             id="events",
             ascii_only=self.session.settings.is_ascii,
             has_marks=False,
@@ -268,7 +268,7 @@ class Events(View):
         """Update the table's frame: recording and following in the title, the most frequent verbs at the bottom."""
         recording_pieces = self._describe_recording()
         waiting = formats.format_count(len(self._waiting_events))
-        paused_pieces = [Piece(f" paused: {keys.find_current_key('freeze')} goes on, {waiting} wait ", "accented")]
+        paused_pieces = [Piece(f" paused: {keys.find_current_key('freeze')} continues, {waiting} wait ", "accented")]
         follow_hint = [] if self._table.follow_head else [Piece(keys.apply_keymap(" g follows again "), "accented")]
         self._table.set_border_title(
             Piece(" events ", "strong"), *recording_pieces, *(paused_pieces if self.is_frozen else follow_hint)
@@ -390,7 +390,7 @@ class Events(View):
 
         def open_fetched_job(message: CallFinished) -> None:
             if message.error or message.result is None:
-                self.host.show_toast(message.error or f"{safe(event.id)} is gone.")
+                self.host.show_toast(message.error or f"{safe(event.id)} no longer exists.")
             elif self.is_on_top:
                 self.host.open_job(event.ref, message.result)
 

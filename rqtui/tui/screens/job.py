@@ -172,7 +172,9 @@ class JobPage(View):
             jobs.format_job_properties(self.job, self._now_ms, known_fields, self.is_revealed, self._property_layout)
         ]
         if self._is_missing:
-            contents.insert(0, Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved"))
+            contents.insert(
+                0, Content.styled("This job no longer exists; these are its last known values.\n", "$state-reserved")
+            )
         return contents
 
     @property

@@ -49,7 +49,7 @@ class Kinds(ReportView):
     NAME = "kinds"
     DETAILS = "#about"
     DEFAULT_CSS: ClassVar[str] = "Kinds #about { height: 1fr; padding: 0 1; display: none; }"
-    FILTER_HINT = "part of a kind or of a queue; !term turns it round"
+    FILTER_HINT = "part of a kind or of a queue; !term excludes"
     SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {
         "job": "name",
@@ -98,7 +98,7 @@ class Kinds(ReportView):
         """Return the sentence shown for a report without kinds, which names systems that do not store kinds."""
         silent_systems = self.report.silent if self.report else ()
         return (
-            f"{' and '.join(silent_systems)} keeps no kinds of jobs: {keys.find_current_key('back')} goes back"
+            f"{' and '.join(silent_systems)} stores no kinds of jobs: {keys.find_current_key('back')} goes back"
             if silent_systems
             else keys.apply_keymap(self.EMPTY)
         )

@@ -233,7 +233,7 @@ class Loops(View):
         if last_round and is_on:
             facts.append(
                 _format_fact(
-                    "tries again after" if last_round.error else "looks every",
+                    "tries again after" if last_round.error else "runs every",
                     formats.format_duration(last_round.wait_s * 1000),
                 )
             )

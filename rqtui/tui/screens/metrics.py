@@ -423,7 +423,7 @@ class Metrics(View):
                 "backlog in time",
                 area_label="takes",
                 format_value=_format_time_span,
-                note="is not kept by the day",
+                note="is not counted by the day",
                 is_level=True,
             ),
         )
@@ -451,11 +451,11 @@ class Metrics(View):
         left_out_text = f"   {self._left_out_count} more are left out" if is_selection else ""
         ranges = [
             Content.assemble(
-                (f"{number} ", "$accented"), (label, "b $strong" if position == self._range_index else "$muted")
+                (f"{number}: ", "$accented"), (label, "b $strong" if position == self._range_index else "$muted")
             )
             for number, (position, (label, _minutes)) in enumerate(enumerate(self._ranges), 1)
         ]
-        return Content.assemble((name, "b $strong"), (missing_text + left_out_text, "$muted")), Content("   ").join(
+        return Content.assemble((name, "b $strong"), (missing_text + left_out_text, "$muted")), Content("  ").join(
             ranges
         )
 

@@ -145,7 +145,7 @@ class Operations(View):
         self.host.show_keys()
 
     def _update_frame(self, own_operations: list[Operation]) -> None:
-        frozen_pieces = [Piece(" the rows stand still: p goes on ", "accented")] if self.is_frozen else []
+        frozen_pieces = [Piece(" frozen: p continues ", "accented")] if self.is_frozen else []
         self._table.set_border_title(Piece(" operations ", "strong"), *frozen_pieces)
         verb_counts = Counter(operation.verb for operation in own_operations).most_common(4)
         verb_text = "   ".join(f"{safe(verb)} {formats.format_count(number)}" for verb, number in verb_counts)

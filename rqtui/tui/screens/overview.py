@@ -113,6 +113,7 @@ class Overview(View):
         self._next_position = 0
         self._overview_shape = queues.OverviewShape()
         self._recent_text = Content()
+        self._is_preview_ready = False  # The first paint does not wait for the modules of the preview.
         self._preview_inputs: tuple[object, ...] = ()  # the inputs from which `_preview_lines` were built
         self._preview_lines: list[Content] = []
         self._now_ms = 0
@@ -216,7 +217,7 @@ class Overview(View):
         For a queue: its counters per minute, its workers and, when more jobs have died, a sample of its dead jobs. For
         a group only the dead jobs, one queue per refresh.
         """
-        selected = self._find_selected_row() if self.has_preview else None
+        selected = self._find_selected_row() if self.has_preview and self._is_preview_ready else None
         if isinstance(selected, QueueGroup):
             samples = (self._build_dead_sample_requests(ref) for ref in self._sort_unsampled_first(selected))
             return next(filter(None, samples), {})
@@ -284,7 +285,7 @@ class Overview(View):
     def _cache_preview_data(self, snapshot: Snapshot) -> None:
         """Cache what a snapshot contains for the preview of queues: histories, workers and causes of death."""
         self._now_ms = snapshot.taken_ms
-        if not self.has_preview:
+        if not self.has_preview or not self._is_preview_ready:
             return
         from rqtui.engine.history import History
 
@@ -343,8 +344,18 @@ class Overview(View):
         if not self.is_frozen and self._is_out_of_order(refs, counted):
             self._sort_rows(counted)
         self._draw_rows(counted)
+        if not self._is_preview_ready and refs:
+            self.call_after_refresh(self._begin_preview)
         if len(refs) > MAX_COUNTED_AT_ONCE:  # the next refresh counts other queues
             self._next_position = (self._next_position + COUNTED_IN_TURN) % len(refs)
+
+    def _begin_preview(self) -> None:
+        """Show the preview from now on, because the rows were painted."""
+        if not self._is_preview_ready and self.is_drawn:
+            self._is_preview_ready = True
+            self._show_preview()
+            if self.has_preview:
+                self.host.request_refresh_soon()
 
     def _sum_active_rates(self, new_rates: Mapping[Ref, Rate]) -> Rate:
         """Return the sum of the throughput of all queues; idle queues contribute only the length of their history."""
@@ -601,7 +612,7 @@ class Overview(View):
             if selected
             else None
         )
-        frozen_pieces = [Piece(keys.apply_keymap(" frozen: p goes on "), "accented")] if self.is_frozen else []
+        frozen_pieces = [Piece(keys.apply_keymap(" frozen: p continues "), "accented")] if self.is_frozen else []
         has_verdict = queue is not None and bool(queue.findings) and not self.has_preview
         verdict_pieces = queues.build_verdict_pieces(queue, self.session.now_ms) if queue and has_verdict else ()
         age_pieces = [
@@ -682,7 +693,7 @@ class Overview(View):
 
     def _show_preview(self) -> None:
         """Set the titles of the preview panes of the selected queue, and redraw the panes."""
-        if not self.has_preview:
+        if not self.has_preview or not self._is_preview_ready:
             return
         selected = self._find_selected_row()
         name = selected.prefix if isinstance(selected, QueueGroup) else selected.queue if selected else ""
@@ -723,8 +734,10 @@ class Overview(View):
     def _build_preview_lines(self, width: int, height: int) -> list[Content]:
         """Return the lines of the preview of the queue or group under the cursor."""
         selected = self._find_selected_row()
+        if not self._is_preview_ready:
+            return []
         if selected is None:
-            return [Content.styled("the queue under the cursor is shown here", "$muted")]
+            return [Content.styled("the queue under the cursor appears here", "$muted")]
         from rqtui.tui.widgets import queue_preview
 
         if isinstance(selected, QueueGroup):
@@ -770,7 +783,7 @@ class Overview(View):
         )
         if queue is None or not queue.count_failed():
             stores_dead_jobs = queue is not None and any(count.state is State.DEAD for count in queue.counts)
-            reason = "no job has died" if stores_dead_jobs else "its system keeps no dead jobs" if queue else ""
+            reason = "no job has died" if stores_dead_jobs else "its system stores no dead jobs" if queue else ""
             reason = "not known" if queue and queue.error else reason
             return [Content.styled(reason, "$muted")]
         from rqtui.tui.widgets import queue_preview

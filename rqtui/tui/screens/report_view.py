@@ -148,7 +148,7 @@ class ReportView(View):
     def compose_view(self) -> ComposeResult:
         """Create the table of the report."""
         is_ascii = self.session.settings.is_ascii
-        yield Table(self.build_columns(), empty="looking …", id="report", has_marks=False, ascii_only=is_ascii)
+        yield Table(self.build_columns(), empty="reading …", id="report", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
         """Focus the table of the report."""
@@ -200,7 +200,7 @@ class ReportView(View):
         if self._error:
             return f"{safe(self._error)} {keys.find_current_key('refresh')} tries again"
         if self.report is None or self._report_request is not None:
-            return "looking …"
+            return "reading …"
         search_text = format_field_value(self._expression)
         return (
             f"nothing matches /{search_text}: {keys.apply_keymap('/ and Esc clear it')}"
@@ -228,7 +228,7 @@ class ReportView(View):
     def build_status(self) -> list[Piece]:
         """Return the texts of the frame's bottom line: errors, sample size, and the age of the report."""
         if self.report is None:
-            return [Piece("looking … ", "accented")] if self._report_request is not None else []
+            return [Piece("reading … ", "accented")] if self._report_request is not None else []
         size: Extent = self._partial_report.size if self._report_request and self._partial_report else self.report.size
         pieces = [Piece(f"{safe(size.problems[0])} · ", "critical")] if size.problems else []
         if self._error:
@@ -240,7 +240,9 @@ class ReportView(View):
         pieces += format_sample_size(size)
         age_ms = self._now_ms - self.report.size.taken_ms
         age_text = (
-            "looking … " if self._report_request is not None else f"{formats.format_age(max(0, age_ms))} old, r renews "
+            "reading … "
+            if self._report_request is not None
+            else f"{formats.format_age(max(0, age_ms))} old, r reads again "
         )
         return [*pieces, Piece(age_text, "muted")]
 

@@ -41,7 +41,7 @@ class Schedules(View):
     """The view of the schedules of some queues, or of all queues if none is given."""
 
     NAME = "schedules"
-    FILTER_HINT = "part of a name, a queue, a call or an owner; !term turns it round"
+    FILTER_HINT = "part of a name, a queue, a call or an owner; !term excludes"
     SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {
         "state": "trouble first",
@@ -64,7 +64,7 @@ class Schedules(View):
     def compose_view(self) -> ComposeResult:
         """Create the table of schedules."""
         is_ascii = self.session.settings.is_ascii
-        yield Table(self._build_columns(), empty="looking …", id="schedules", has_marks=False, ascii_only=is_ascii)
+        yield Table(self._build_columns(), empty="reading …", id="schedules", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
         """Focus the table of schedules."""
@@ -153,7 +153,7 @@ class Schedules(View):
             expression = format_field_value(self._expression)
             return f"no schedule matches /{expression}: {keys.apply_keymap('/ and Esc clear it')}"
         if self.refs and any(schedules.has_schedules(self.session.systems[ref.system]) for ref in self.refs):
-            return f"nothing is enqueued there again and again: {keys.find_current_key('widen')} looks at all queues"
+            return f"no schedule enqueues into this queue: {keys.find_current_key('widen')} shows all queues"
         return schedules.explain_missing_schedules(ref.system for ref in self.session.refs)
 
     def _list_matching_schedules(self) -> list[Schedule]:

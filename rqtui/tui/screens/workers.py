@@ -45,7 +45,7 @@ _SORT_KEYS: dict[str, Callable[[WorkerEntry], tuple[object, ...]]] = {
     "trouble first": workers.compute_worker_sort_key,
     "name": lambda entry: (entry.name, entry.ref.queue),
     "longest held": lambda entry: (entry.since_ms or float("inf"), entry.name),
-    "last beat": lambda entry: (entry.worker.heartbeat_ms if entry.worker else 0, entry.name),
+    "last heartbeat": lambda entry: (entry.worker.heartbeat_ms if entry.worker else 0, entry.name),
 }
 ID_CELLS = 18
 MAX_HELD_LINES = 100  # held jobs in the details of a worker
@@ -72,7 +72,7 @@ def _find_health_sign(health: WorkerHealth) -> str:
     return formats.SEVERITY_SIGNS["ok" if health in (WorkerHealth.RUNNING, WorkerHealth.IDLE) else "info"]
 
 
-EMPTY = "no worker gives a sign of life, and nothing is reserved"
+EMPTY = "no worker sends heartbeats, and no job is reserved"
 
 
 class Workers(View):
@@ -80,13 +80,13 @@ class Workers(View):
 
     NAME = "workers"
     DETAILS = "#about"
-    FILTER_HINT = "part of a worker, a host, a job or a queue; !term turns it round"
+    FILTER_HINT = "part of a worker, a host, a job or a queue; !term excludes"
     SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {
         "state": "trouble first",
         "worker": "name",
         "since": "longest held",
-        "beat": "last beat",
+        "beat": "last heartbeat",
     }
     DEFAULT_CSS: ClassVar[str] = "Workers #about { height: 1fr; padding: 0 1; display: none; }"
 
@@ -110,7 +110,7 @@ class Workers(View):
     def compose_view(self) -> ComposeResult:
         """Create the table of workers, and a pane with the details of the worker under the cursor."""
         is_ascii = self.session.settings.is_ascii
-        yield Table(self._build_columns(), empty="looking …", id="workers", has_marks=False, ascii_only=is_ascii)
+        yield Table(self._build_columns(), empty="reading …", id="workers", has_marks=False, ascii_only=is_ascii)
         yield LongText(id="about", classes="pane")
 
     def on_mount(self) -> None:
@@ -131,16 +131,16 @@ class Workers(View):
             else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit_queue),)
         )
         return (
-            Column("state", "state", 13),
-            Column("worker", "worker", 12 if self._fact_names else 14, weight=2, style="strong", fit=fit_worker),
+            Column("state", "state", 12),
+            Column("worker", "worker", 12 if self._fact_names else 13, weight=2, style="strong", fit=fit_worker),
             *queue_columns,
             Column("holds", "holds", 5, align="right", drop=4),
             *self._build_fact_columns(),
-            Column("job", "job", 10 if self._fact_names else 12, weight=3, drop=2),
+            Column("job", "job", 10, weight=3, drop=2),
             Column("id", "id", compute_id_cells(map(_find_job_id, self._entries), ID_CELLS), drop=6),
             Column("since", "for", 6, align="right", style="muted"),
             Column("left", "lease", 6, align="right", drop=5),
-            Column("beat", "beat", 6, align="right"),
+            Column("beat", "heartbeat", 9, align="right"),
             Column("up", "up", 6, align="right", style="muted", drop=8),
             Column("where", "pid @ host", 12, weight=1, style="muted", drop=7),
         )
@@ -286,7 +286,7 @@ class Workers(View):
                 f"no worker matches /{format_field_value(self._expression)}: {keys.apply_keymap('/ and Esc clear it')}"
             )
         if scope and not any(self._stores_workers(ref) for ref in scope):
-            verb_form = "keeps" if len(silent_systems) == 1 else "keep"
+            verb_form = "stores" if len(silent_systems) == 1 else "store"
             names = " and ".join(silent_systems)
             return f"{names} {verb_form} no names of workers: {keys.find_current_key('back')} goes back"
         systems = {ref.system: self.session.systems[ref.system] for ref in scope if self._stores_workers(ref)}

@@ -163,14 +163,14 @@ class Copying:
                     copy_formats.convert_jobs(copy_format, fetched_jobs, source), len(jobs) - len(fetched_jobs)
                 )
             else:
-                self._host.show_toast("Nothing was copied: the job is gone.", "warning")
+                self._host.show_toast("Nothing was copied: the job no longer exists.", "warning")
 
         self._view.session.run_steps(lambda engine: _fetch_complete_jobs(engine, ref, jobs), collect_fetched_job)
 
     def _send_to_clipboard(self, clipboard_data: ClipboardData, missing_jobs: int = 0) -> None:
         """Send the bytes to the clipboard on a background thread, and report the destination in a toast."""
         size = formats.format_size(len(clipboard_data.data)).replace(" B", " bytes")
-        missing_text = f"; {missing_jobs} more are gone" if missing_jobs else ""
+        missing_text = f"; {missing_jobs} more no longer exist" if missing_jobs else ""
 
         app = self._host.app
         write_raw = raw_output.find_terminal_writer(app)

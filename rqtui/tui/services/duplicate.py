@@ -39,7 +39,7 @@ class JobDuplication:
 
         def show_form_of_fetched_job(call_result: ticker.CallFinished) -> None:
             if call_result.error or not isinstance(call_result.result, Job):
-                self._host.show_toast(call_result.error or "The job is gone.", "error")
+                self._host.show_toast(call_result.error or "The job no longer exists.", "error")
             elif call_result.result.body is None:
                 self._host.show_toast("The body of this job cannot be read, so the job cannot be duplicated.", "error")
             else:

@@ -393,7 +393,7 @@ def _describe_skipped_queues(search: JobSearch) -> str:
     """Describe in which systems and queues a typed job id was not looked up."""
     notices = []
     if search.skipped_systems:
-        notices.append(f"no id is looked up in {' and '.join(search.skipped_systems)}: / looks through a place")
+        notices.append(f"ids cannot be searched in {' and '.join(search.skipped_systems)}: / searches a place")
     if search.failed_queues:
         notices.append(f"{formats.format_quantity(search.failed_queues, 'queue')} could not be asked")
     return " · ".join(notices)

@@ -120,7 +120,7 @@ class Profiles:
         self._open_session(settings, demo)
         self._apply_theme(settings.theme or theme.DARK)
         if name:
-            self._host.show_toast(f"Now on {name}. Marks and undo of the Redis before are gone.")
+            self._host.show_toast(f"Now on {name}. Marks and undo of the previous Redis are dropped.")
         self.show_config_problems()
 
     def show_config_message(self, message: str, severity: SeverityLevel = "error") -> None:

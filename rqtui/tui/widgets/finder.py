@@ -137,7 +137,7 @@ class Finder(ModalScreen[None], Leavable):
         selected_id = hit_list.highlighted_option.id if self._has_moved and hit_list.highlighted_option else None
         self._shown_hits = sorted((*self._local_hits, *self._redis_hits.hits), key=lambda hit: -hit.score)
         options = [Option(hit.prompt, id=str(id(hit))) for hit in self._shown_hits]
-        empty_text = "looking …" if self._is_awaiting else "nothing here has that name"
+        empty_text = "reading …" if self._is_awaiting else "nothing here has that name"
         hit_list.clear_options()
         hit_list.add_options(options or [Option(Content(empty_text), disabled=True)])
         self._fit_list_height()

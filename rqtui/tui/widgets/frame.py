@@ -187,8 +187,11 @@ def format_status_line(status: Status, loops: Mapping[str, tuple[Loop, bool]] | 
         if status.is_lost:
             return Content()  # the loops wait too; the left side shows the next attempt
         pieces = [status.problem] if status.problem else []
-        if has_loops:
-            pieces += [format_loop_state(name, loop, is_on, is_short) for name, (loop, is_on) in (loops or {}).items()]
+        pieces += [
+            format_loop_state(name, loop, is_on, is_short)
+            for name, (loop, is_on) in (loops or {}).items()
+            if has_loops or not is_on  # A loop that is off is news also where space is short.
+        ]
         pieces += [_assemble_cached((cost, "$muted"))] if cost else []
         pieces += [status.mode] if status.mode else []
         return Content("  " if is_short else "   ").join(pieces)

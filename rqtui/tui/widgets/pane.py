@@ -246,7 +246,7 @@ class Pane(Table):
         if self.is_queue_gone:
             queue = safe(self.ref.queue)
             back = keys.find_current_key("back")
-            return f"nothing is left of {queue}: its keys are gone from Redis. {back} goes back; new jobs show here"
+            return f"{queue} no longer exists: Redis has none of its keys. {back} goes back; new jobs appear here"
         if not self.expression:
             return self.empty_text
         filter_text = format_field_value(self.expression)

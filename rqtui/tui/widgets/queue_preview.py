@@ -394,7 +394,7 @@ def format_causes_title(known: DeathCauses, now_ms: int) -> str:
         return ""
     dead = formats.format_quantity(known.dead, "dead job")
     jobs = dead if known.is_complete else f"{formats.format_count(known.read)} of {dead} read"
-    jobs += f" and {formats.format_count(known.retrying)} to be tried again" if known.retrying else ""
+    jobs += f" and {formats.format_count(known.retrying)} waiting for a retry" if known.retrying else ""
     is_old = now_ms - known.taken_ms >= SHOW_TIME_FROM_MS
     time_text = (
         f"{',' if known.is_complete else ''} at {formats.format_start_time(known.taken_ms, now_ms)}" if is_old else ""
@@ -407,7 +407,7 @@ def format_causes_of_death(causes: Sequence[DeathCause], now_ms: int, width: int
     lines_per_cause = 2 if 2 * len(causes) <= height else 1
     lines: list[Content] = []
     for cause in causes[: max(1, height // lines_per_cause)]:
-        text = safe(mask_text(cause.text)) or "(no error is kept)"
+        text = safe(mask_text(cause.text)) or "(no error is stored)"
         lines.append(
             Content.assemble(
                 (formats.fit_to_width(formats.format_count(cause.jobs), 7, "right"), "b $state-dead"),

@@ -151,7 +151,7 @@ async def test_esc_stops_a_scan_and_keeps_what_was_found_and_again_clears_it(
     monkeypatch.setattr(place_scan, "CHUNK", 1)  # a scan that takes its time
     async with screen(url) as it:
         await it.press("enter", "slash", '"id:j', "enter")
-        await it.until_shown("of 40 000 looked at", "Esc stops")
+        await it.until_shown("of 40 000 searched", "Esc stops")
         await it.press("escape")
         await it.until_shown("+ match · in the first", "of 40 000")
         pane = find_pane(it)
@@ -255,7 +255,7 @@ async def test_a_queue_whose_keys_vanish_says_so_and_keeps_filter_and_marks(
         await it.press("g")
         await it.until_shown("1 marked (1 gone)", "/id:a")
         await it.press("j", "k")
-        await it.until_shown("nothing is left of mail")
+        await it.until_shown("mail no longer exists")
         seeded.put("a9", "b9")
         await it.until_shown("a9", "1 of 2 match")
         assert "b9" not in it.text()

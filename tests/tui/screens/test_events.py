@@ -132,7 +132,7 @@ async def test_enter_opens_the_job_of_an_event_or_says_that_it_is_gone(client: R
         mail.engine.apply_verb("delete", mail.ref, [job for job in mail.jobs("ready") if job.id == b"stays"])
         await it.until_shown("delete")
         await it.press("enter")
-        await it.until_toast("stays is gone")
+        await it.until_toast("stays no longer exists")
 
 
 @run_on_event_loop

@@ -188,6 +188,6 @@ async def test_the_fourth_range_shows_what_sidekiq_counts_by_the_day(client: Red
         client.set(f"stat:failed:{now - timedelta(days=back):%Y-%m-%d}", 10)
     async with screen(url) as it:
         await it.press("m")
-        await it.until_shown("counted by the day", "4 30 days")
+        await it.until_shown("counted by the day", "4: 30 days")
         await it.press("4")
-        await it.until_shown("all queues of sidekiq", "200 of 1.7M runs", f"{now:%m-%d}", "is not kept by the day")
+        await it.until_shown("all queues of sidekiq", "200 of 1.7M runs", f"{now:%m-%d}", "is not counted by the day")

@@ -286,7 +286,7 @@ async def test_frozen_rows_stand_while_the_counters_run(url: str, client: Redis)
         await it.until(lambda: rows(it)[:3] == ["mail:us", "mail:eu", "images"], "by ready")
         await it.press("p")
         Seeded(client, "images").put(*[f"more-{n}" for n in range(30)])
-        await it.until_shown("+30 −0", "frozen: p goes on")
+        await it.until_shown("+30 −0", "frozen: p continues")
         await it.until(lambda: any("images" in line and " 32 " in line for line in it.text().splitlines()), "32")
         assert rows(it)[:3] == ["mail:us", "mail:eu", "images"]
         await it.press("p")

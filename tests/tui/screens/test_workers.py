@@ -144,11 +144,11 @@ async def test_a_system_without_names_says_so(url: str, client: Redis) -> None:
     client.rpush("readytasklist", "a")
     async with screen(url, systems=("dispatcher",), open_queue="dispatcher:readytasklist") as it:
         await it.press("w")
-        await it.until_shown("dispatcher keeps no names of workers")
+        await it.until_shown("dispatcher stores no names of workers")
         await it.press("b")
-        await it.until_shown("dispatcher keeps no kinds of jobs")
+        await it.until_shown("dispatcher stores no kinds of jobs")
         await it.press("e")
-        await it.until_shown("no job has died", "no errors kept")
+        await it.until_shown("no job has died", "no errors stored")
 
 
 @run_on_event_loop

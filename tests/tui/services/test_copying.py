@@ -216,7 +216,7 @@ async def test_what_was_sent_is_told_in_number_and_size(
         await it.press("u", "k", "y")
         seeded.client.flushall()
         await it.press("j")
-        await it.until_toast("Nothing was copied: the job is gone")
+        await it.until_toast("Nothing was copied: the job no longer exists")
 
 
 @run_on_event_loop
@@ -238,7 +238,7 @@ async def test_a_body_of_80_kb_goes_into_a_file(url: str, seeded: Seeded, monkey
 def test_in_a_stock_tmux_the_id_is_in_tmuxs_buffer(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
     Queue("mail", url).put({}, id="the-id-14-long")
     small.run(f"{RQTUI} {url}")
-    small.until("mail", "▶ idle")
+    small.until("mail", "write")
     small.keys("Enter")
     small.until("the-id-14-long")
     small.keys("y")

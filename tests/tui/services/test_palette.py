@@ -172,7 +172,7 @@ async def test_a_system_whose_jobs_can_only_be_looked_through_is_said(url: str, 
     async with screen(settings) as it:
         await it.until_shown("mail")
         await find(it, "entry-1")
-        await it.until_shown("no id is looked up in orizuru")
+        await it.until_shown("ids cannot be searched in orizuru")
 
 
 def test_the_ids_of_all_queues_and_systems_are_looked_up_in_one_round_trip(

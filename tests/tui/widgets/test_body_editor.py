@@ -205,7 +205,7 @@ async def test_a_job_that_went_meanwhile_cannot_be_copied(url: str, seeded: Seed
         await it.press("enter", "2", "p")  # the rows stand
         seeded.engine.apply_verb("delete", seeded.ref, [job for job in seeded.jobs("ready") if job.id == b"a1"])
         await it.press("C")
-        await it.until_toast("The job is gone.")
+        await it.until_toast("The job no longer exists.")
         assert seeded.ids("ready") == ["a2"]
 
 
