@@ -349,6 +349,10 @@ class View(Screen[None], Leavable):
         header_rows = 3 if self.is_high else 2
         return self.app.size.height - header_rows - 1 - bool(self.strip.display) - self.count_note_rows()
 
+    def measure_details_width(self, pane: Widget) -> int:
+        """Return the cells of a line in the pane of details, also before the pane has a size."""
+        return pane.scrollable_content_region.width or max(20, self.app.size.width - 6)
+
     def count_note_rows(self) -> int:
         """Return the number of rows that texts of this view take beside its list and the details below it."""
         return 0

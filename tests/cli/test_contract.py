@@ -286,7 +286,8 @@ def test_health_sees_failure_names_the_cause_and_puts_the_worst_first(
     said = shell(url, "health").out.splitlines()
     assert said[0] == "critical"
     assert re.fullmatch(
-        r"critical  broken: 50 % of attempts fail since \d\d:\d\d, mostly HTTPStatusError 410 · rqtui errors broken",
+        r"critical  broken: 50 % of attempts fail since \d\d:\d\d \(\d+ \w+\), "
+        r"mostly HTTPStatusError 410 · rqtui errors broken",
         said[1],
     )
     rows = shell(url, "snapshot").out.splitlines()

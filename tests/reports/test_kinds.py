@@ -102,9 +102,9 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
     ran = shell(url, "--system", "mill", "kinds")
     assert [line.split()[-3:] for line in ran.out.splitlines()] == [
         ["ran", "failing", "mean"],
-        ["7", "100", "%", "·"][-3:],
+        ["7", "100", "%", "—"][-3:],
         ["1", "%", "1.4s"],
-        ["0", "%", "·"],
+        ["0", "%", "—"],
     ]
     assert "as the system keeps them: over all time or 1h00." in ran.err
     shake, sift, clean = shell(url, "--system", "mill", "kinds", "--json").json["kinds"]

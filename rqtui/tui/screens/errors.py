@@ -316,7 +316,7 @@ class Errors(ReportView):
         pane.border_title = Content.assemble(
             (f" {formats.format_quantity(group.count, 'job')} ", "b $strong"), (f" {share} of all ", "$muted")
         )
-        pane.show_text(_format_group_details(group, job, pane.scrollable_content_region.width, self._now_ms))
+        pane.show_text(_format_group_details(group, job, self.measure_details_width(pane), self._now_ms))
 
     # -- acting on a group ----------------------------------------------------------------------------------------
 

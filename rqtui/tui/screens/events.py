@@ -242,7 +242,7 @@ class Events(View):
         ]
         lines = [Content.assemble((f"{name:<8}", "$muted"), (text, "$strong")) for name, text in facts if text]
         if job is not None:
-            width, now_ms = pane.scrollable_content_region.width, self._snapshot.taken_ms
+            width, now_ms = self.measure_details_width(pane), self._snapshot.taken_ms
             lines += [Content(), Content.assemble(("the job is now in ", "$muted"), (job.place, f"$state-{job.state}"))]
             life_line = timeline.format_life_line(job, max(20, min(width, 100)), now_ms)
             lines += [life_line] if life_line else []

@@ -178,7 +178,7 @@ class Kinds(ReportView):
             return
         name = formats.elide_middle(format_field_value(kind.name) or NO_KIND_TEXT, 60)
         pane.border_title = Content.styled(f" {name} ", "b $strong")
-        width = pane.scrollable_content_region.width
+        width = self.measure_details_width(pane)
         pane.show_text(_format_kind_details(kind, self.report, width, self._format_report_count))
 
     def find_selected_kind(self) -> Kind | None:

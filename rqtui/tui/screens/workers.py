@@ -264,7 +264,7 @@ class Workers(View):
             return
         name = formats.elide_middle(format_field_value(entry.name), 40) if entry else "worker"
         pane.border_title = Content.styled(f" {name} ", "b $strong")
-        width = pane.scrollable_content_region.width
+        width = self.measure_details_width(pane)
         parts = [_format_worker_details(entry, self._now_ms, width)] if entry else []
         if entry and entry.id in self._inspections:
             parts.insert(
