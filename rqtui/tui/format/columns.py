@@ -444,7 +444,7 @@ def _format_lease_cell(job: Job, now_ms: int) -> Cell:
 
 
 def _format_attempts_cell(job: Job, _now_ms: int) -> Cell:
-    return _format_attempts(job) or Piece(formats.NONE, "muted")
+    return _format_attempts(job) or Piece(formats.ZERO, "muted")
 
 
 def _format_attempts(job: Job) -> str:

@@ -221,7 +221,7 @@ async def test_the_bracket_at_the_end_of_a_sample_takes_other_members(url: str, 
         await it.press("3")
         board = it.app.navigation.view
         assert isinstance(board, Board)
-        await it.until_shown("a sample of 25 000")
+        await it.until_shown("part of 25 000")
         pane = board.find_current_pane()
         first = {row.id for row in pane.rows}
         await it.press("right_square_bracket")
