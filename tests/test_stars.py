@@ -37,7 +37,11 @@ STARS: dict[str, tuple[str, str, str]] = {
         "answers",
         "tui/screens/test_operations.py::test_a_purge_is_one_operation_and_comes_back",
     ),
-    "verdict": ("overview-80x24", "no worker is alive", "engine/test_health.py::test_a_verdict_says_why_and_what_helps"),
+    "verdict": (
+        "overview-80x24",
+        "no worker is alive",
+        "engine/test_health.py::test_a_verdict_says_why_and_what_helps",
+    ),
     "unlock and lock": (
         "read-only-80x24",
         "read-only",
