@@ -90,7 +90,7 @@ def operations(document: Any) -> Iterator[Words]:
 TWINS: dict[str, tuple[Words, Words, Callable[[Any], Iterator[Words]]]] = {
     "overview": ((), ("snapshot",), overview),
     "board": (("enter", "5"), ("jobs", "mail", "dead"), jobs),
-    "job": (("enter", "5", "enter"), ("show", "mail", "dead-1"), job),
+    "job": (("enter", "5", "end", "enter"), ("show", "mail", "dead-1"), job),
     "workers": (("w",), ("workers",), workers),
     "kinds": (("b",), ("kinds",), kinds),
     "errors": (("e",), ("errors",), errors),
