@@ -78,25 +78,25 @@ async def test_the_stylesheet_is_read_once_until_there_are_other_colours(
     reread: list[str] = []
     reparse = Stylesheet.reparse
     monkeypatch.setattr(Stylesheet, "reparse", lambda self: (reread.append("again"), reparse(self)))
-    async with screen(url) as it:
-        await it.until_refreshed()
+    async with screen(url) as ui:
+        await ui.until_refreshed()
         assert reread == []
-        assert it.app.screen.styles.background.hex.lower() == "#15171c"
-        it.app.theme = "rqtui-light"
-        await it.until(lambda: it.app.screen.styles.background.hex.lower() == "#f7f7f5", "a light ground")
+        assert ui.app.screen.styles.background.hex.lower() == "#15171c"
+        ui.app.theme = "rqtui-light"
+        await ui.until(lambda: ui.app.screen.styles.background.hex.lower() == "#f7f7f5", "a light ground")
 
 
 @run_on_event_loop
 async def test_the_rules_of_views_and_dialogs_are_read_with_the_first_of_them(url: str) -> None:
-    async with screen(url) as it:
-        await it.until_refreshed()
-        rules = {selector for rule in it.app.stylesheet.rules for selector in rule.selector_names}
+    async with screen(url) as ui:
+        await ui.until_refreshed()
+        rules = {selector for rule in ui.app.stylesheet.rules for selector in rule.selector_names}
         assert "#happened" in rules and "#dialog" not in rules
-        await it.press("N")
-        assert it.app.screen.query_one("#dialog").styles.border_title_color.hex == "#EEF1F5"
-        read = len(it.app.stylesheet.source)
-        await it.press("escape", "N")
-        assert len(it.app.stylesheet.source) == read
+        await ui.press("N")
+        assert ui.app.screen.query_one("#dialog").styles.border_title_color.hex == "#EEF1F5"
+        read = len(ui.app.stylesheet.source)
+        await ui.press("escape", "N")
+        assert len(ui.app.stylesheet.source) == read
 
 
 @run_on_event_loop
@@ -107,8 +107,8 @@ async def test_a_view_knows_its_size_before_its_widgets_get_their_styles(
     known: list[set[str]] = []
     compose = Overview.compose_view
     monkeypatch.setattr(Overview, "compose_view", lambda self: (known.append(set(self.classes)), compose(self))[1])
-    async with screen(url, WIDE) as it:
-        await it.until_refreshed()
+    async with screen(url, WIDE) as ui:
+        await ui.until_refreshed()
     assert known == [{"-high", "-large"}]
 
 
@@ -159,13 +159,13 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
         return update
 
     monkeypatch.setattr(Compositor, "render_partial_update", noted)
-    async with screen(url, WIDE) as it:
-        await it.press("enter", "j", "j", "space", "k")
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter", "j", "j", "space", "k")
         seeded.reserve(3)
-        await it.until_refreshed()
+        await ui.until_refreshed()
         seeded.bury("dies")
-        await it.until_refreshed()
-        await it.press("2", "3", "1")
+        await ui.until_refreshed()
+        await ui.press("2", "3", "1")
     console = Console(color_system="truecolor", force_terminal=True)
     ours = textuals = 0
     assert len(updates) > 5
@@ -205,7 +205,7 @@ async def test_what_the_app_sends_goes_through_the_spans(url: str, monkeypatch: 
     sent: list[str] = []
     shown = App._display
     monkeypatch.setattr(App, "_display", lambda *given: (sent.append(type(given[2]).__name__), shown(*given)))
-    async with screen(url) as it:
-        await it.press("N", "escape")
-        await it.until_refreshed()
+    async with screen(url) as ui:
+        await ui.press("N", "escape")
+        await ui.until_refreshed()
     assert "PartialUpdate" in sent and "ChopsUpdate" not in sent

@@ -137,8 +137,8 @@ def _fill(queue: Queue) -> None:
 
 
 def _worker(source: random.Random) -> str:
-    made = "".join(letter for letter in build_hostile_text(source, 2) if ord(letter) >= 0x20 and letter != "\x7f")
-    return made.encode()[:60].decode("utf-8", "ignore") or "w"
+    text = "".join(letter for letter in build_hostile_text(source, 2) if ord(letter) >= 0x20 and letter != "\x7f")
+    return text.encode()[:60].decode("utf-8", "ignore") or "w"
 
 
 @pytest.mark.slow
@@ -151,30 +151,30 @@ def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
 ) -> None:
     @run_on_event_loop
     async def run() -> None:
-        async with screen(url, size, read_only=True) as it:
-            await it.until_shown("[red]q")
-            check_painted_rows(it)
-            await it.press("enter")
+        async with screen(url, size, read_only=True) as ui:
+            await ui.until_shown("[red]q")
+            check_painted_rows(ui)
+            await ui.press("enter")
             for place in "12345":
-                await it.press(place)
-                await it.until_refreshed()
-                check_painted_rows(it)
+                await ui.press(place)
+                await ui.until_refreshed()
+                check_painted_rows(ui)
                 for _ in range(4):
-                    await it.press("pagedown")
-                    await it.pilot.pause()
-                    check_painted_rows(it)
-            await it.press("2", "g")
+                    await ui.press("pagedown")
+                    await ui.pilot.pause()
+                    check_painted_rows(ui)
+            await ui.press("2", "g")
             for _ in range(12):
-                await it.press("enter")
-                check_painted_rows(it)
-                await it.press("c")
-                check_painted_rows(it)
-                await it.press("escape", "j")
-            await it.press("y")
-            check_painted_rows(it)
-            await it.press("t")
-            await it.until_toast("sent 1 row")
-            check_painted_rows(it)
+                await ui.press("enter")
+                check_painted_rows(ui)
+                await ui.press("c")
+                check_painted_rows(ui)
+                await ui.press("escape", "j")
+            await ui.press("y")
+            check_painted_rows(ui)
+            await ui.press("t")
+            await ui.until_toast("sent 1 row")
+            check_painted_rows(ui)
 
     run()
 
@@ -186,43 +186,43 @@ def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
 )
 @run_on_event_loop
 async def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, size: tuple[int, int]) -> None:
-    async with screen(url, size, read_only=True) as it:
+    async with screen(url, size, read_only=True) as ui:
         for name in registry.VIEWS:
             with name_case(name):
-                await return_to_overview(it)
-                await it.until_shown("[red]q")
-                await open_view(it, name)
-                await it.until_refreshed()
-                check_painted_rows(it)
+                await return_to_overview(ui)
+                await ui.until_shown("[red]q")
+                await open_view(ui, name)
+                await ui.until_refreshed()
+                check_painted_rows(ui)
                 for key in ("j", "j", "enter"):
-                    await it.press(key)
-                    await it.pilot.pause()
-                    check_painted_rows(it)
+                    await ui.press(key)
+                    await ui.pilot.pause()
+                    check_painted_rows(ui)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [2, pytest.param(8, marks=pytest.mark.matrix)])
 @run_on_event_loop
 async def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Queue, rows: int) -> None:
-    async with screen(url, NARROW) as it:
+    async with screen(url, NARROW) as ui:
         for change in ("D", "K", "C", "N"):
             with name_case(change):
-                await return_to_overview(it)
-                await it.until_shown("[red]q")
-                await it.press("enter")
-                await it.until_refreshed()
+                await return_to_overview(ui)
+                await ui.until_shown("[red]q")
+                await ui.press("enter")
+                await ui.until_refreshed()
                 for _ in range(rows):
-                    await it.press(change)
-                    await it.pilot.pause()
-                    check_painted_rows(it)
+                    await ui.press(change)
+                    await ui.pilot.pause()
+                    check_painted_rows(ui)
                     if change in "DK":
-                        await it.press("tab", "tab", "y")
-                        await it.pilot.pause(0.1)
-                        check_painted_rows(it)
-                    await it.press("escape", "escape") if it.app.screen is not it.app.navigation.view else None
-                    if it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview":
-                        await it.press("enter")
-                    await it.press("j")
+                        await ui.press("tab", "tab", "y")
+                        await ui.pilot.pause(0.1)
+                        check_painted_rows(ui)
+                    await ui.press("escape", "escape") if ui.app.screen is not ui.app.navigation.view else None
+                    if ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "overview":
+                        await ui.press("enter")
+                    await ui.press("j")
 
 
 @pytest.mark.slow

@@ -60,32 +60,32 @@ async def test_a_thousand_queues_cost_one_bounded_round_trip_a_tick(
         pipe.sadd("rqtui:queues", f"q{number:04}")
     pipe.execute()
     with Proxy(url) as proxy:
-        async with screen(proxy.url, WIDE, read_only=True) as it:
-            await it.until_shown("1 000 queues")
-            await it.until_refreshed()
+        async with screen(proxy.url, WIDE, read_only=True) as ui:
+            await ui.until_shown("1 000 queues")
+            await ui.until_refreshed()
             first = len(proxy.requests)
             for _ in range(4):
-                await it.until_refreshed()
+                await ui.until_refreshed()
             asked = proxy.requests[first:]
-            assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.round_trips == 1
+            assert ui.app.session.snapshot is not None and ui.app.session.snapshot.cost.round_trips == 1
             assert len(asked) <= 5 * 250, f"{len(asked)} commands in four pictures"
             assert not [name for name in asked if name in NOT_ON_A_TICK]
-            check_painted_rows(it)
-            await it.press("G")
-            await it.until_refreshed()
-            check_painted_rows(it)
+            check_painted_rows(ui)
+            await ui.press("G")
+            await ui.until_refreshed()
+            check_painted_rows(ui)
 
 
 @pytest.mark.slow
 @run_on_event_loop
 async def test_a_place_of_a_hundred_thousand_is_counted_exactly_and_paged(url: str, client: Redis) -> None:
     Queue("mail", url).put_many([{"body": {}, "id": f"j{number:06}"} for number in range(100_000)])
-    async with screen(url, NARROW, read_only=True) as it:
-        await it.press("enter")
-        await it.until_shown("of 100 000")
-        await it.press("G")
-        await it.until_shown("j099999", "-100000 of 100 000")
-        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.round_trips == 1
+    async with screen(url, NARROW, read_only=True) as ui:
+        await ui.press("enter")
+        await ui.until_shown("of 100 000")
+        await ui.press("G")
+        await ui.until_shown("j099999", "-100000 of 100 000")
+        assert ui.app.session.snapshot is not None and ui.app.session.snapshot.cost.round_trips == 1
 
 
 # ── hostile and broken bodies ────────────────────────────────────────────────────────────────────────────────
@@ -97,16 +97,16 @@ async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_r
 ) -> None:
     raw = b'{"password": "hunter2", "n": 1.0, "z": 1, "z": 2}'
     seeded.put("a1", body=raw)
-    async with screen(url, WIDE) as it:
-        await it.press("enter", "enter")
-        await it.until_shown(MASK)
-        assert "hunter2" not in it.text()
-        await it.press("c")
-        await it.until_shown("hunter2")
-        await it.press("escape", "D", "y")
-        await it.until_toast("delete: deleted")
-        await it.press("z")
-        await it.until(lambda: seeded.ids("ready") == ["a1"], "it is back")
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter", "enter")
+        await ui.until_shown(MASK)
+        assert "hunter2" not in ui.text()
+        await ui.press("c")
+        await ui.until_shown("hunter2")
+        await ui.press("escape", "D", "y")
+        await ui.until_toast("delete: deleted")
+        await ui.press("z")
+        await ui.until(lambda: seeded.ids("ready") == ["a1"], "it is back")
         job = seeded.job("a1")
         assert job is not None and job.body == raw
 
@@ -115,13 +115,13 @@ async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_r
 async def test_a_body_of_30_mb_is_told_by_its_length_and_never_fetched_on_a_tick(url: str, client: Redis) -> None:
     Queue("mail", url).put(b'"' + b"x" * (30 << 20) + b'"', id="big")
     Queue("mail", url).put(b"{}", id="small")
-    async with screen(url, NARROW, read_only=True) as it:
-        await it.press("enter")
-        await it.until_shown("big", "small")
-        await it.press("enter")
-        await it.until_shown("30 MB")
-        assert it.app.session.snapshot is not None
-        job = it.app.session.snapshot.job
+    async with screen(url, NARROW, read_only=True) as ui:
+        await ui.press("enter")
+        await ui.until_shown("big", "small")
+        await ui.press("enter")
+        await ui.until_shown("30 MB")
+        assert ui.app.session.snapshot is not None
+        job = ui.app.session.snapshot.job
         assert job is not None and job.body_bytes == (30 << 20) + 2 and len(job.body or b"") <= 65536
 
 
@@ -142,29 +142,29 @@ async def test_no_undecodable_body_breaks_a_page(url: str, client: Redis) -> Non
         with Queue(f"mail-{number}", url) as queue:
             queue.put(body, id=f"odd-{number}")
             queue.put(b"{}", id="even")
-    async with screen(url, WIDE, read_only=True) as it:
+    async with screen(url, WIDE, read_only=True) as ui:
         for number, name in enumerate(UNDECODABLE):
             with name_case(name):
-                it.app.open_board(Ref("native", f"mail-{number}"))
-                await it.until_shown(f"odd-{number}", "even")
-                check_painted_rows(it)
-                await it.press("enter")
-                await it.until_shown(" body ")
-                check_painted_rows(it)
-                await return_to_overview(it)
+                ui.app.open_board(Ref("native", f"mail-{number}"))
+                await ui.until_shown(f"odd-{number}", "even")
+                check_painted_rows(ui)
+                await ui.press("enter")
+                await ui.until_shown(" body ")
+                check_painted_rows(ui)
+                await return_to_overview(ui)
 
 
 @run_on_event_loop
 async def test_a_record_that_cannot_be_read_is_a_row_with_its_problem(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     seeded.client.hset("rqtui:{mail}:jobs", "a1", b"\xff no record")
-    async with screen(url, WIDE) as it:
-        await it.press("enter")
-        await it.until_shown("a1", "a2")
-        check_painted_rows(it)
-        await it.press("enter")
-        await it.pilot.pause()
-        check_painted_rows(it)
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter")
+        await ui.until_shown("a1", "a2")
+        check_painted_rows(ui)
+        await ui.press("enter")
+        await ui.pilot.pause()
+        check_painted_rows(ui)
 
 
 # ── restricted servers ───────────────────────────────────────────────────────────────────────────────────────
@@ -175,14 +175,14 @@ async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
     url: str, restricted: str, seeded: Seeded
 ) -> None:
     seeded.put("a1", "a2")
-    async with screen(restricted, NARROW) as it:
-        await it.until_shown("mail", "write")
-        await it.press("enter")
-        await it.until_shown("a1", "a2")
-        await it.press("D", "y")
-        await it.until_toast("delete: deleted")
+    async with screen(restricted, NARROW) as ui:
+        await ui.until_shown("mail", "write")
+        await ui.press("enter")
+        await ui.until_shown("a1", "a2")
+        await ui.press("D", "y")
+        await ui.until_toast("delete: deleted")
         assert seeded.ids("ready") == ["a2"]
-        assert "sesame" not in it.text()
+        assert "sesame" not in ui.text()
 
 
 @pytest.mark.slow
@@ -191,19 +191,19 @@ async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
     url: str, restricted: str, seeded: Seeded
 ) -> None:
     seeded.put("a1")
-    async with screen(restricted, WIDE) as it:
-        await it.until_shown("mail")
+    async with screen(restricted, WIDE) as ui:
+        await ui.until_shown("mail")
         for name in registry.VIEWS:
             with name_case(name):
-                await open_view(it, name)
+                await open_view(ui, name)
                 if name == "redis":
-                    await it.until(
-                        lambda: "INFO" in it.text().upper() and "SLOWLOG" in it.text().upper(), "what is missing"
+                    await ui.until(
+                        lambda: "INFO" in ui.text().upper() and "SLOWLOG" in ui.text().upper(), "what is missing"
                     )
-                check_painted_rows(it)
-                assert it.app.session.connection_loss is None
-                await it.press("escape")
-                await it.until_shown("mail")
+                check_painted_rows(ui)
+                assert ui.app.session.connection_loss is None
+                await ui.press("escape")
+                await ui.until_shown("mail")
 
 
 # ── the cost meter ───────────────────────────────────────────────────────────────────────────────────────────
@@ -212,12 +212,12 @@ async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
 @run_on_event_loop
 async def test_the_header_tells_what_a_picture_costs(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("mail")
-        await it.until(
-            lambda: any(word in it.text().splitlines()[0] for word in ("commands in", "command in")), "the cost"
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("mail")
+        await ui.until(
+            lambda: any(word in ui.text().splitlines()[0] for word in ("commands in", "command in")), "the cost"
         )
-        assert " ms" in it.text().splitlines()[0]
+        assert " ms" in ui.text().splitlines()[0]
 
 
 def ms_of_scripts(client: Redis) -> float:
@@ -237,11 +237,11 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
     client.config_resetstat()
     pictures: list[Snapshot] = []
     with Proxy(url) as proxy:
-        async with screen(proxy.url, WIDE) as it:
-            await it.until_shown("1 500 queues")
-            session = it.app.session
+        async with screen(proxy.url, WIDE) as ui:
+            await ui.until_shown("1 500 queues")
+            session = ui.app.session
             loops = session.loops.values()
-            await it.until(lambda: loops and all(loop.rounds for loop in loops), "the loops have looked")
+            await ui.until(lambda: loops and all(loop.rounds for loop in loops), "the loops have looked")
             meter = find_client_meter(session.ticker.engine.client)
             assert meter
 
@@ -257,9 +257,9 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
                     None,
                 )
 
-            found = await it.until(pictured, "a picture beside which more was asked")
+            found = await ui.until(pictured, "a picture beside which more was asked")
             assert found.interval_cost.commands > found.cost.commands
-            await it.until(lambda: re.search(r"\d commands? in ", it.text().splitlines()[0]), "what it cost")
+            await ui.until(lambda: re.search(r"\d commands? in ", ui.text().splitlines()[0]), "what it cost")
         names = {"rqtui-ticker", *(f"rqtui-{loop.name}" for loop in loops)}
         wait_until(lambda: not names & {thread.name for thread in threading.enumerate()}, 20, "nobody asks any more")
         told, asked = meter.compute_total_cost(), len(proxy.requests)
@@ -271,14 +271,14 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
 async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     with Proxy(url, latency_s=0.05) as proxy:  # 100 ms a round trip: a tenth of a second, asked for every quarter
-        async with screen(proxy.url, NARROW, read_only=True) as it:
-            await it.until_refreshed()
-            it.may_request_refresh = False
+        async with screen(proxy.url, NARROW, read_only=True) as ui:
+            await ui.until_refreshed()
+            ui.may_request_refresh = False
             taken = []
             for _ in range(3):
-                await it.until_refreshed()
-                assert it.app.session.snapshot is not None
-                taken.append(it.app.session.snapshot.taken_ms)
+                await ui.until_refreshed()
+                assert ui.app.session.snapshot is not None
+                taken.append(ui.app.session.snapshot.taken_ms)
             gaps = [after - before for before, after in zip(taken, taken[1:], strict=False)]
             assert min(gaps) >= 900, gaps
 
@@ -309,13 +309,13 @@ def test_pasted_text_full_of_capitals_triggers_no_verb(url: str, seeded: Seeded)
 @run_on_event_loop
 async def test_keys_of_a_queue_that_vanish_under_its_board_leave_a_sentence(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
-    async with screen(url, NARROW) as it:
-        await it.press("enter", "space")
-        await it.until_shown("1 marked")
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter", "space")
+        await ui.until_shown("1 marked")
         seeded.client.delete(*seeded.client.keys("rqtui:{mail}:*"))
-        await it.until(lambda: "ready 0" in it.text(), "it is empty")
-        check_painted_rows(it)
-        await it.press("D", "y")
-        await it.until_toast("delete: no such job")
-        check_painted_rows(it)
+        await ui.until(lambda: "ready 0" in ui.text(), "it is empty")
+        check_painted_rows(ui)
+        await ui.press("D", "y")
+        await ui.until_toast("delete: no such job")
+        check_painted_rows(ui)
         assert seeded.client.keys("rqtui:{mail}:*") in ([], [b"rqtui:{mail}:meta"])

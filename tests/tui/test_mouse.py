@@ -17,35 +17,35 @@ from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.question_dialog import Question
 
 
-async def click(it: Screen, words: str, *, row: int = -1, times: int = 1) -> None:
+async def click(ui: Screen, words: str, *, row: int = -1, times: int = 1) -> None:
     """Click on the first cell of words on the screen, in the row `row` if one is given."""
-    await it.until_shown(words)
-    lines = it.text().splitlines()
+    await ui.until_shown(words)
+    lines = ui.text().splitlines()
     y = row % len(lines) if row != -1 else next(at for at, line in enumerate(lines) if words in line)
-    await it.pilot.click(offset=(lines[y].index(words), y), times=times)
-    await it.pilot.pause()
+    await ui.pilot.click(offset=(lines[y].index(words), y), times=times)
+    await ui.pilot.pause()
 
 
-async def press_and_release(it: Screen, words: str, then: Callable[[], object]) -> None:
+async def press_and_release(ui: Screen, words: str, then: Callable[[], object]) -> None:
     """Press and release the mouse button on these words: the button comes up after the screen has answered."""
-    await it.until_shown(words)
-    lines = it.text().splitlines()
+    await ui.until_shown(words)
+    lines = ui.text().splitlines()
     y = next(at for at, line in enumerate(lines) if words in line)
     at = (lines[y].index(words), y)
-    it.app.post_message(MouseDown(None, *at, 0, 0, 1, False, False, False, *at))
-    await it.until(then, f"the answer to a press on {words}")
-    await it.pilot.pause()
-    it.app.post_message(MouseUp(None, *at, 0, 0, 1, False, False, False, *at))
-    await it.pilot.pause()
+    ui.app.post_message(MouseDown(None, *at, 0, 0, 1, False, False, False, *at))
+    await ui.until(then, f"the answer to a press on {words}")
+    await ui.pilot.pause()
+    ui.app.post_message(MouseUp(None, *at, 0, 0, 1, False, False, False, *at))
+    await ui.pilot.pause()
 
 
-def rows(it: Screen) -> str:
+def rows(ui: Screen) -> str:
     """Return the lines of the screen from the frame of the queues on."""
-    return it.text().partition("─  queues")[2]
+    return ui.text().partition("─  queues")[2]
 
 
-def board(it: Screen) -> Board:
-    view = it.app.navigation.view
+def board(ui: Screen) -> Board:
+    view = ui.app.navigation.view
     assert isinstance(view, Board)
     return view
 
@@ -54,14 +54,14 @@ def board(it: Screen) -> Board:
 @run_on_event_loop
 async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis, size: tuple[int, int]) -> None:
     Seeded(client).put("a")
-    async with screen(url, size) as it:
-        await it.until_shown("mail")
-        await it.press("enter")
-        await it.until_shown("send")
+    async with screen(url, size) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
+        await ui.until_shown("send")
         for number, name in ((5, "dead"), (1, "scheduled")):
-            await it.until_refreshed()  # the places stand where they will stay
-            await click(it, f" {number} {name}")
-            await it.until(lambda name=name: board(it).find_current_pane().place.name == name, f"{name} is opened")
+            await ui.until_refreshed()  # the places stand where they will stay
+            await click(ui, f" {number} {name}")
+            await ui.until(lambda name=name: board(ui).find_current_pane().place.name == name, f"{name} is opened")
 
 
 @run_on_event_loop
@@ -74,23 +74,23 @@ async def test_a_press_on_a_pane_counts_though_the_panes_move_under_the_mouse(ur
         if id == "held":
             seeded.reserve(2, ttr_ms=600_000)
     places = {"scheduled": "late-2", "ready": "wait-2", "reserved": "held-2"}
-    async with screen(url, WIDE) as it:
-        await it.until_shown("mail")
-        await it.press("enter")
-        await it.until_shown(*places.values())
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
+        await ui.until_shown(*places.values())
         for number, name in ((5, "dead"), (1, "scheduled"), (3, "reserved"), (2, "ready"), (5, "dead")):
             await press_and_release(
-                it, f"─  {number} {name}", lambda name=name: board(it).find_current_pane().place.name == name
+                ui, f"─  {number} {name}", lambda name=name: board(ui).find_current_pane().place.name == name
             )
             assert (
-                board(it).focused is board(it).find_current_pane() and board(it).find_current_pane().place.name == name
+                board(ui).focused is board(ui).find_current_pane() and board(ui).find_current_pane().place.name == name
             )
         for name, id in places.items():
-            await press_and_release(it, id, lambda name=name: board(it).find_current_pane().place.name == name)
-            job = await it.until(
+            await press_and_release(ui, id, lambda name=name: board(ui).find_current_pane().place.name == name)
+            job = await ui.until(
                 lambda name=name: (
-                    board(it).find_current_pane().place.name == name
-                    and board(it).find_current_pane().find_current_job()
+                    board(ui).find_current_pane().place.name == name
+                    and board(ui).find_current_pane().find_current_job()
                 ),
                 name,
             )
@@ -101,32 +101,32 @@ async def test_a_press_on_a_pane_counts_though_the_panes_move_under_the_mouse(ur
 async def test_a_click_on_the_head_of_a_column_sorts_by_it(url: str, client: Redis) -> None:
     Seeded(client, "aaa").put("a")
     Seeded(client, "zzz").bury("d1", "d2")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("aaa", "zzz")
-        view = it.app.navigation.view
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("aaa", "zzz")
+        view = ui.app.navigation.view
         assert isinstance(view, Overview)
-        await click(it, " dead ")
-        await it.until(lambda: view.sort == "dead", "sorted by dead jobs")
-        await it.until(lambda: rows(it).index("zzz") < rows(it).index("aaa"), "most dead jobs first")
-        await click(it, "queue  ")
-        await it.until(lambda: view.sort == "name" and rows(it).index("aaa") < rows(it).index("zzz"), "by name")
+        await click(ui, " dead ")
+        await ui.until(lambda: view.sort == "dead", "sorted by dead jobs")
+        await ui.until(lambda: rows(ui).index("zzz") < rows(ui).index("aaa"), "most dead jobs first")
+        await click(ui, "queue  ")
+        await ui.until(lambda: view.sort == "name" and rows(ui).index("aaa") < rows(ui).index("zzz"), "by name")
 
 
 @run_on_event_loop
 async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("enter")
-        await it.until_shown("K kill", "␣ mark")
-        await click(it, "kill  D")
-        assert isinstance(it.app.screen, Question)
-        await it.press("escape")
-        await click(it, "␣ mark")
-        await it.until_shown("1 marked")
-        await click(it, "? keys")
-        await it.until_shown("Here and now")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
+        await ui.until_shown("K kill", "␣ mark")
+        await click(ui, "kill  D")
+        assert isinstance(ui.app.screen, Question)
+        await ui.press("escape")
+        await click(ui, "␣ mark")
+        await ui.until_shown("1 marked")
+        await click(ui, "? keys")
+        await ui.until_shown("Here and now")
         assert seeded.ids("ready") == ["a"]
 
 
@@ -135,24 +135,24 @@ async def test_a_click_on_a_verdict_goes_where_it_leads(url: str, client: Redis)
     seeded = Seeded(client)
     seeded.put("a")
     seeded.engine.apply_verb("pause", seeded.ref)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("paused")
-        await click(it, "paused")
-        await it.until(lambda: isinstance(it.app.navigation.view, Board), "the board: its key changes something")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("paused")
+        await click(ui, "paused")
+        await ui.until(lambda: isinstance(ui.app.navigation.view, Board), "the board: its key changes something")
 
 
 @run_on_event_loop
 async def test_two_clicks_open_a_row_and_the_wheel_scrolls(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put(*(f"job-{number:03}" for number in range(100)))
-    async with screen(url) as it:
-        await click(it, "mail", times=2)
-        await it.until_shown("of 100")
-        pane = board(it).find_current_pane()
+    async with screen(url) as ui:
+        await click(ui, "mail", times=2)
+        await ui.until_shown("of 100")
+        pane = board(ui).find_current_pane()
         for _turn in range(4):
-            it.app.post_message(MouseScrollDown(None, 20, 10, 0, 0, 0, False, False, False, 20, 10))
-        await it.until(lambda: pane.first_visible_line > 0, "rows further down")
-        await it.until(lambda: "1-18 of 100" not in it.text(), "they are painted")
+            ui.app.post_message(MouseScrollDown(None, 20, 10, 0, 0, 0, False, False, False, 20, 10))
+        await ui.until(lambda: pane.first_visible_line > 0, "rows further down")
+        await ui.until(lambda: "1-18 of 100" not in ui.text(), "they are painted")
 
 
 def test_a_click_finds_the_key_of_a_hint_and_none_between_two() -> None:

@@ -48,10 +48,10 @@ def plant_queues(client: Redis, system: NamedSystem) -> tuple[str, ...]:
     return ("native", *dict.fromkeys(system.spec(name) for name in (able if system.is_seen else able[:1])))
 
 
-async def press_and_check(it: Screen, *keys: str) -> None:
+async def press_and_check(ui: Screen, *keys: str) -> None:
     for key in keys:
-        await it.press(key)
-        check_painted_rows(it)
+        await ui.press(key)
+        check_painted_rows(ui)
 
 
 @every_system
@@ -60,20 +60,20 @@ def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: 
 
     @run_on_event_loop
     async def run() -> None:
-        async with screen(url, WIDE, systems=systems) as it:
-            await it.until_shown("mail", safe(build_queue_name(system, SOME[0])))
-            check_painted_rows(it)
-            await press_and_check(it, "s", "s", '"', '"', "p", "p", "/", "escape", "y", "escape")
-            await it.press("/", '"\\x9b', "enter")
-            await it.until_shown(safe(build_queue_name(system, SOME[0])))
+        async with screen(url, WIDE, systems=systems) as ui:
+            await ui.until_shown("mail", safe(build_queue_name(system, SOME[0])))
+            check_painted_rows(ui)
+            await press_and_check(ui, "s", "s", '"', '"', "p", "p", "/", "escape", "y", "escape")
+            await ui.press("/", '"\\x9b', "enter")
+            await ui.until_shown(safe(build_queue_name(system, SOME[0])))
             keys = ("g", "enter", "1", "2", "3", "P", "y", "P", "y", "j", "enter", "c", "escape", "escape")
-            await press_and_check(it, *keys)
-            await press_and_check(it, "*", "D", "escape", "escape", "N", "escape", ":", "escape", "y", "n", "escape")
-            await press_and_check(it, "2", "g", "D", "y")
-            await it.pilot.pause(0.3)
-            check_painted_rows(it)
-            await press_and_check(it, "z", "y", "y", "o", "escape", "question_mark", "escape")
-            assert it.app.session.refresh_failure is None and it.app.session.connection_loss is None
+            await press_and_check(ui, *keys)
+            await press_and_check(ui, "*", "D", "escape", "escape", "N", "escape", ":", "escape", "y", "n", "escape")
+            await press_and_check(ui, "2", "g", "D", "y")
+            await ui.pilot.pause(0.3)
+            check_painted_rows(ui)
+            await press_and_check(ui, "z", "y", "y", "o", "escape", "question_mark", "escape")
+            assert ui.app.session.refresh_failure is None and ui.app.session.connection_loss is None
 
     run()
 
@@ -85,15 +85,15 @@ async def test_every_side_view_shows_such_queues(url: str, client: Redis) -> Non
             for each in NAMES:
                 plant_named_queue(client, system, each)
     Seeded(client).put("one")
-    async with screen(url, NARROW) as it:
-        await it.until(lambda: len(it.app.session.refs) > 2 * len(NAMES))
-        check_painted_rows(it)
+    async with screen(url, NARROW) as ui:
+        await ui.until(lambda: len(ui.app.session.refs) > 2 * len(NAMES))
+        check_painted_rows(ui)
         for name in registry.VIEWS:
             with name_case(name):
-                await return_to_overview(it)
-                await open_view(it, name)
-                await press_and_check(it, "j", "j", "c", "escape", "enter", "escape")
-                assert it.app.session.refresh_failure is None
+                await return_to_overview(ui)
+                await open_view(ui, name)
+                await press_and_check(ui, "j", "j", "c", "escape", "enter", "escape")
+                assert ui.app.session.refresh_failure is None
 
 
 @run_on_event_loop
@@ -102,16 +102,16 @@ async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_t
 ) -> None:
     client.lpush(b"\x9b", "a", "b")
     client.sadd(b"\x9b:done", "c")
-    async with screen(Settings(url, ("safe_pop",), is_guarded=True)) as it:
-        await it.until_shown("\\x9b")
-        await it.press(":", '"queue \\x9b', "enter")
-        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "board")
-        await it.press("*", "D")
-        await it.until_shown("type \\x9b")
-        it.app.screen.query_one("#guard-word").focus()
-        await it.press('"\\x9b', "enter", "enter")
-        await it.until(lambda: client.llen(b"\x9b") == 0 and it.app.session.changes)
-        assert convert_name_to_argument(b"\x9b") == it.app.session.changes[-1].ref.queue
+    async with screen(Settings(url, ("safe_pop",), is_guarded=True)) as ui:
+        await ui.until_shown("\\x9b")
+        await ui.press(":", '"queue \\x9b', "enter")
+        await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "board")
+        await ui.press("*", "D")
+        await ui.until_shown("type \\x9b")
+        ui.app.screen.query_one("#guard-word").focus()
+        await ui.press('"\\x9b', "enter", "enter")
+        await ui.until(lambda: client.llen(b"\x9b") == 0 and ui.app.session.changes)
+        assert convert_name_to_argument(b"\x9b") == ui.app.session.changes[-1].ref.queue
 
 
 @run_on_event_loop
@@ -122,8 +122,8 @@ async def test_what_is_copied_of_such_a_queue_is_its_bytes(
     client.sadd(b"\x9b:done", "c")
     sent: list[bytes] = []
     monkeypatch.setattr(Copying, "_send_to_clipboard", lambda _self, clipboard_data: sent.append(clipboard_data.data))
-    async with screen(url, systems=("safe_pop",)) as it:
-        await it.until_shown("\\x9b")
-        await it.press("y", "i")
-        await it.until(lambda: sent)
+    async with screen(url, systems=("safe_pop",)) as ui:
+        await ui.until_shown("\\x9b")
+        await ui.press("y", "i")
+        await ui.until(lambda: sent)
         assert sent == [b"\x9b"]

@@ -23,12 +23,12 @@ def plant_jobs(client: Redis) -> Seeded:
     return seeded
 
 
-async def go_to(it: Screen, queue: str) -> Overview:
-    view = it.app.navigation.view
+async def go_to(ui: Screen, queue: str) -> Overview:
+    view = ui.app.navigation.view
     assert isinstance(view, Overview)
-    await it.until_shown(queue)
+    await ui.until_shown(queue)
     view._table.move_to(f"native:{queue}")
-    await it.until(lambda: view.ref() == Ref("native", queue))
+    await ui.until(lambda: view.ref() == Ref("native", queue))
     return view
 
 
@@ -37,13 +37,13 @@ async def test_the_overview_shows_why_and_of_what_the_jobs_of_the_queue_under_th
     url: str, client: Redis
 ) -> None:
     plant_jobs(client)
-    async with screen(url, WIDE) as it:
-        await go_to(it, "mail")
-        await it.until_shown("2 causes in 4 dead jobs", "TimeoutError: smtp", "KeyError: 'vat'", "dead limit")
-        assert "e errors 2" in it.text()
-        await go_to(it, "quiet")
-        await it.until_shown("no job has died", "paused")
-        assert "KeyError" not in it.text()
+    async with screen(url, WIDE) as ui:
+        await go_to(ui, "mail")
+        await ui.until_shown("2 causes in 4 dead jobs", "TimeoutError: smtp", "KeyError: 'vat'", "dead limit")
+        assert "e errors 2" in ui.text()
+        await go_to(ui, "quiet")
+        await ui.until_shown("no job has died", "paused")
+        assert "KeyError" not in ui.text()
 
 
 @run_on_event_loop
@@ -58,15 +58,15 @@ async def test_a_group_under_the_cursor_shows_what_its_queues_count_and_died_of_
         seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(1), {"error": error, "final": True})
     seeded.put("b3", "b4", "b5")
     seeded.engine.apply_verb("pause", seeded.ref)
-    async with screen(url, WIDE) as it:
-        await it.press("quotation_mark")
-        await it.until_shown("2 causes in 4 dead jobs", "TimeoutError: smtp", "KeyError: 'vat'")
-        lines = it.text().partition("mail: ")[2].splitlines()
-        assert any(line.split("│")[1].split()[:2] == ["ready", "7"] for line in lines if "━" in line), it.text()
+    async with screen(url, WIDE) as ui:
+        await ui.press("quotation_mark")
+        await ui.until_shown("2 causes in 4 dead jobs", "TimeoutError: smtp", "KeyError: 'vat'")
+        lines = ui.text().partition("mail: ")[2].splitlines()
+        assert any(line.split("│")[1].split()[:2] == ["ready", "7"] for line in lines if "━" in line), ui.text()
         assert any("mail:us" in line and "paused" in line for line in lines), "each queue has its verdict"
-        dead = next(line for line in it.text().splitlines() if "TimeoutError" in line and "│" in line)
+        dead = next(line for line in ui.text().splitlines() if "TimeoutError" in line and "│" in line)
         assert dead.split("TimeoutError")[0].split()[-1] == "3"
-        await it.until(lambda: "dead" not in it.app.session.last_focus.requests, "no sample of dead jobs any more")
+        await ui.until(lambda: "dead" not in ui.app.session.last_focus.requests, "no sample of dead jobs any more")
 
 
 @run_on_event_loop
@@ -74,17 +74,17 @@ async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_o
     url: str, client: Redis
 ) -> None:
     seeded = plant_jobs(client)
-    async with screen(url, WIDE) as it:
-        view = await go_to(it, "mail")
-        await it.until_shown("2 causes in 4 dead jobs")
-        await it.until(lambda: "dead" not in it.app.session.last_focus.requests, "no sample of dead jobs any more")
-        cost = it.app.session.snapshot
+    async with screen(url, WIDE) as ui:
+        view = await go_to(ui, "mail")
+        await ui.until_shown("2 causes in 4 dead jobs")
+        await ui.until(lambda: "dead" not in ui.app.session.last_focus.requests, "no sample of dead jobs any more")
+        cost = ui.app.session.snapshot
         assert cost is not None and cost.cost.round_trips == 1
-        assert "history" in it.app.session.last_focus.requests and view.has_preview
+        assert "history" in ui.app.session.last_focus.requests and view.has_preview
         seeded.put("d5", priority=-100)
         held = seeded.reserve(1)
         seeded.engine.apply_verb("reject", seeded.ref, held, {"error": "ValueError: new", "final": True})
-        await it.until_shown("3 causes in 5 dead jobs", "ValueError: new")
+        await ui.until_shown("3 causes in 5 dead jobs", "ValueError: new")
 
 
 @run_on_event_loop
@@ -94,31 +94,31 @@ async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, cli
         seeded.put(*(f"{error[:4]}{each}" for each in range(number)))
         held = seeded.reserve(number)
         seeded.engine.apply_verb("reject", seeded.ref, held, {"error": error, "final": True})
-    async with screen(url, WIDE) as it:
-        await go_to(it, "mail")
-        await it.until_shown("3 causes in 240 of 1 000 dead jobs read", "KeyError", "ValueError", "TypeError")
-        assert "e errors 3+" in it.text(), "a sample may miss causes"
-        await it.press("e")
-        await it.until_shown("by cause", "1 000")
-        await it.press("escape")
-        await it.until_shown("3 causes in 1 000 dead jobs", "e errors 3 ")
+    async with screen(url, WIDE) as ui:
+        await go_to(ui, "mail")
+        await ui.until_shown("3 causes in 240 of 1 000 dead jobs read", "KeyError", "ValueError", "TypeError")
+        assert "e errors 3+" in ui.text(), "a sample may miss causes"
+        await ui.press("e")
+        await ui.until_shown("by cause", "1 000")
+        await ui.press("escape")
+        await ui.until_shown("3 causes in 1 000 dead jobs", "e errors 3 ")
         seeded.put(*(f"e{each}" for each in range(30)))
         held = seeded.reserve(30)
         seeded.engine.apply_verb("reject", seeded.ref, held, {"error": "OSError: d", "final": True})
-        await it.until_shown("240 of 1 030 dead jobs read")
+        await ui.until_shown("240 of 1 030 dead jobs read")
 
 
 @run_on_event_loop
 async def test_a_small_terminal_shows_whole_findings_in_the_rows_that_the_list_leaves(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, NARROW) as it:
-        await go_to(it, "quiet")
-        await it.until_shown("quiet   1 finding", "paused", "P resume")
-        assert not it.app.session.last_focus.pages, "no sample of dead jobs"
+    async with screen(url, NARROW) as ui:
+        await go_to(ui, "quiet")
+        await ui.until_shown("quiet   1 finding", "paused", "P resume")
+        assert not ui.app.session.last_focus.pages, "no sample of dead jobs"
         for number in range(20):
             Seeded(client, f"other-{number:02}").put("a1")
-        await it.until_shown("other-10")
-        assert "1 finding" not in it.text(), "the list has all rows"
+        await ui.until_shown("other-10")
+        assert "1 finding" not in ui.text(), "the list has all rows"
 
 
 @run_on_event_loop
@@ -126,19 +126,19 @@ async def test_a_terminal_whose_list_needs_all_rows_asks_for_nothing_more(url: s
     for number in range(20):
         Seeded(client, f"other-{number:02}").put("a1")
     plant_jobs(client)
-    async with screen(url, NARROW) as it:
-        await it.until_shown("other-10")
-        await it.until_refreshed()
-        assert not it.app.session.last_focus.requests and not it.app.session.last_focus.pages
+    async with screen(url, NARROW) as ui:
+        await ui.until_shown("other-10")
+        await ui.until_refreshed()
+        assert not ui.app.session.last_focus.requests and not ui.app.session.last_focus.pages
 
 
 @run_on_event_loop
 async def test_what_happened_tells_of_findings_as_they_come_and_go(url: str, client: Redis) -> None:
     seeded = plant_jobs(client)
-    async with screen(url, WIDE) as it:
-        await go_to(it, "mail")
+    async with screen(url, WIDE) as ui:
+        await go_to(ui, "mail")
         seeded.engine.apply_verb("pause", seeded.ref)
-        await it.until(lambda: any("finding" in row and "mail" in row for row in it.text().splitlines()), "it came")
+        await ui.until(lambda: any("finding" in row and "mail" in row for row in ui.text().splitlines()), "it came")
 
 
 @run_on_event_loop
@@ -148,26 +148,26 @@ async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_ex
     lines = ("Traceback (most recent call last):", '  File "charge.py", line 88, in charge', "    raise Declined(code)")
     trace = "\n".join([*lines, "Declined: 51"])
     seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(1), {"error": trace, "final": True})
-    async with screen(url, WIDE) as it:
-        await it.press("e")
-        await it.until_shown(
+    async with screen(url, WIDE) as ui:
+        await ui.press("e")
+        await ui.until_shown(
             "example", 'File "charge.py", line 88, in charge', "raise Declined(code)", "reserved by w1"
         )
-    async with screen(url, NARROW) as it:
-        await it.press("e")
-        await it.until_shown("Declined")
-        await it.until_shown('File "charge.py", line 88, in charge', "raise Declined(code)")
+    async with screen(url, NARROW) as ui:
+        await ui.press("e")
+        await ui.until_shown("Declined")
+        await ui.until_shown('File "charge.py", line 88, in charge', "raise Declined(code)")
 
 
 @run_on_event_loop
 async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, WIDE) as it:
-        await go_to(it, "mail")
-        await it.press("P", "y")
-        await it.until_toast("paused")
-        await it.press("o")
-        await it.until_shown("answers", "who", "can be undone")
+    async with screen(url, WIDE) as ui:
+        await go_to(ui, "mail")
+        await ui.press("P", "y")
+        await ui.until_toast("paused")
+        await ui.press("o")
+        await ui.until_shown("answers", "who", "can be undone")
 
 
 @run_on_event_loop
@@ -176,22 +176,22 @@ async def test_a_small_terminal_shows_the_worker_and_the_kind_under_the_cursor(u
     seeded.put("a1", "a2", "a3")
     seeded.reserve(2)
     seeded.engine.apply_verb("beat", seeded.ref, (), {"worker": "w1", "ttl_ms": 30_000})
-    async with screen(url, NARROW) as it:
-        await it.press("w")
-        await it.until_shown("The last heartbeat of this worker came", "It holds 2 jobs", "held for", "lease ends")
-        await it.press("escape", "b")
-        await it.until_shown("─  send  ─", "100 % of all jobs are of this kind.", "No job that was read failed.")
+    async with screen(url, NARROW) as ui:
+        await ui.press("w")
+        await ui.until_shown("The last heartbeat of this worker came", "It holds 2 jobs", "held for", "lease ends")
+        await ui.press("escape", "b")
+        await ui.until_shown("─  send  ─", "100 % of all jobs are of this kind.", "No job that was read failed.")
 
 
 @run_on_event_loop
 async def test_the_event_under_the_cursor_names_the_kind_of_its_job(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1")
-    async with screen(url, WIDE) as it:
-        await it.press("f")
-        await it.until_shown("● recording")
+    async with screen(url, WIDE) as ui:
+        await ui.press("f")
+        await ui.until_shown("● recording")
         seeded.reserve(1)
-        await it.until_shown("reserve  send", "the job is now in reserved", "worker  w1")
+        await ui.until_shown("reserve  send", "the job is now in reserved", "worker  w1")
 
 
 def test_a_stacked_plot_colours_the_part_that_failed_and_marks_an_instant() -> None:

@@ -32,40 +32,40 @@ TOO_SMALL = ((59, 16), (60, 11), (20, 5), (1, 1))
 
 @pytest.fixture
 def seeded(client: Redis) -> Seeded:
-    made = Seeded(client)
-    made.bury("d1", "d2")
-    made.put("a1", "a2", "日本-a3")
-    made.put("later", delay_ms=3_600_000)
-    made.reserve(1)
-    return made
+    new_seeded = Seeded(client)
+    new_seeded.bury("d1", "d2")
+    new_seeded.put("a1", "a2", "日本-a3")
+    new_seeded.put("later", delay_ms=3_600_000)
+    new_seeded.reserve(1)
+    return new_seeded
 
 
-async def walk(it: Screen) -> list[str]:
+async def walk(ui: Screen) -> list[str]:
     """Open every view, check each screen, and return the texts of the screens."""
     shown = []
-    await it.until_shown("mail")
-    await it.until_refreshed()
-    check_painted_rows(it)
-    shown.append(it.text())
-    await it.press("enter")
-    await it.until_refreshed()
-    check_painted_rows(it)
-    shown.append(it.text())
-    await it.press("enter")
-    check_painted_rows(it)
-    shown.append(it.text())
-    await it.press("escape")
+    await ui.until_shown("mail")
+    await ui.until_refreshed()
+    check_painted_rows(ui)
+    shown.append(ui.text())
+    await ui.press("enter")
+    await ui.until_refreshed()
+    check_painted_rows(ui)
+    shown.append(ui.text())
+    await ui.press("enter")
+    check_painted_rows(ui)
+    shown.append(ui.text())
+    await ui.press("escape")
     for name in registry.VIEWS:
-        await it.press(VIEW_KEYS[name])
-        await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)  # noqa: B023
-        await it.until_refreshed()
-        check_painted_rows(it)
-        shown.append(it.text())
+        await ui.press(VIEW_KEYS[name])
+        await ui.until(lambda: ui.app.navigation.view is not None and name == ui.app.navigation.view.NAME, name)  # noqa: B023
+        await ui.until_refreshed()
+        check_painted_rows(ui)
+        shown.append(ui.text())
     for key in ("question_mark", "colon", "y"):
-        await it.press(key)
-        await it.pilot.pause()
-        check_painted_rows(it)
-        await it.press("escape")
+        await ui.press(key)
+        await ui.pilot.pause()
+        check_painted_rows(ui)
+        await ui.press("escape")
     return shown
 
 
@@ -82,8 +82,8 @@ def test_every_view_has_its_key_here() -> None:
 def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     @run_on_event_loop
     async def run() -> None:
-        async with screen(url, size) as it:
-            for text in await walk(it):
+        async with screen(url, size) as ui:
+            for text in await walk(ui):
                 lines = text.splitlines()
                 assert lines[0].strip() and lines[-1].strip(), f"header and footer stand:\n{text}"
                 assert "keys" in lines[-1], f"the way to the help is always there:\n{text}"
@@ -93,23 +93,23 @@ def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int,
 
 @run_on_event_loop
 async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded) -> None:
-    async with screen(url, (80, 24)) as it:
-        await it.press("enter")
+    async with screen(url, (80, 24)) as ui:
+        await ui.press("enter")
         for width, height in TOO_SMALL:
             with name_case(f"{width}x{height}"):
-                await it.press("D")
-                await it.pilot.resize_terminal(width, height)
-                await it.pilot.pause()
-                await it.press("escape")
+                await ui.press("D")
+                await ui.pilot.resize_terminal(width, height)
+                await ui.pilot.pause()
+                await ui.press("escape")
                 if width > 10:
-                    await it.until(lambda: "This terminal is" in " ".join(it.text().split()), "the sentence")
-                await it.press("q")
-                await it.pilot.resize_terminal(80, 24)
-                await it.until_shown("queues", "mail", "keys")
-                check_painted_rows(it)
-                await it.press("enter")
-                await it.until_shown("a2", "keys")
-                check_painted_rows(it)
+                    await ui.until(lambda: "This terminal is" in " ".join(ui.text().split()), "the sentence")
+                await ui.press("q")
+                await ui.pilot.resize_terminal(80, 24)
+                await ui.until_shown("queues", "mail", "keys")
+                check_painted_rows(ui)
+                await ui.press("enter")
+                await ui.until_shown("a2", "keys")
+                check_painted_rows(ui)
 
 
 @pytest.mark.slow
@@ -124,8 +124,8 @@ async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: 
 def test_every_view_opens_in_every_kind_of_theme(url: str, seeded: Seeded, name: str) -> None:
     @run_on_event_loop
     async def run() -> None:
-        async with screen(url, (120, 35), theme_name=name) as it:
-            assert len(await walk(it)) == 3 + len(registry.VIEWS)
+        async with screen(url, (120, 35), theme_name=name) as ui:
+            assert len(await walk(ui)) == 3 + len(registry.VIEWS)
 
     run()
 
@@ -154,16 +154,16 @@ def test_under_no_color_no_colour_is_sent_and_every_state_has_its_word(url: str,
 async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_told_apart(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1", "a2", "a3")
-    async with screen(url, (80, 24), theme_name=theme.ANSI) as it:
-        await it.press("enter", "space", "space")
-        await it.until_shown("2 marked")
-        lines = it.text().splitlines()
+    async with screen(url, (80, 24), theme_name=theme.ANSI) as ui:
+        await ui.press("enter", "space", "space")
+        await ui.until_shown("2 marked")
+        lines = ui.text().splitlines()
         rows = {key: line for key in ("a1", "a2", "a3") for line in lines if f"{key} " in line}
-        assert len(rows) == 3, it.text()
+        assert len(rows) == 3, ui.text()
         assert "◆" in rows["a1"] and "▌" not in rows["a1"]
         assert "▌" in rows["a3"] and "◆" not in rows["a3"]
         seeded.engine.apply_verb("delete", seeded.ref, [seeded.jobs("ready")[2]])
-        await it.until(lambda: any("×" in line and "a3" in line for line in it.text().splitlines()), "a3 is gone")
+        await ui.until(lambda: any("×" in line and "a3" in line for line in ui.text().splitlines()), "a3 is gone")
 
 
 # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────

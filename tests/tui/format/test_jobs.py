@@ -40,9 +40,9 @@ def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
 def test_a_time_that_a_system_has_its_own_word_for_is_no_lease() -> None:
     job = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("result ttl", 500_000, "duration"),))
     assert "lease" in jobs.format_job_properties(job, 0, frozenset()).plain
-    told = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("timeout", 180_000, "duration"),))
-    assert "lease" not in jobs.format_job_properties(told, 0, frozenset()).plain
-    assert "lease" in jobs.format_job_properties(told, 0, frozenset({"lease"})).plain
+    result = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("timeout", 180_000, "duration"),))
+    assert "lease" not in jobs.format_job_properties(result, 0, frozenset()).plain
+    assert "lease" in jobs.format_job_properties(result, 0, frozenset({"lease"})).plain
 
 
 def test_values_of_a_job_stand_one_below_the_other_whatever_its_facts_are_called() -> None:

@@ -38,18 +38,18 @@ def queue(*findings: Finding, **counts: int) -> Queue:
     )
 
 
-def board(it: Screen) -> Board:
-    view = it.app.navigation.view
+def board(ui: Screen) -> Board:
+    view = ui.app.navigation.view
     assert isinstance(view, Board)
     return view
 
 
-def pane(it: Screen, name: str) -> Pane:
-    return next(pane for pane in board(it).list_panes() if pane.place.name == name)
+def pane(ui: Screen, name: str) -> Pane:
+    return next(pane for pane in board(ui).list_panes() if pane.place.name == name)
 
 
-def find_position(it: Screen, words: str) -> tuple[int, int]:
-    rows = it.text().splitlines()
+def find_position(ui: Screen, words: str) -> tuple[int, int]:
+    rows = ui.text().splitlines()
     y = next(y for y, row in enumerate(rows) if words in row)
     return rows[y].index(words), y
 
@@ -114,22 +114,22 @@ def test_a_board_opens_on_the_place_with_the_trouble_else_on_the_fullest(counted
 @run_on_event_loop
 async def test_a_board_whose_jobs_are_dead_opens_on_the_dead(url: str, seeded: Seeded) -> None:
     seeded.bury("d1", "d2", "d3")
-    async with screen(url, NARROW) as it:
-        await it.press("enter")
-        await it.until(
-            lambda: board(it).find_current_pane().place.name == "dead" and board(it).find_current_pane().has_focus
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter")
+        await ui.until(
+            lambda: board(ui).find_current_pane().place.name == "dead" and board(ui).find_current_pane().has_focus
         )
-        await it.until_shown("d1")
+        await ui.until_shown("d1")
 
 
 @run_on_event_loop
 async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Seeded) -> None:
     seeded.put("r1")
-    async with screen(url, NARROW) as it:
-        await it.press("enter", "1")
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter", "1")
         seeded.bury("d1", "d2", "d3")
-        await it.until(lambda: "5 dead 3" in it.text(), "its tab counts")
-        assert board(it).find_current_pane().place.name == "scheduled"
+        await ui.until(lambda: "5 dead 3" in ui.text(), "its tab counts")
+        assert board(ui).find_current_pane().place.name == "scheduled"
 
 
 # ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -140,41 +140,41 @@ async def test_what_80_columns_show_of_the_dead_160_show_too(url: str, seeded: S
     seeded.put("r1")
     seeded.bury("d1", "d2")
     for size in (NARROW, WIDE):
-        async with screen(url, size) as it:
-            await it.press("enter", "5")
-            await it.until_shown("last error", "tried", "TimeoutError: smtp", "1/")
+        async with screen(url, size) as ui:
+            await ui.press("enter", "5")
+            await ui.until_shown("last error", "tried", "TimeoutError: smtp", "1/")
 
 
 @run_on_event_loop
 async def test_the_places_in_the_side_are_short_and_a_click_brings_one_to_the_middle(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     seeded.put("later", delay_ms=90_000)
-    async with screen(url, WIDE) as it:
-        await it.press("enter")
-        await it.until(lambda: board(it).find_current_pane().place.name == "ready")
-        await it.until(
-            lambda: pane(it, "scheduled").rows and pane(it, "scheduled").size.width < 30, "short, at the side"
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter")
+        await ui.until(lambda: board(ui).find_current_pane().place.name == "ready")
+        await ui.until(
+            lambda: pane(ui, "scheduled").rows and pane(ui, "scheduled").size.width < 30, "short, at the side"
         )
-        assert pane(it, "ready").size.width >= 80 and pane(it, "done").size.height == 0
-        scheduled = pane(it, "scheduled")
-        await it.pilot.click(scheduled, offset=(5, 1))
-        await it.until(
-            lambda: board(it).find_current_pane() is scheduled and scheduled.size.width >= 80, "in the middle"
+        assert pane(ui, "ready").size.width >= 80 and pane(ui, "done").size.height == 0
+        scheduled = pane(ui, "scheduled")
+        await ui.pilot.click(scheduled, offset=(5, 1))
+        await ui.until(
+            lambda: board(ui).find_current_pane() is scheduled and scheduled.size.width >= 80, "in the middle"
         )
-        await it.until(lambda: pane(it, "ready").size.width < 30)
+        await ui.until(lambda: pane(ui, "ready").size.width < 30)
 
 
 @run_on_event_loop
 async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
-    async with screen(url, WIDE) as it:
-        await it.press("enter")
-        await it.until_shown("2 ready 2  3 reserved 0")  # its frame has tabs: nothing stands beside it
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter")
+        await ui.until_shown("2 ready 2  3 reserved 0")  # its frame has tabs: nothing stands beside it
         seeded.reserve(1)
-        await it.until(lambda: pane(it, "reserved").size.height > 3, "it unfolds")
+        await ui.until(lambda: pane(ui, "reserved").size.height > 3, "it unfolds")
         seeded.engine.apply_verb("ack", seeded.ref, seeded.jobs("reserved"))
-        await it.until(lambda: "3 reserved 0" in it.text())
-        assert pane(it, "reserved").size.height > 3
+        await ui.until(lambda: "3 reserved 0" in ui.text())
+        assert pane(ui, "reserved").size.height > 3
 
 
 @run_on_event_loop
@@ -182,11 +182,11 @@ async def test_at_80_columns_the_tabs_count_and_the_finding_stands_above_the_row
     seeded.put("a1")
     seeded.bury("d1", "d2")
     seeded.engine.apply_verb("pause", seeded.ref)
-    async with screen(url, NARROW) as it:
-        await it.press("enter", "2")
-        await it.until_shown("2 ready 1", "5 dead 2", "rows 1-1 of 1")
-        assert it.text().splitlines()[2].startswith(" · paused"), it.text()
-        await it.until_shown("─  job  ─", "place       ready")  # the job under the cursor, below the list
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter", "2")
+        await ui.until_shown("2 ready 1", "5 dead 2", "rows 1-1 of 1")
+        assert ui.text().splitlines()[2].startswith(" · paused"), ui.text()
+        await ui.until_shown("─  job  ─", "place       ready")  # the job under the cursor, below the list
 
 
 @run_on_event_loop
@@ -194,23 +194,23 @@ async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_ther
     url: str, seeded: Seeded
 ) -> None:
     seeded.put("a1")
-    async with screen(url, WIDE) as it:
-        await it.press("enter")
-        await it.until(lambda: it.text().splitlines()[3].startswith(" ✓ "), "a verdict")
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter")
+        await ui.until(lambda: ui.text().splitlines()[3].startswith(" ✓ "), "a verdict")
         seeded.engine.apply_verb("pause", seeded.ref)
-        await it.until(lambda: "paused" in it.text().splitlines()[3])
+        await ui.until(lambda: "paused" in ui.text().splitlines()[3])
 
 
 @run_on_event_loop
 async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
-    async with screen(url, NARROW) as it:
-        await it.press("enter")
-        await it.until_shown("5 dead 0")
-        await it.pilot.click(offset=find_position(it, "5 dead 0"))
-        await it.until(lambda: board(it).find_current_pane().place.name == "dead")
-        await it.pilot.click(offset=find_position(it, "1 scheduled"))
-        await it.until(lambda: board(it).find_current_pane().place.name == "scheduled")
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter")
+        await ui.until_shown("5 dead 0")
+        await ui.pilot.click(offset=find_position(ui, "5 dead 0"))
+        await ui.until(lambda: board(ui).find_current_pane().place.name == "dead")
+        await ui.pilot.click(offset=find_position(ui, "1 scheduled"))
+        await ui.until(lambda: board(ui).find_current_pane().place.name == "scheduled")
 
 
 @run_on_event_loop
@@ -218,19 +218,19 @@ async def test_a_cursor_that_nobody_moved_is_on_what_is_there_and_not_on_a_job_t
     url: str, seeded: Seeded
 ) -> None:
     seeded.put("a1", "a2", "a3")
-    async with screen(url, NARROW) as it:
-        await it.press("enter", "2")
-        await it.until(lambda: board(it).find_current_pane().cursor_id == b"a1")
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter", "2")
+        await ui.until(lambda: board(ui).find_current_pane().cursor_id == b"a1")
         seeded.reserve(1)
-        await it.until(lambda: board(it).find_current_pane().cursor_id == b"a2", "the next one")
-        assert not board(it).find_current_pane().is_cursor_row_missing
-        await it.press("j", "k")
+        await ui.until(lambda: board(ui).find_current_pane().cursor_id == b"a2", "the next one")
+        assert not board(ui).find_current_pane().is_cursor_row_missing
+        await ui.press("j", "k")
         seeded.reserve(1)
-        await it.until(
-            lambda: board(it).find_current_pane().is_cursor_row_missing,
+        await ui.until(
+            lambda: board(ui).find_current_pane().is_cursor_row_missing,
             "a cursor that was moved stays where it was put",
         )
-        assert board(it).find_current_pane().cursor_id == b"a2"
+        assert board(ui).find_current_pane().cursor_id == b"a2"
 
 
 # ── nine places ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -259,24 +259,24 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
     for number, name in enumerate(NAMES_OF_THE_MILL, 1):
         if name not in ("ready", "intermediate"):
             add_mill_jobs(client, "flour", name, *[f"{name[:2]}{n}" for n in range(number)])
-    async with screen(url, NARROW, systems=("mill",)) as it:
-        await it.press("enter")
-        await it.until_shown("1 sch 1  2 def 2  3 que 3  4  5 sta 5  6  7 fin 7  8 fai 8  9 canceled 9")
+    async with screen(url, NARROW, systems=("mill",)) as ui:
+        await ui.press("enter")
+        await ui.until_shown("1 sch 1  2 def 2  3 que 3  4  5 sta 5  6  7 fin 7  8 fai 8  9 canceled 9")
         for number, name in enumerate(NAMES_OF_THE_MILL, 1):
-            await it.press(str(number))
-            assert board(it).find_current_pane().place.name == name
-        await it.press("6")
-        await it.until_shown("no job is in intermediate", "8 fa")
-        await it.pilot.click(offset=find_position(it, "8 fa"))
-        await it.until(lambda: board(it).find_current_pane().place.name == "failed", "a click on its name")
-        await it.press("asterisk", "R", "y")
-        await it.until_toast("8 requeued")
+            await ui.press(str(number))
+            assert board(ui).find_current_pane().place.name == name
+        await ui.press("6")
+        await ui.until_shown("no job is in intermediate", "8 fa")
+        await ui.pilot.click(offset=find_position(ui, "8 fa"))
+        await ui.until(lambda: board(ui).find_current_pane().place.name == "failed", "a click on its name")
+        await ui.press("asterisk", "R", "y")
+        await ui.until_toast("8 requeued")
         assert client.llen("mill:queued:flour") == 3 + 8
         assert client.llen("mill:canceled:flour") == 9, "the other dead place"
-        board(it).filter_place_of_state(State.DEAD, "id:ca1")
-        await it.until(lambda: board(it).find_current_pane().place.name == "canceled", "the fullest of the dead")
-        await it.press("2")
-        await it.until(lambda: "waits" in it.text().splitlines()[3], "nothing of the mill is due")
+        board(ui).filter_place_of_state(State.DEAD, "id:ca1")
+        await ui.until(lambda: board(ui).find_current_pane().place.name == "canceled", "the fullest of the dead")
+        await ui.press("2")
+        await ui.until(lambda: "waits" in ui.text().splitlines()[3], "nothing of the mill is due")
 
 
 @run_on_event_loop
@@ -285,17 +285,17 @@ async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
 ) -> None:
     add_mill_jobs(client, "flour", "queued", "q1")
     add_mill_jobs(client, "flour", "failed", "f1")
-    async with screen(url, WIDE, systems=("mill",)) as it:
-        await it.press("enter")
+    async with screen(url, WIDE, systems=("mill",)) as ui:
+        await ui.press("enter")
         folded = ("scheduled", "deferred", "ready", "started", "intermediate", "finished", "canceled")
-        await it.until(lambda: board(it)._board_layout.folded == set(folded))
-        await it.until(lambda: [pane(it, name).region.height for name in folded] == [1] * 7)
-        lines = [find_position(it, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} 0")[1] for name in folded]
+        await ui.until(lambda: board(ui)._board_layout.folded == set(folded))
+        await ui.until(lambda: [pane(ui, name).region.height for name in folded] == [1] * 7)
+        lines = [find_position(ui, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} 0")[1] for name in folded]
         assert lines == sorted(lines), "in their order"
-        await it.press("8")
-        await it.until(lambda: board(it).find_current_pane().place.name == "failed")
+        await ui.press("8")
+        await ui.until(lambda: board(ui).find_current_pane().place.name == "failed")
         add_mill_jobs(client, "flour", "intermediate", *(f"i{n}" for n in range(1200)))
-        await it.until_shown(" intermed… 1 200 ")  # a long name makes room for its count
+        await ui.until_shown(" intermed… 1 200 ")  # a long name makes room for its count
 
 
 def test_the_board_opens_on_the_place_whose_key_the_worst_finding_names() -> None:

@@ -17,53 +17,53 @@ from rqtui.tui.format import copy_formats
 __all__ = ["crier"]  # a fixture
 
 
-async def wait_until_listening(it: Screen) -> None:
+async def wait_until_listening(ui: Screen) -> None:
     """Wait until the screen listens to Pub/Sub events."""
-    await it.until(
-        lambda: it.app.session.engine and it.app.session.engine.systems["crier"].events_since_ms, "listening"
+    await ui.until(
+        lambda: ui.app.session.engine and ui.app.session.engine.systems["crier"].events_since_ms, "listening"
     )
 
 
 @run_on_event_loop
 async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1", "b2", "c3")
-    async with screen(url, NARROW, systems=("crier",)) as it:
-        await it.until_shown("mail", "1 queue")
-        await wait_until_listening(it)
+    async with screen(url, NARROW, systems=("crier",)) as ui:
+        await ui.until_shown("mail", "1 queue")
+        await wait_until_listening(ui)
         publish_end(client, "mail", "a1")
-        await it.press("enter")
-        await it.until_shown("1 waiting 2", "3 finished 1")
-        await it.press("3")
-        await it.until_shown("heard since", "a1")
-        assert re.search(r"heard since \d\d:\d\d ·", it.text())
+        await ui.press("enter")
+        await ui.until_shown("1 waiting 2", "3 finished 1")
+        await ui.press("3")
+        await ui.until_shown("heard since", "a1")
+        assert re.search(r"heard since \d\d:\d\d ·", ui.text())
         publish_end(client, "mail", "b2", error="ValueError: boom")
-        await it.press("4")
-        await it.until_shown("4 failed 1", "b2", "ValueError: boom")
-        await it.press("slash", *"err:boom", "enter")
-        await it.until_shown("1 of 1 match")
-        await it.press("enter")
-        await it.until_shown("ValueError: boom", "failed", "died")
-        await it.press("escape")
-        await it.press("escape")
-        await it.press("2")
-        await it.until_shown("nothing heard since")
+        await ui.press("4")
+        await ui.until_shown("4 failed 1", "b2", "ValueError: boom")
+        await ui.press("slash", *"err:boom", "enter")
+        await ui.until_shown("1 of 1 match")
+        await ui.press("enter")
+        await ui.until_shown("ValueError: boom", "failed", "died")
+        await ui.press("escape")
+        await ui.press("escape")
+        await ui.press("2")
+        await ui.until_shown("nothing heard since")
 
 
 @run_on_event_loop
 async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1", "b2")
-    async with screen(url, NARROW, systems=("crier",)) as it:
-        await it.until_shown("mail", "1 queue")
-        await wait_until_listening(it)
+    async with screen(url, NARROW, systems=("crier",)) as ui:
+        await ui.until_shown("mail", "1 queue")
+        await wait_until_listening(ui)
         publish_end(client, "mail", "a1")
-        await it.press("enter")
-        await it.until_shown("1 waiting 1", "b2", "D delete")
-        await it.press("3")
-        await it.until_shown("a1", "heard since")
-        assert it.app.verb_starter.check_verb_key("D") is None, "it is grey"
-        await it.press("D")
-        await it.until_refreshed()
-        assert "a1" in it.text() and client.lrange("crier:mail", 0, -1) == [b"b2"]
+        await ui.press("enter")
+        await ui.until_shown("1 waiting 1", "b2", "D delete")
+        await ui.press("3")
+        await ui.until_shown("a1", "heard since")
+        assert ui.app.verb_starter.check_verb_key("D") is None, "it is grey"
+        await ui.press("D")
+        await ui.until_refreshed()
+        assert "a1" in ui.text() and client.lrange("crier:mail", 0, -1) == [b"b2"]
 
 
 def test_its_redis_cli_line_is_how_one_hears_the_next() -> None:
@@ -77,15 +77,15 @@ def test_its_redis_cli_line_is_how_one_hears_the_next() -> None:
 async def test_a_gap_is_told_on_the_frame(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1", "b2")
     with Proxy(url) as proxy:
-        async with screen(proxy.url, NARROW, systems=("crier",)) as it:
-            await it.until_shown("mail", "1 queue")
-            await wait_until_listening(it)
+        async with screen(proxy.url, NARROW, systems=("crier",)) as ui:
+            await ui.until_shown("mail", "1 queue")
+            await wait_until_listening(ui)
             publish_end(client, "mail", "a1")
-            await it.press("enter", "3")
-            await it.until_shown("a1", "heard since")
+            await ui.press("enter", "3")
+            await ui.until_shown("a1", "heard since")
             proxy.cut()
-            await it.until_shown("missed")
-            assert "a1" in it.text()
+            await ui.until_shown("missed")
+            assert "a1" in ui.text()
 
 
 @run_on_event_loop
@@ -95,11 +95,11 @@ async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
     add_ready_jobs(client, "mail", "a1")
     client.execute_command("ACL", "SETUSER", "deaf", "reset", "on", ">x", "~*", "resetchannels", "+@all")
     try:
-        async with screen(url.replace("redis://", "redis://deaf:x@"), NARROW, systems=("crier",)) as it:
-            await it.until_shown("mail", "1 queue")
-            await it.press("enter", "3")
-            await it.until_shown("not heard: the user may not listen to crier.", "the right &crier.")
-            await it.until_shown("1 waiting 1", "3 finished ?")
+        async with screen(url.replace("redis://", "redis://deaf:x@"), NARROW, systems=("crier",)) as ui:
+            await ui.until_shown("mail", "1 queue")
+            await ui.press("enter", "3")
+            await ui.until_shown("not heard: the user may not listen to crier.", "the right &crier.")
+            await ui.until_shown("1 waiting 1", "3 finished ?")
     finally:
         client.execute_command("ACL", "DELUSER", "deaf")
 
@@ -109,13 +109,13 @@ async def test_workers_that_were_heard_and_what_they_run_stand_in_their_view(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
     add_ready_jobs(client, "mail", "a1")
-    async with screen(url, NARROW, systems=("crier",)) as it:
-        await it.until_shown("mail", "1 queue")
-        await wait_until_listening(it)
+    async with screen(url, NARROW, systems=("crier",)) as ui:
+        await ui.until_shown("mail", "1 queue")
+        await wait_until_listening(ui)
         publish_heartbeat(client, "w1", "mail")
         publish_begin(client, "mail", "a1", worker="w1")
-        await it.press("w")
-        await it.until_shown("✓ running", "w1", "cry")
+        await ui.press("w")
+        await ui.until_shown("✓ running", "w1", "cry")
 
 
 @run_on_event_loop
@@ -124,28 +124,28 @@ async def test_the_overview_tells_of_jobs_of_which_nobody_says_whose_they_are(
 ) -> None:
     add_ready_jobs(client, "mail", "a1", "b2")
     add_ready_jobs(client, "post", "c3")
-    async with screen(url, NARROW, systems=("crier",)) as it:
-        await it.until_shown("mail", "post")
-        await wait_until_listening(it)
+    async with screen(url, NARROW, systems=("crier",)) as ui:
+        await ui.until_shown("mail", "post")
+        await wait_until_listening(ui)
         publish_end(client, "", "a1")
         publish_end(client, "post", "c3")
-        await it.until_shown("1 job of crier in finished: of no queue that is known here.")
+        await ui.until_shown("1 job of crier in finished: of no queue that is known here.")
 
 
 @run_on_event_loop
 async def test_a_filter_looks_through_all_that_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1")
-    async with screen(url, NARROW, systems=("crier",)) as it:
-        await it.until_shown("mail", "1 queue")
-        await wait_until_listening(it)
+    async with screen(url, NARROW, systems=("crier",)) as ui:
+        await ui.until_shown("mail", "1 queue")
+        await wait_until_listening(ui)
         for number in range(450):
             publish_end(client, "mail", f"j{number}", name="odd" if number % 2 else "even")
-        await it.press("enter", "3")
-        await it.until_shown("3 finished 450", "j449")
-        await it.press("slash", *"job:odd", "enter")
-        await it.until_shown("225 of 450 match")
-        await it.press("escape", "G")
-        await it.until_shown("j0 ", "of 450")
+        await ui.press("enter", "3")
+        await ui.until_shown("3 finished 450", "j449")
+        await ui.press("slash", *"job:odd", "enter")
+        await ui.until_shown("225 of 450 match")
+        await ui.press("escape", "G")
+        await ui.until_shown("j0 ", "of 450")
 
 
 @run_on_event_loop
@@ -153,28 +153,28 @@ async def test_what_is_forgotten_counts_and_the_frame_says_how_many_are_left(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
     add_ready_jobs(client, "mail", "a1")
-    async with screen(url, NARROW, systems=("crier",)) as it:
-        await it.until_shown("mail", "1 queue")
-        await wait_until_listening(it)
-        system = it.app.session.systems["crier"]
+    async with screen(url, NARROW, systems=("crier",)) as ui:
+        await ui.until_shown("mail", "1 queue")
+        await wait_until_listening(ui)
+        system = ui.app.session.systems["crier"]
         assert isinstance(system, Crier)
         system.event_cache = EventCache(most=5)
         for number in range(12):
             publish_end(client, "mail", f"j{number}")
-        await it.press("enter", "3")
-        await it.until_shown("3 finished 12", "the last 5 of 12", "j11", "j7")
-        assert "a sample" not in it.text()
-        await it.press("right_square_bracket")
-        await it.until_refreshed()
-        assert "j11" in it.text()
+        await ui.press("enter", "3")
+        await ui.until_shown("3 finished 12", "the last 5 of 12", "j11", "j7")
+        assert "a sample" not in ui.text()
+        await ui.press("right_square_bracket")
+        await ui.until_refreshed()
+        assert "j11" in ui.text()
 
 
 @run_on_event_loop
 async def test_read_only_and_calm_screens_listen_too(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1")
-    async with screen(Settings(url, ("crier",), read_only=True, is_calm=True), NARROW) as it:
-        await it.until_shown("mail", "1 queue")
-        await wait_until_listening(it)
+    async with screen(Settings(url, ("crier",), read_only=True, is_calm=True), NARROW) as ui:
+        await ui.until_shown("mail", "1 queue")
+        await wait_until_listening(ui)
         publish_end(client, "mail", "a1")
-        await it.press("enter", "3")
-        await it.until_shown("a1", "heard since")
+        await ui.press("enter", "3")
+        await ui.until_shown("a1", "heard since")

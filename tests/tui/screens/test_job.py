@@ -27,92 +27,92 @@ def seeded(client: Redis) -> Seeded:
 @run_on_event_loop
 async def test_v_shows_the_body_as_json_as_text_and_in_hex_and_secrets_in_none(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b'{"to":"a@b.c","password":"hunter2"}')
-    async with screen(url, SIZE) as it:
-        await it.press("enter", "enter")
-        await it.until_shown("body · json", '"to": "a@b.c"')
-        assert "hunter2" not in it.text()
-        await it.press("v")
-        await it.until_shown("body · text", '{"to":"a@b.c"')
-        assert "hunter2" not in it.text()
-        await it.press("v")
-        await it.until_shown("body · hex", "7b 22 74 6f")
-        assert "hunter" not in it.text() and "68 75 6e" not in it.text()
-        await it.press("c")
-        await it.until_shown("68 75 6e")
-        await it.press("v")
-        await it.until_shown("body · json", "hunter2")
+    async with screen(url, SIZE) as ui:
+        await ui.press("enter", "enter")
+        await ui.until_shown("body · json", '"to": "a@b.c"')
+        assert "hunter2" not in ui.text()
+        await ui.press("v")
+        await ui.until_shown("body · text", '{"to":"a@b.c"')
+        assert "hunter2" not in ui.text()
+        await ui.press("v")
+        await ui.until_shown("body · hex", "7b 22 74 6f")
+        assert "hunter" not in ui.text() and "68 75 6e" not in ui.text()
+        await ui.press("c")
+        await ui.until_shown("68 75 6e")
+        await ui.press("v")
+        await ui.until_shown("body · json", "hunter2")
 
 
 @run_on_event_loop
 async def test_a_msgpack_body_is_shown_as_what_it_holds(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=msgpack.packb({"to": "a@b.c", "password": "hunter2"}))
-    async with screen(url, SIZE) as it:
-        await it.press("enter", "enter")
-        await it.until_shown("body · msgpack", '"to": "a@b.c"')
-        await it.press("v", "v")
-        await it.until_shown("body · hex")
-        assert "hunter" not in it.text()
+    async with screen(url, SIZE) as ui:
+        await ui.press("enter", "enter")
+        await ui.until_shown("body · msgpack", '"to": "a@b.c"')
+        await ui.press("v", "v")
+        await ui.until_shown("body · hex")
+        assert "hunter" not in ui.text()
 
 
 @run_on_event_loop
 async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: Seeded) -> None:
     body = {"items": [{"n": n, "odd": n % 50 == 0} for n in range(200)]}
     seeded.put("a1", body=json.dumps(body).encode())
-    async with screen(url, SIZE) as it:
-        await it.press("enter", "enter")
-        await it.until_shown("body · json")
-        await it.press("slash", '"true', "enter")
-        await it.until_shown("/true 1 of 4")
-        await it.press("n", "n")
-        await it.until_shown("/true 3 of 4", '"n": 100')
-        await it.press("n", "n")
-        await it.until_shown("/true 1 of 4", '"n": 0,')
-        await it.press("slash", *["backspace"] * 4, '"/1[78]0,/', "enter")
-        await it.until_shown("1 of 2", '"n": 170')
-        await it.press("slash", *["backspace"] * 20, '"/(/', "enter")
-        await it.until_toast("cannot be read")
-        await it.press("escape")
-        await it.until(lambda: " of 2" not in it.text())
+    async with screen(url, SIZE) as ui:
+        await ui.press("enter", "enter")
+        await ui.until_shown("body · json")
+        await ui.press("slash", '"true', "enter")
+        await ui.until_shown("/true 1 of 4")
+        await ui.press("n", "n")
+        await ui.until_shown("/true 3 of 4", '"n": 100')
+        await ui.press("n", "n")
+        await ui.until_shown("/true 1 of 4", '"n": 0,')
+        await ui.press("slash", *["backspace"] * 4, '"/1[78]0,/', "enter")
+        await ui.until_shown("1 of 2", '"n": 170')
+        await ui.press("slash", *["backspace"] * 20, '"/(/', "enter")
+        await ui.until_toast("cannot be read")
+        await ui.press("escape")
+        await ui.until(lambda: " of 2" not in ui.text())
 
 
 @run_on_event_loop
 async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, seeded: Seeded) -> None:
     body = json.dumps({"items": ["x" * 90] * 1_000, "end": "the very end"}).encode()
     seeded.put("a1", body=body)
-    async with screen(url, SIZE) as it:
-        await it.press("enter", "enter")
-        await it.until_shown("Enter shows it", "body · omitted")
-        await it.press("enter")
-        await it.until_shown("body · json")
-        await it.press("slash", '"very', "enter")
-        await it.until_shown("1 of 1", "the very end")
+    async with screen(url, SIZE) as ui:
+        await ui.press("enter", "enter")
+        await ui.until_shown("Enter shows it", "body · omitted")
+        await ui.press("enter")
+        await ui.until_shown("body · json")
+        await ui.press("slash", '"very', "enter")
+        await ui.until_shown("1 of 1", "the very end")
 
 
 @run_on_event_loop
 async def test_a_body_that_is_too_long_for_a_screen_says_where_it_can_be_had(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b"y" * (MAX_FETCHED_BODY + 1))
-    async with screen(url, SIZE) as it:
-        await it.press("enter", "enter")
-        await it.until_shown("rqtui show --raw")
-        await it.press("enter")
-        await it.until_refreshed()
-        assert "yyyy" not in it.text()
+    async with screen(url, SIZE) as ui:
+        await ui.press("enter", "enter")
+        await ui.until_shown("rqtui show --raw")
+        await ui.press("enter")
+        await ui.until_refreshed()
+        assert "yyyy" not in ui.text()
 
 
 @run_on_event_loop
 async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
-    async with screen(url, SIZE) as it:
-        await it.press("enter", "j", "enter")
-        await it.until_shown("id          a2")
-        await it.press("right_square_bracket")
-        await it.until_shown("id          a3")
-        await it.press("right_square_bracket")
-        await it.until_toast("the end of the list")
-        await it.press("left_square_bracket", "left_square_bracket")
-        await it.until_shown("id          a1")
-        await it.press("D", "y")
-        await it.until(lambda: seeded.ids("ready") == ["a2", "a3"])
+    async with screen(url, SIZE) as ui:
+        await ui.press("enter", "j", "enter")
+        await ui.until_shown("id          a2")
+        await ui.press("right_square_bracket")
+        await ui.until_shown("id          a3")
+        await ui.press("right_square_bracket")
+        await ui.until_toast("the end of the list")
+        await ui.press("left_square_bracket", "left_square_bracket")
+        await ui.until_shown("id          a1")
+        await ui.press("D", "y")
+        await ui.until(lambda: seeded.ids("ready") == ["a2", "a3"])
 
 
 @run_on_event_loop
@@ -122,14 +122,14 @@ async def test_errors_of_all_attempts_stand_on_the_page_the_newest_first_and_mas
         held = seeded.reserve()
         seeded.engine.apply_verb("reject", seeded.ref, held, {"error": error})
         seeded.engine.apply_verb("promote", seeded.ref, seeded.jobs("scheduled"))
-    async with screen(url, (110, 40)) as it:
-        await it.press("enter", "enter")
-        await it.until_shown("life-line", "attempt 2", "attempt 1", "reserved by w1", "failed: KeyError: first")
-        text = it.text()
+    async with screen(url, (110, 40)) as ui:
+        await ui.press("enter", "enter")
+        await ui.until_shown("life-line", "attempt 2", "attempt 1", "reserved by w1", "failed: KeyError: first")
+        text = ui.text()
         assert text.index("attempt 2") < text.index("attempt 1")
         assert "hunter2" not in text
-        await it.press("c")
-        await it.until_shown("hunter2")
+        await ui.press("c")
+        await ui.until_shown("hunter2")
 
 
 def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None:
@@ -148,8 +148,8 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
         history=(Attempt(60_000, 61_500, "w1", "Traceback\nTimeoutError: [red]smtp"),),
     )
     lines = timeline.format_life_line(job, 60, now_ms=410_000).plain.splitlines()
-    told = [line.split(maxsplit=2)[2].split("  ")[0].strip() for line in lines[1:]]
-    assert told == [
+    strips = [line.split(maxsplit=2)[2].split("  ")[0].strip() for line in lines[1:]]
+    assert strips == [
         "enqueued",
         "reserved by w1",
         "failed: TimeoutError: [red]smtp",
@@ -196,37 +196,37 @@ async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
     add_mill_jobs(client, "flour", "started", "s1", facts=FACTS, call="mill.grind(password='hunter2')")
     add_mill_jobs(client, "flour", "queued", "q1")
     add_mill_jobs(client, "bran", "queued", "x1")
-    async with screen(url, (110, 40), systems=("mill",)) as it:
-        await it.press("j", "enter", "5", "enter")
-        await it.until_shown(
+    async with screen(url, (110, 40), systems=("mill",)) as ui:
+        await ui.press("j", "enter", "5", "enter")
+        await ui.until_shown(
             "raised", "E: password=••", "in f␛[31m", "limit       3m00", '"progress": 40', "Enter: parent"
         )
-        text = it.text()
+        text = ui.text()
         assert "hunter2" not in text
         names = [str(fact[0]) for fact in FACTS]
         assert sorted(names, key=lambda name: text.index(f"│ {name}")) == names
-        await it.press("c")
-        await it.until_shown("password='hunter2'", '"password": "hunter2"', "E: password=hunter2")
+        await ui.press("c")
+        await ui.until_shown("password='hunter2'", '"password": "hunter2"', "E: password=hunter2")
 
         def job() -> str:
-            view = it.app.navigation.view
+            view = ui.app.navigation.view
             return view.job.id.decode() if isinstance(view, JobPage) else ""
 
-        await it.press("enter")
-        await it.until(lambda: job() == "q1", "Enter opens the first link")
-        await it.press("escape")
-        await it.until(lambda: job() == "s1", "Esc comes back")
-        await it.press("shift+tab", "j")
-        await it.until_shown("Enter: child")
-        await it.press("enter")
-        await it.until(lambda: job() == "x1", "a job of another queue")
-        await it.until_shown("bran")
-        await it.press("escape", "j", "enter")
-        await it.until_toast("lost: there is no job nobody in flour any more.")
-        rows = it.text().splitlines()
+        await ui.press("enter")
+        await ui.until(lambda: job() == "q1", "Enter opens the first link")
+        await ui.press("escape")
+        await ui.until(lambda: job() == "s1", "Esc comes back")
+        await ui.press("shift+tab", "j")
+        await ui.until_shown("Enter: child")
+        await ui.press("enter")
+        await ui.until(lambda: job() == "x1", "a job of another queue")
+        await ui.until_shown("bran")
+        await ui.press("escape", "j", "enter")
+        await ui.until_toast("lost: there is no job nobody in flour any more.")
+        rows = ui.text().splitlines()
         y = next(y for y, row in enumerate(rows) if "│ parent" in row)
-        await it.pilot.click(offset=(rows[y].index("q1"), y))
-        await it.until(lambda: job() == "q1", "a click opens a link")
+        await ui.pilot.click(offset=(rows[y].index("q1"), y))
+        await ui.until(lambda: job() == "q1", "a click opens a link")
 
 
 @run_on_event_loop
@@ -234,12 +234,12 @@ async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Red
     add_mill_jobs(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", error="ValueError: chaff")
     add_mill_jobs(client, "flour", "failed", "f2", call="mill.sieve\x1b[2J(2)")
     add_mill_jobs(client, "flour", "failed", "f3", call="", body='{"who": "knows"}')
-    async with screen(url, (110, 30), systems=("mill",)) as it:
-        await it.press("enter")
-        await it.until_shown("call", "mill.grind('wheat', token=••", "mill.sieve␛[2J(2)", '"who": "knows"', "chaff")
-        assert "flour=1" not in it.text(), "no word of fields"
-        await it.press("slash", '"call:wheat', "enter")
-        await it.until(lambda: "f2" not in it.text() and "f1" in it.text(), "found by its call")
+    async with screen(url, (110, 30), systems=("mill",)) as ui:
+        await ui.press("enter")
+        await ui.until_shown("call", "mill.grind('wheat', token=••", "mill.sieve␛[2J(2)", '"who": "knows"', "chaff")
+        assert "flour=1" not in ui.text(), "no word of fields"
+        await ui.press("slash", '"call:wheat', "enter")
+        await ui.until(lambda: "f2" not in ui.text() and "f1" in ui.text(), "found by its call")
 
 
 @run_on_event_loop
@@ -249,14 +249,14 @@ async def test_an_error_longer_than_the_body_gets_the_wider_column(url: str, see
         ["Traceback (most recent call last):", *(f"  File 'x.py', line {n}, in f" for n in range(20)), "E: 1"]
     )
     seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(1), {"error": trace, "final": True})
-    async with screen(url, SIZE) as it:
-        await it.press("enter", "5", "enter")
-        await it.until_shown("attempt 1")
-        view = it.app.navigation.view
+    async with screen(url, SIZE) as ui:
+        await ui.press("enter", "5", "enter")
+        await ui.until_shown("attempt 1")
+        view = ui.app.navigation.view
         assert view is not None
         left, right = view.query_one("#job-left"), view.query_one("#job-right")
-        await it.until(lambda: left.size.width > right.size.width, "a wider traceback")
-        await it.press("escape", "2", "enter")
-        await it.until_shown("place       ready")
-        view = it.app.navigation.view
+        await ui.until(lambda: left.size.width > right.size.width, "a wider traceback")
+        await ui.press("escape", "2", "enter")
+        await ui.until_shown("place       ready")
+        view = ui.app.navigation.view
         assert view is not None and view.query_one("#job-left").size.width < view.query_one("#job-right").size.width

@@ -16,37 +16,37 @@ async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: R
     for number in range(3):
         mail.put({}, id=f"s{number}", name="send")
     mail.put({}, id="d0", name="digest")
-    async with screen(url, open_queue="mail") as it:
-        await it.press("b")
-        await it.until_shown("2 kinds of job", "send", "digest")
-        await it.press("enter")
-        await it.until(
-            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "board", "the board"
+    async with screen(url, open_queue="mail") as ui:
+        await ui.press("b")
+        await ui.until_shown("2 kinds of job", "send", "digest")
+        await ui.press("enter")
+        await ui.until(
+            lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "board", "the board"
         )
-        await it.until(lambda: "s0" in it.text() and "d0" not in it.text(), "only those of the kind")
-        assert "job:send" in it.text()
+        await ui.until(lambda: "s0" in ui.text() and "d0" not in ui.text(), "only those of the kind")
+        assert "job:send" in ui.text()
 
 
 @run_on_event_loop
 async def test_r_makes_the_report_anew(url: str, client: Redis) -> None:
     mail = Queue("mail", client)
     mail.put({}, name="send")
-    async with screen(url, open_queue="mail") as it:
-        await it.press("b")
-        await it.until_shown("1 kind of job")
+    async with screen(url, open_queue="mail") as ui:
+        await ui.press("b")
+        await ui.until_shown("1 kind of job")
         mail.put({}, name="digest")
-        await it.press("r")
-        await it.until_shown("2 kinds of job", "digest")
+        await ui.press("r")
+        await ui.until_shown("2 kinds of job", "digest")
 
 
 @run_on_event_loop
 async def test_a_frozen_report_stands(url: str, client: Redis) -> None:
     Queue("mail", client).put({}, name="send")
-    async with screen(url, open_queue="mail") as it:
-        await it.press("b")
-        await it.until_shown("1 kind of job")
-        await it.press("p")
-        await it.until_shown("frozen: p")
+    async with screen(url, open_queue="mail") as ui:
+        await ui.press("b")
+        await ui.until_shown("1 kind of job")
+        await ui.press("p")
+        await ui.until_shown("frozen: p")
 
 
 def test_a_kind_whose_name_stands_in_another_is_told_apart() -> None:

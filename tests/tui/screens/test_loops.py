@@ -38,10 +38,10 @@ async def test_the_next_victims_are_shown_before_they_are_taken(url: str, client
     seeded.put("first", "last", max_attempts=1)
     seeded.put("soon", delay_ms=30_000)
     seeded.reserve(2, ttr_ms=60_000)
-    async with screen(url, WIDE) as it:
-        await it.press("t")
-        await it.until_shown("next jobs", "soon", "first", "last")
-        lines = it.text().splitlines()
+    async with screen(url, WIDE) as ui:
+        await ui.press("t")
+        await ui.until_shown("next jobs", "soon", "first", "last")
+        lines = ui.text().splitlines()
         taken = [line for line in lines if "reap " in line and "w1" in line]
         assert len(taken) == 2
         assert all("1/1" in line and "dead" in line for line in taken)
@@ -55,10 +55,10 @@ async def test_the_next_victims_are_shown_before_they_are_taken(url: str, client
 async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, client: Redis) -> None:
     for number in range(9):
         Seeded(client, f"q{number}").put("later", delay_ms=60_000 + number * 1000)
-    async with screen(url, WIDE) as it:
-        await it.press("t")
-        await it.until_shown("q0", "q3")
-        snapshot = it.app.session.snapshot
+    async with screen(url, WIDE) as ui:
+        await ui.press("t")
+        await ui.until_shown("q0", "q3")
+        snapshot = ui.app.session.snapshot
         assert snapshot is not None
         assert [page.queue for page in snapshot.pages] == ["q0", "q1", "q2", "q3"]
         assert snapshot.cost.round_trips == 1
@@ -68,20 +68,20 @@ async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, cl
 async def test_a_loop_is_stopped_stepped_and_started_here(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("ready")
-    async with screen(url, WIDE) as it:
-        await it.press("t", "comma")
-        await it.until_shown("■ off", ", start")
+    async with screen(url, WIDE) as ui:
+        await ui.press("t", "comma")
+        await ui.until_shown("■ off", ", start")
         seeded.put("due", delay_ms=1)
-        await it.until_shown("due 1")
+        await ui.until_shown("due 1")
         assert seeded.ids("scheduled") == ["due"]
-        await it.press("less_than_sign")
-        await it.until(lambda: seeded.ids("scheduled") == [], "one step moves it")
-        await it.until(lambda: any("dispatch" in line and "mail" in line for line in it.text().splitlines()), "a step")
-        assert not it.app.session.loops["dispatch"].is_running
-        await it.press("comma")
-        await it.until(lambda: it.app.session.loops["dispatch"].is_running, "it runs again")
-        await it.press("escape")
-        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview", "back")
+        await ui.press("less_than_sign")
+        await ui.until(lambda: seeded.ids("scheduled") == [], "one step moves it")
+        await ui.until(lambda: any("dispatch" in line and "mail" in line for line in ui.text().splitlines()), "a step")
+        assert not ui.app.session.loops["dispatch"].is_running
+        await ui.press("comma")
+        await ui.until(lambda: ui.app.session.loops["dispatch"].is_running, "it runs again")
+        await ui.press("escape")
+        await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "overview", "back")
 
 
 @run_on_event_loop
@@ -89,9 +89,9 @@ async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: 
     Seeded(client).put("a")
     with connect(url, client_name="rqtui-reaper") as other:
         other.ping()
-        async with screen(url, WIDE) as it:
-            await it.press("t")
-            await it.until(lambda: any("reap" in x and "elsewhere 1" in x for x in it.text().splitlines()), "one more")
+        async with screen(url, WIDE) as ui:
+            await ui.press("t")
+            await ui.until(lambda: any("reap" in x and "elsewhere 1" in x for x in ui.text().splitlines()), "one more")
 
 
 @run_on_event_loop
@@ -102,26 +102,26 @@ async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes
     seeded = Seeded(client)
     seeded.put("first")
     before = connections()
-    async with screen(url, WIDE) as it:
-        await it.until(lambda: connections() == before + 1, "a connection of its own")
-        await it.press("comma")
-        await it.until_toast("dispatcher of this screen is off")
-        await it.until(lambda: connections() == before, "none any more")
-        await it.press("comma")
+    async with screen(url, WIDE) as ui:
+        await ui.until(lambda: connections() == before + 1, "a connection of its own")
+        await ui.press("comma")
+        await ui.until_toast("dispatcher of this screen is off")
+        await ui.until(lambda: connections() == before, "none any more")
+        await ui.press("comma")
         seeded.put("later", delay_ms=1)
-        await it.until(lambda: seeded.ids("ready") == ["first", "later"], "moved by the loop")
-        await it.press("comma")
-        await it.until(lambda: connections() == before, "none any more")
-        await it.press("less_than_sign")
-        await it.until_toast("nothing moved")
-        await it.until(lambda: connections() == before, "a single step keeps none")
+        await ui.until(lambda: seeded.ids("ready") == ["first", "later"], "moved by the loop")
+        await ui.press("comma")
+        await ui.until(lambda: connections() == before, "none any more")
+        await ui.press("less_than_sign")
+        await ui.until_toast("nothing moved")
+        await ui.until(lambda: connections() == before, "a single step keeps none")
 
 
 @run_on_event_loop
 async def test_read_only_says_that_the_loops_are_off(url: str, client: Redis) -> None:
     Seeded(client).put("later", delay_ms=60_000)
-    async with screen(url, WIDE, read_only=True) as it:
-        await it.press("t")
-        await it.until_shown("The loops are off", "later")
-        assert isinstance(it.app.navigation.view, Loops)
-        assert it.app.navigation.view.build_target().ref == Ref("native", "mail")
+    async with screen(url, WIDE, read_only=True) as ui:
+        await ui.press("t")
+        await ui.until_shown("The loops are off", "later")
+        assert isinstance(ui.app.navigation.view, Loops)
+        assert ui.app.navigation.view.build_target().ref == Ref("native", "mail")

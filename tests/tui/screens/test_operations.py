@@ -30,11 +30,11 @@ def journal(folder: Path) -> Journal:
 
 
 def test_a_change_is_written_down_and_read_again_by_another_session(tmp_path: Path) -> None:
-    made = journal(tmp_path).record_change(
+    operation = journal(tmp_path).record_change(
         "kill", "mail", "native", [b"a", b"\xff\x00"], {"killed": 2}, undo=["17-kill-x"]
     )
     (read,) = operations.load_operations(tmp_path)
-    assert read == made
+    assert read == operation
     assert (read.ids, read.count, read.describe_outcomes(), read.profile) == (
         (b"a", b"\xff\x00"),
         2,
@@ -70,10 +70,10 @@ def test_a_line_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
 
 
 def test_only_the_first_ids_are_written_but_all_are_counted(tmp_path: Path) -> None:
-    made = journal(tmp_path).record_change(
+    operation = journal(tmp_path).record_change(
         "delete", "mail", "native", [b"%d" % n for n in range(1500)], {"deleted": 1500}
     )
-    assert (len(made.ids), made.count) == (operations.MAX_IDS, 1500)
+    assert (len(operation.ids), operation.count) == (operations.MAX_IDS, 1500)
 
 
 def test_what_was_undone_says_so_in_every_session(tmp_path: Path) -> None:
@@ -118,15 +118,15 @@ def test_hostile_data_is_plain_text_on_that_page(tmp_path: Path) -> None:
 async def test_every_change_of_this_screen_stands_there_with_its_answers(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
-    async with screen(url) as it:
-        await it.press("enter", "space", "space", "K", "y")
-        await it.until(lambda: len(here.ids("dead")) == 2, "the burial")
-        await it.press("P", "y")
-        await it.until(lambda: client.hexists("rqtui:{mail}:meta", "paused"), "the pause")
-        await it.press("o")
-        await it.until_shown("kill", "2 × killed", "pause", "can be undone", "2 changes in this session")
-        await it.press("j", "enter")
-        await it.until_shown("kill mail", "one", "two", "answers")
+    async with screen(url) as ui:
+        await ui.press("enter", "space", "space", "K", "y")
+        await ui.until(lambda: len(here.ids("dead")) == 2, "the burial")
+        await ui.press("P", "y")
+        await ui.until(lambda: client.hexists("rqtui:{mail}:meta", "paused"), "the pause")
+        await ui.press("o")
+        await ui.until_shown("kill", "2 × killed", "pause", "can be undone", "2 changes in this session")
+        await ui.press("j", "enter")
+        await ui.until_shown("kill mail", "one", "two", "answers")
 
 
 @run_on_event_loop
@@ -134,51 +134,51 @@ async def test_a_queue_whose_name_another_system_has_too_is_named_with_its_syste
     Seeded(client).put("one")
     client.sadd("rq:queues", "rq:queue:mail")
     client.rpush("rq:queue:mail", "two")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("native", "rq")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("native", "rq")
         for number in (1, 2):
-            await it.press("P", "y")
-            await it.until(lambda number=number: len(it.app.session.journal.operations) == number, "the pause")
-            await it.press("j")
-        await it.until_shown("pause       native:mail", "pause       rq:mail")
-        await it.press("o")
-        await it.until_shown("2 changes in this session", "native:mail", "rq:mail")
+            await ui.press("P", "y")
+            await ui.until(lambda number=number: len(ui.app.session.journal.operations) == number, "the pause")
+            await ui.press("j")
+        await ui.until_shown("pause       native:mail", "pause       rq:mail")
+        await ui.press("o")
+        await ui.until_shown("2 changes in this session", "native:mail", "rq:mail")
 
 
 @run_on_event_loop
 async def test_z_takes_back_the_last_change_and_then_the_one_before(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
-    async with screen(url) as it:
-        await it.press("enter", "D", "y")
-        await it.until(lambda: here.ids("ready") == ["two", "three"], "the deletion")
-        await it.press("j", "K", "y")
-        await it.until(lambda: here.ids("dead") != [], "the burial")
-        await it.until(lambda: len(it.app.session.journal.operations) == 2, "both in the journal")
-        await it.press("z")
-        await it.until(lambda: here.ids("ready") == ["two", "three"], "the undo of kill")
-        await it.until_toast("undo of kill (mail): restored")
-        await it.press("z")
-        await it.until(lambda: here.ids("ready") == ["one", "two", "three"], "the undo of delete")
-        await it.until_toast("undo of delete (mail): restored")
-        await it.press("z")
-        await it.until_toast("Nothing to undo")
+    async with screen(url) as ui:
+        await ui.press("enter", "D", "y")
+        await ui.until(lambda: here.ids("ready") == ["two", "three"], "the deletion")
+        await ui.press("j", "K", "y")
+        await ui.until(lambda: here.ids("dead") != [], "the burial")
+        await ui.until(lambda: len(ui.app.session.journal.operations) == 2, "both in the journal")
+        await ui.press("z")
+        await ui.until(lambda: here.ids("ready") == ["two", "three"], "the undo of kill")
+        await ui.until_toast("undo of kill (mail): restored")
+        await ui.press("z")
+        await ui.until(lambda: here.ids("ready") == ["one", "two", "three"], "the undo of delete")
+        await ui.until_toast("undo of delete (mail): restored")
+        await ui.press("z")
+        await ui.until_toast("Nothing to undo")
 
 
 @run_on_event_loop
 async def test_z_in_the_view_takes_back_the_one_under_the_cursor(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
-    async with screen(url) as it:
-        await it.press("enter", "D", "y")
-        await it.until(lambda: here.ids("ready") == ["two"], "the deletion")
-        await it.press("P", "y")
-        await it.until(lambda: len(it.app.session.journal.operations) == 2, "both in the journal")
-        await it.press("o")
-        await it.until_shown("delete", "pause")
-        await it.press("j", "z")
-        await it.until(lambda: here.ids("ready") == ["one", "two"], "the undo of delete")
-        await it.until_shown("undone ")
+    async with screen(url) as ui:
+        await ui.press("enter", "D", "y")
+        await ui.until(lambda: here.ids("ready") == ["two"], "the deletion")
+        await ui.press("P", "y")
+        await ui.until(lambda: len(ui.app.session.journal.operations) == 2, "both in the journal")
+        await ui.press("o")
+        await ui.until_shown("delete", "pause")
+        await ui.press("j", "z")
+        await ui.until(lambda: here.ids("ready") == ["one", "two"], "the undo of delete")
+        await ui.until_shown("undone ")
         assert client.hexists("rqtui:{mail}:meta", "paused"), "the newer one stays"
 
 
@@ -186,26 +186,26 @@ async def test_z_in_the_view_takes_back_the_one_under_the_cursor(url: str, clien
 async def test_undo_says_what_it_could_not_restore(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
-    async with screen(url) as it:
-        await it.press("enter", "space", "space", "D", "y")
-        await it.until(lambda: len(it.app.session.journal.operations) == 1, "the journal")
+    async with screen(url) as ui:
+        await ui.press("enter", "space", "space", "D", "y")
+        await ui.until(lambda: len(ui.app.session.journal.operations) == 1, "the journal")
         here.put("two")
-        await it.press("z")
-        told = await it.until_toast("undo of delete")
-        assert "restored" in told and "the id is taken" in told
+        await ui.press("z")
+        toast = await ui.until_toast("undo of delete")
+        assert "restored" in toast and "the id is taken" in toast
 
 
 @run_on_event_loop
 async def test_a_purge_is_one_operation_and_comes_back(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put(*(f"job-{number:04}" for number in range(1200)))
-    async with screen(url) as it:
-        await it.press("enter", "colon", '"purge', "enter", "y")
-        await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 0, "the purge")
-        (operation,) = await it.until(lambda: it.app.session.journal.operations, "the journal")
+    async with screen(url) as ui:
+        await ui.press("enter", "colon", '"purge', "enter", "y")
+        await ui.until(lambda: client.zcard("rqtui:{mail}:ready") == 0, "the purge")
+        (operation,) = await ui.until(lambda: ui.app.session.journal.operations, "the journal")
         assert (operation.verb, operation.count) == ("purge", 1200)
-        await it.press("z")
-        await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 1200, "the undo")
+        await ui.press("z")
+        await ui.until(lambda: client.zcard("rqtui:{mail}:ready") == 1200, "the undo")
 
 
 @run_on_event_loop
@@ -215,36 +215,36 @@ async def test_the_journal_is_saved_as_markdown_and_json(
     here = Seeded(client)
     here.put("one")
     monkeypatch.chdir(tmp_path)
-    async with screen(url) as it:
-        await it.press("enter", "D", "y")
-        await it.until(lambda: it.app.session.journal.operations, "the journal")
-        await it.until(lambda: it.app.session.journal.operations[0].after, "it was counted after it")
-        await it.press("o", "s")
-        await it.until_shown("Write the report", "why, in a few words")
-        await it.press('"it was a test', "enter")
-        await it.until_toast("Written: rqtui-operations-", ".md and .json")
+    async with screen(url) as ui:
+        await ui.press("enter", "D", "y")
+        await ui.until(lambda: ui.app.session.journal.operations, "the journal")
+        await ui.until(lambda: ui.app.session.journal.operations[0].after, "it was counted after it")
+        await ui.press("o", "s")
+        await ui.until_shown("Write the report", "why, in a few words")
+        await ui.press('"it was a test', "enter")
+        await ui.until_toast("Written: rqtui-operations-", ".md and .json")
         (page,), (data,) = tmp_path.glob("*.md"), tmp_path.glob("*.json")
         assert "| delete | native:mail | 1 |" in page.read_text()
         assert "* why: it was a test" in page.read_text() and "in per minute, at most 1" in page.read_text()
         (told,) = json.loads(data.read_text())["operations"]
         assert (told["ids"], told["why"]) == (["one"], "it was a test")
         assert (told["before"]["mail"]["ready"], told["after"]["mail"]["ready"]) == (1, 0)
-        await it.press("s")
-        await it.until(lambda: len(list(tmp_path.glob("*.md"))) == 2, "it is not asked twice")
+        await ui.press("s")
+        await ui.until(lambda: len(list(tmp_path.glob("*.md"))) == 2, "it is not asked twice")
 
 
 @run_on_event_loop
 async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped_it(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury(*(f"d{number}" for number in range(30)))
-    async with screen(url) as it:
-        await it.press("enter", "5", "asterisk", "R")
-        await it.until_shown("speed", "all at once")
-        await it.press("tab", "tab", '"1/s', "enter", "y")
-        await it.until_shown("1/s", "X stop")
-        await it.until(lambda: client.zcard("rqtui:{mail}:ready"), "the first drop")
-        await it.press("X")
-        (made,) = await it.until(lambda: it.app.session.journal.operations, "the journal")
+    async with screen(url) as ui:
+        await ui.press("enter", "5", "asterisk", "R")
+        await ui.until_shown("speed", "all at once")
+        await ui.press("tab", "tab", '"1/s', "enter", "y")
+        await ui.until_shown("1/s", "X stop")
+        await ui.until(lambda: client.zcard("rqtui:{mail}:ready"), "the first drop")
+        await ui.press("X")
+        (made,) = await ui.until(lambda: ui.app.session.journal.operations, "the journal")
         assert made.chosen == "all of dead" and made.rate == "1/s"
         assert made.stopped.startswith("stopped by X after ")
         assert made.before["mail"]["dead"] == 30 and made.began_ms
@@ -253,10 +253,10 @@ async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped
 @run_on_event_loop
 async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Redis) -> None:
     Seeded(client).put("one")
-    async with screen(url) as it:
-        await it.press("comma", "comma")
-        await it.until(lambda: len(it.app.session.journal.operations) == 2, "both")
-        assert [(each.verb, each.describe_outcomes()) for each in it.app.session.journal.operations] == [
+    async with screen(url) as ui:
+        await ui.press("comma", "comma")
+        await ui.until(lambda: len(ui.app.session.journal.operations) == 2, "both")
+        assert [(each.verb, each.describe_outcomes()) for each in ui.app.session.journal.operations] == [
             ("dispatcher", "on"),
             ("dispatcher", "off"),
         ]
@@ -265,20 +265,20 @@ async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Re
 @run_on_event_loop
 async def test_an_empty_journal_says_what_will_stand_there(url: str, client: Redis) -> None:
     Seeded(client).put("one")
-    async with screen(url) as it:
-        await it.press("o")
-        await it.until_shown("no change was made here yet", "nothing to undo")
+    async with screen(url) as ui:
+        await ui.press("o")
+        await ui.until_shown("no change was made here yet", "nothing to undo")
 
 
 @run_on_event_loop
 async def test_a_hostile_queue_and_id_are_harmless_in_the_view(url: str, client: Redis) -> None:
-    async with screen(url) as it:
-        it.app.session.journal.record_change("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1})
-        await it.press("o")
-        await it.until_shown("kill", "␛[31m|evil|")
-        await it.press("enter")
-        await it.until_shown("answers", "ids")
-        assert "\x1b" not in it.text()
+    async with screen(url) as ui:
+        ui.app.session.journal.record_change("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1})
+        await ui.press("o")
+        await ui.until_shown("kill", "␛[31m|evil|")
+        await ui.press("enter")
+        await ui.until_shown("answers", "ids")
+        assert "\x1b" not in ui.text()
 
 
 @pytest.mark.parametrize(("name", "size"), [("operations-80x24", NARROW), ("operations-160x45", WIDE)])
@@ -289,8 +289,8 @@ def test_the_view_looks_as_it_did(url: str, client: Redis, name: str, size: tupl
     async def look() -> None:
         here = Seeded(client)
         here.put("one")
-        async with screen(url, size) as it:
-            kept = it.app.session.journal
+        async with screen(url, size) as ui:
+            kept = ui.app.session.journal
             kept.who = "ada@desk"
             kept.record_change(
                 "requeue", "mail", "native", [b"a"] * 37, {"requeued": 37, "it is gone": 3}, undo=["1-requeue-a"]
@@ -299,9 +299,9 @@ def test_the_view_looks_as_it_did(url: str, client: Redis, name: str, size: tupl
             kept.mark_undone("2-delete-b")
             kept.record_change("ack", "mail", "native", [b"c"], {"acked": 1})
             kept.record_change("purge", "reports", "native", (), {}, "Redis is away: the rest was not sent")
-            await it.press("o")
-            await it.until_shown("requeue", "can be undone")
-            shown.append(_still(it.text()))
+            await ui.press("o")
+            await ui.until_shown("requeue", "can be undone")
+            shown.append(_still(ui.text()))
 
     look()
     path = SNAPSHOTS / f"{name}.txt"
@@ -392,8 +392,8 @@ def test_what_act_did_is_told_by_operations(url: str, client: Redis) -> None:
     shell(url, "act", "purge", "mail", "--place", "ready", "--yes")
     shell(url, "act", "reserve", "mail")
     shell(url, "undo")
-    told = shell(url, "operations", "--json").json["operations"]
-    assert [(each["verb"], each["count"], bool(each["undone_at_ms"])) for each in told] == [
+    document = shell(url, "operations", "--json").json["operations"]
+    assert [(each["verb"], each["count"], bool(each["undone_at_ms"])) for each in document] == [
         ("undo", 2, False),
         ("reserve", 0, False),
         ("purge", 2, True),

@@ -17,11 +17,11 @@ from screenshots.seeded import NOW, open_still_app
 @run_on_event_loop
 async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -> None:
     Seeded(client).put("a")
-    async with screen(url, (160, 45)) as it:
-        await it.press("i")
-        await it.until_shown("primary", "memory", "clients", "traffic", "commands by time", "slow commands", "db0")
+    async with screen(url, (160, 45)) as ui:
+        await ui.press("i")
+        await ui.until_shown("primary", "memory", "clients", "traffic", "commands by time", "slow commands", "db0")
         client.config_set("save", "")
-        await it.until_shown("nothing is kept on disk", "CONFIG SET appendonly yes")
+        await ui.until_shown("nothing is kept on disk", "CONFIG SET appendonly yes")
 
 
 @run_on_event_loop
@@ -29,30 +29,30 @@ async def test_a_denied_panel_says_so_in_its_own_frame(real_server: EmbeddedServ
     Seeded(client).put("a")
     client.execute_command("ACL", "SETUSER", "half", "reset", "on", ">pw", "~*", "+@all", "-slowlog", "-client|list")
     try:
-        async with screen(url.replace("redis://", "redis://half:pw@"), (160, 45)) as it:
-            await it.press("i")
-            await it.until_shown("ACL SETUSER half +slowlog|get", "ACL SETUSER half +client|list", "noeviction")
+        async with screen(url.replace("redis://", "redis://half:pw@"), (160, 45)) as ui:
+            await ui.press("i")
+            await ui.until_shown("ACL SETUSER half +slowlog|get", "ACL SETUSER half +client|list", "noeviction")
     finally:
         client.execute_command("ACL", "DELUSER", "half")
 
 
 @run_on_event_loop
 async def test_a_server_without_info_still_has_a_page(fake_server: EmbeddedServer) -> None:
-    async with screen(fake_server.url) as it:
-        await it.press("i")
-        await it.until_shown("this server has no", "round trip")
+    async with screen(fake_server.url) as ui:
+        await ui.press("i")
+        await ui.until_shown("this server has no", "round trip")
 
 
 @run_on_event_loop
 async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
-        await it.press("i")
-        await it.until_shown("memory")
-        await it.press("G")
-        await it.until_shown("commands by time", "db0")
-        await it.press("g")
-        await it.until_shown("memory")
+    async with screen(url) as ui:
+        await ui.press("i")
+        await ui.until_shown("memory")
+        await ui.press("G")
+        await ui.until_shown("commands by time", "db0")
+        await ui.press("g")
+        await ui.until_shown("memory")
 
 
 @pytest.mark.parametrize(

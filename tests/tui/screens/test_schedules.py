@@ -35,32 +35,32 @@ async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong
     )
     add_mill_schedule(client, "lost", "bran", "every 60 s", problem="nobody sees to it", next_ms=now_ms - 60_000)
     add_mill_schedule(client, "asleep", "gone", "@weekly", enabled=False)
-    async with screen(url, WIDE, systems=("mill",)) as it:
-        await it.until_shown("& schedules")
-        await it.press("j", "ampersand", "quotation_mark")
-        await it.until_shown(
+    async with screen(url, WIDE, systems=("mill",)) as ui:
+        await ui.until_shown("& schedules")
+        await ui.press("j", "ampersand", "quotation_mark")
+        await ui.until_shown(
             "4 schedules   off 1   wrong 1", "mill.clean(token=••", "hourly␛[2J", "59m", "10m0", "-1m0"
         )
-        lines = it.text().splitlines()
+        lines = ui.text().splitlines()
         at = [
             next(y for y, line in enumerate(lines) if name in line) for name in ("lost", "hourly", "nightly", "asleep")
         ]
         assert at == sorted(at) and "· off" in lines[at[3]] and "cron-1" in lines[at[2]]
         assert lines[at[0]].count("nobody sees to it") == 1 and "wrong" in lines[at[0]]
-        assert "abc" not in it.text()
-        await it.until(
-            lambda: "nobody sees to it" in it.text().splitlines()[-2], "in the frame, as it is under the cursor"
+        assert "abc" not in ui.text()
+        await ui.until(
+            lambda: "nobody sees to it" in ui.text().splitlines()[-2], "in the frame, as it is under the cursor"
         )
-        await it.press("s", "s")
-        await it.until_shown("sort: name")
-        await it.press("slash", '"call:clean', "enter")
-        await it.until(lambda: "nightly" in it.text() and "hourly" not in it.text())
-        await it.press("enter")
-        await it.until_shown("queues ▸ flour", "3 queued 1")
-        await it.press("escape", "quotation_mark", "slash", "escape")
-        await it.until_shown("schedules of flour", "2 schedules")
+        await ui.press("s", "s")
+        await ui.until_shown("sort: name")
+        await ui.press("slash", '"call:clean', "enter")
+        await ui.until(lambda: "nightly" in ui.text() and "hourly" not in ui.text())
+        await ui.press("enter")
+        await ui.until_shown("queues ▸ flour", "3 queued 1")
+        await ui.press("escape", "quotation_mark", "slash", "escape")
+        await ui.until_shown("schedules of flour", "2 schedules")
         client.delete("mill:schedules")
-        await it.until_shown("no schedules   off 0")
+        await ui.until_shown("no schedules   off 0")
 
 
 @run_on_event_loop
@@ -68,12 +68,12 @@ async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch, mill: type[Mill]
 ) -> None:
     Seeded(client).put("a1")
-    async with screen(url, WIDE, systems=("native",)) as it:
-        assert "& schedules" not in it.text(), "no door to an empty room"
-        await it.press("ampersand")
-        await it.until_shown("no system in this Redis keeps schedules there; of bullmq, mill", "& schedules")
-        await it.press("escape")
-        await it.until_shown("mail")
+    async with screen(url, WIDE, systems=("native",)) as ui:
+        assert "& schedules" not in ui.text(), "no door to an empty room"
+        await ui.press("ampersand")
+        await ui.until_shown("no system in this Redis keeps schedules there; of bullmq, mill", "& schedules")
+        await ui.press("escape")
+        await ui.until_shown("mail")
 
 
 @run_on_event_loop
@@ -83,11 +83,11 @@ async def test_a_user_without_rights_on_what_is_not_there_sees_the_sentence_and_
     Seeded(client).put("a1")
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:*", "~mill:queues", "+@all")
     try:
-        async with screen(url.replace("redis://", "redis://narrow:x@"), WIDE) as it:
-            await it.press("ampersand", "quotation_mark")
-            await it.until_shown("no system in this Redis keeps schedules there")
-            await it.until_refreshed()
-            assert "denies" not in it.text() and it.app.session.refresh_failure is None
+        async with screen(url.replace("redis://", "redis://narrow:x@"), WIDE) as ui:
+            await ui.press("ampersand", "quotation_mark")
+            await ui.until_shown("no system in this Redis keeps schedules there")
+            await ui.until_refreshed()
+            assert "denies" not in ui.text() and ui.app.session.refresh_failure is None
     finally:
         client.execute_command("ACL", "DELUSER", "narrow")
 

@@ -99,35 +99,35 @@ def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded
 @run_on_event_loop
 async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 600, "KeyError: 'user'": 400})
-    async with screen(url) as it:
-        await it.press("enter", "5", "asterisk", "D")
-        await it.until_shown("Delete all 1 000 jobs in dead", "600  TimeoutError: smtp #", "400  KeyError: 'user'")
-        await it.until_shown(
+    async with screen(url) as ui:
+        await ui.press("enter", "5", "asterisk", "D")
+        await ui.until_shown("Delete all 1 000 jobs in dead", "600  TimeoutError: smtp #", "400  KeyError: 'user'")
+        await ui.until_shown(
             "They are in dead of mail", "lost", "z undoes it", "All at once this takes about", "under 1 min", "e.g."
         )
-        assert it.app.screen.focused is it.app.screen.query_one("#no")
-        await it.press("n")
-        assert len(seeded.jobs("dead")) == 500 and not [told for told in it.toasts if "deleted" in told]
-        await it.press("D")
-        await it.until_shown("about")
-        await it.press("y")
-        await it.until_toast("1 000 deleted")
+        assert ui.app.screen.focused is ui.app.screen.query_one("#no")
+        await ui.press("n")
+        assert len(seeded.jobs("dead")) == 500 and not [toast for toast in ui.toasts if "deleted" in toast]
+        await ui.press("D")
+        await ui.until_shown("about")
+        await ui.press("y")
+        await ui.until_toast("1 000 deleted")
         assert seeded.jobs("dead") == ()
 
 
 @run_on_event_loop
 async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 30})
-    async with screen(url) as it:
-        await it.press("enter", "5", "a")
-        await it.until_shown("30 marked")
+    async with screen(url) as ui:
+        await ui.press("enter", "5", "a")
+        await ui.until_shown("30 marked")
         gone = seeded.jobs("dead")[:3]
         seeded.engine.apply_verb("requeue", seeded.ref, gone[:2])
         seeded.engine.apply_verb("delete", seeded.ref, gone[2:])
-        await it.press("R")
-        await it.until_shown("Requeue 30 jobs?")
-        await it.press("y")
-        await it.until_toast("27 requeued", "2 already moved (2 ready)", "1 no such job")
+        await ui.press("R")
+        await ui.until_shown("Requeue 30 jobs?")
+        await ui.press("y")
+        await ui.until_toast("27 requeued", "2 already moved (2 ready)", "1 no such job")
         assert len(seeded.ids("ready")) == 29
 
 
@@ -137,25 +137,25 @@ async def test_a_change_of_many_shows_how_far_it_is_and_x_stops_it_between_two_c
     for start in range(0, len(rows), 1000):
         seeded.engine.send_request(seeded.engine.systems["native"].put_request("mail", rows[start : start + 1000]))
     seeded.engine.register_queue(seeded.ref)
-    async with screen(url) as it:
-        await it.press("enter", "2", "asterisk", "K")
-        await it.until_shown("Kill all 6 000 jobs in ready")
-        chunks = _hold_chunks(it)
-        await it.press("y")
-        await it.until_shown("kill 500 of 6 000", "X stop")
-        await it.press("X")
+    async with screen(url) as ui:
+        await ui.press("enter", "2", "asterisk", "K")
+        await ui.until_shown("Kill all 6 000 jobs in ready")
+        chunks = _hold_chunks(ui)
+        await ui.press("y")
+        await ui.until_shown("kill 500 of 6 000", "X stop")
+        await ui.press("X")
         chunks.set()
-        await it.until_toast("stopped: the rest was not sent")
+        await ui.until_toast("stopped: the rest was not sent")
         page = seeded.engine.fetch_page(seeded.ref, "dead", 0, 1)
         assert 500 <= page.total < 6_000
         assert page.total + seeded.engine.fetch_page(seeded.ref, "ready", 0, 1).total == 6_000
 
 
-def _hold_chunks(it: Screen) -> Any:
+def _hold_chunks(ui: Screen) -> Any:
     """Make the engine's thread wait after its first chunk until the event is set."""
     import threading
 
-    go, engine = threading.Event(), it.app.session.engine
+    go, engine = threading.Event(), ui.app.session.engine
     assert engine is not None
     real = engine.apply_verb_to_place
 
@@ -174,14 +174,14 @@ async def test_a_group_over_several_queues_is_asked_once_and_told_once(url: str,
     mail, bill = Seeded(client), Seeded(client, "bill")
     mail.bury("m1", "m2")
     bill.bury("b1")
-    async with screen(url) as it:
+    async with screen(url) as ui:
         chosen = [(mail.ref, mail.jobs("dead")), (bill.ref, bill.jobs("dead"))]
-        it.app.start_verb_on_jobs("requeue", chosen, 'error "TimeoutError: smtp"')
-        await it.until_shown("Requeue 3 jobs of 2 queues", 'error "TimeoutError: smtp"', "2  mail", "1  bill")
-        await it.press("y")
-        await it.until_toast("3 requeued")
+        ui.app.start_verb_on_jobs("requeue", chosen, 'error "TimeoutError: smtp"')
+        await ui.until_shown("Requeue 3 jobs of 2 queues", 'error "TimeoutError: smtp"', "2  mail", "1  bill")
+        await ui.press("y")
+        await ui.until_toast("3 requeued")
         assert (mail.ids("ready"), bill.ids("ready")) == (["m1", "m2"], ["b1"])
-        assert [told for told in it.toasts if "requeued" in told] == ["3 requeued"]
+        assert [toast for toast in ui.toasts if "requeued" in toast] == ["3 requeued"]
 
 
 @run_on_event_loop
@@ -196,16 +196,16 @@ async def test_a_change_over_several_systems_is_filed_under_each_of_them(
     client.hset("rq:job:r1", mapping={"status": "failed", "data": b"x", "origin": "mail"})
     client.zadd("rq:failed:mail", {"r1": 4 * 10**9})
     jobs = [job for job in rq.send_requests([rq.systems["rq"].job_request("mail", b"r1", 0)]) if job]
-    async with screen(url, WIDE) as it:
-        it.app.start_verb_on_jobs("requeue", [(mail.ref, mail.jobs("dead")), (there, jobs)], 'error "Boom"')
-        await it.until_shown("Requeue 3 jobs of 2 queues")
-        await it.press("y")
-        await it.until_toast("3 requeued")
-        await it.press("o")
-        await it.until_shown("native:mail and 1 more of native, rq", "native:mail, rq:mail")
-        await it.until(lambda: "rq:mail" in (load_operations(state_folder) or [_NONE])[0].after, "the counts after it")
-        await it.press("z")
-        await it.until_toast("undo of requeue")
+    async with screen(url, WIDE) as ui:
+        ui.app.start_verb_on_jobs("requeue", [(mail.ref, mail.jobs("dead")), (there, jobs)], 'error "Boom"')
+        await ui.until_shown("Requeue 3 jobs of 2 queues")
+        await ui.press("y")
+        await ui.until_toast("3 requeued")
+        await ui.press("o")
+        await ui.until_shown("native:mail and 1 more of native, rq", "native:mail, rq:mail")
+        await ui.until(lambda: "rq:mail" in (load_operations(state_folder) or [_NONE])[0].after, "the counts after it")
+        await ui.press("z")
+        await ui.until_toast("undo of requeue")
     undone, made = load_operations(state_folder)
     assert made.refs == undone.refs == (mail.ref, there)
     assert made.before.keys() == made.after.keys() == {"native:mail", "rq:mail"}
@@ -218,19 +218,19 @@ async def test_a_change_over_several_systems_is_filed_under_each_of_them(
 @run_on_event_loop
 async def test_a_group_without_jobs_is_said_and_nothing_is_asked(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
-    async with screen(url) as it:
-        it.app.start_verb_on_jobs("requeue", [(seeded.ref, ())], "error Boom")
-        await it.until_toast("nothing to requeue")
-        assert not isinstance(it.app.screen, Question)
+    async with screen(url) as ui:
+        ui.app.start_verb_on_jobs("requeue", [(seeded.ref, ())], "error Boom")
+        await ui.until_toast("nothing to requeue")
+        assert not isinstance(ui.app.screen, Question)
 
 
 @run_on_event_loop
 async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 3})
-    async with screen(url) as it:
-        await it.press("enter", "5", "a", "D")
-        await it.until_shown("Delete 3 marked jobs", "z undoes it")
-        assert "Reading the jobs" not in it.text()
+    async with screen(url) as ui:
+        await ui.press("enter", "5", "a", "D")
+        await ui.until_shown("Delete 3 marked jobs", "z undoes it")
+        assert "Reading the jobs" not in ui.text()
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,12 @@ async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seede
 @run_on_event_loop
 async def test_the_buttons_of_a_dry_run_stay_in_sight(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     many_dead(seeded, {f"{word}Error: x": 2 for word in ("A", "B", "C", "D", "E", "F", "G")})
-    async with screen(url, size) as it:
-        await it.press("enter", "5", "asterisk", "R")
-        await it.until_shown("requeue", "cancel", "speed")
+    async with screen(url, size) as ui:
+        await ui.press("enter", "5", "asterisk", "R")
+        await ui.until_shown("requeue", "cancel", "speed")
         for width, height in ((60, 14), (80, 24)):
-            await it.pilot.resize_terminal(width, height)
-            await it.until_shown("cancel", "Requeue all 14 jobs")
+            await ui.pilot.resize_terminal(width, height)
+            await ui.until_shown("cancel", "Requeue all 14 jobs")
 
 
 # ── a guarded profile ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -259,21 +259,21 @@ async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, s
     seeded.put("a1")
     app = open_guarded_app(url)
     async with app.run_test(size=NARROW, notifications=True) as pilot:
-        it = Screen(app, pilot)
-        await it.until(lambda: app.session.snapshot is not None)
-        await it.press("enter", "2", "D")
-        await it.until_shown("Delete a1", "type mail")
+        ui = Screen(app, pilot)
+        await ui.until(lambda: app.session.snapshot is not None)
+        await ui.press("enter", "2", "D")
+        await ui.until_shown("Delete a1", "type mail")
         assert app.screen.query_one("#yes", Button).disabled
-        await it.press("y")
+        await ui.press("y")
         assert isinstance(app.screen, Question) and seeded.ids("ready") == ["a1"]
         app.screen.query_one("#guard-word", Input).value = "mai"
-        await it.pilot.pause()
+        await ui.pilot.pause()
         assert app.screen.query_one("#yes", Button).disabled
         app.screen.query_one("#guard-word", Input).value = "mail"
-        await it.until(lambda: not app.screen.query_one("#yes", Button).disabled)
+        await ui.until(lambda: not app.screen.query_one("#yes", Button).disabled)
         app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("delete: deleted · a1")
+        await ui.press("enter")
+        await ui.until_toast("delete: deleted · a1")
         assert seeded.ids("ready") == []
 
 
@@ -282,10 +282,10 @@ async def test_a_guarded_profile_does_not_ask_more_where_nothing_can_be_lost(url
     seeded.bury("d1")
     app = open_guarded_app(url)
     async with app.run_test(size=NARROW, notifications=True) as pilot:
-        it = Screen(app, pilot)
-        await it.until(lambda: app.session.snapshot is not None)
-        await it.press("enter", "5", "R")
-        await it.until_toast("requeue: requeued · d1")
+        ui = Screen(app, pilot)
+        await ui.until(lambda: app.session.snapshot is not None)
+        await ui.press("enter", "5", "R")
+        await ui.until_toast("requeue: requeued · d1")
 
 
 @pytest.mark.parametrize(("typed", "is_done"), [("mail\n", True), ("y\n", False), ("\n", False)])
@@ -319,21 +319,21 @@ async def test_quiet_and_stop_act_on_the_workers_that_a_view_has_chosen(
     seeded.put("a1")
     for name in ("w1", "w2"):
         seeded.engine.apply_verb("beat", seeded.ref, (), {"worker": name, "ttl_ms": 60_000})
-    async with screen(url) as it:
+    async with screen(url) as ui:
         target = Target(seeded.ref, workers=("w1", "w2", "nobody"))
-        assert [v.name for v, _ in _list_offered_verbs(it, target, monkeypatch) if v.scope == "worker"] == [
+        assert [v.name for v, _ in _list_offered_verbs(ui, target, monkeypatch) if v.scope == "worker"] == [
             "quiet",
             "stop",
         ]
-        it.app.start_verb(VERBS_BY_NAME["stop"], target)
-        await it.until_toast("2 asked", "1 no such worker")
+        ui.app.start_verb(VERBS_BY_NAME["stop"], target)
+        await ui.until_toast("2 asked", "1 no such worker")
         orders = {worker.name: worker.order for worker in seeded.engine.fetch_workers(seeded.ref)}
         assert orders == {"w1": "stop", "w2": "stop"}
 
 
-def _list_offered_verbs(it: Screen, target: Target, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(it.app.navigation, "find_target", lambda: target)
-    return it.app.verb_starter.list_offered_verbs()
+def _list_offered_verbs(ui: Screen, target: Target, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(ui.app.navigation, "find_target", lambda: target)
+    return ui.app.verb_starter.list_offered_verbs()
 
 
 # ── the shell ────────────────────────────────────────────────────────────────────────────────────────────────────────

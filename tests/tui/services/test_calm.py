@@ -41,9 +41,9 @@ def seeded(client: Redis) -> Seeded:
     return Seeded(client)
 
 
-async def wait_until_shown(it: Screen, *words: str) -> None:
-    await it.until(lambda: it.app.session.snapshot is not None, "a first picture")
-    await it.until_shown(*words)
+async def wait_until_shown(ui: Screen, *words: str) -> None:
+    await ui.until(lambda: ui.app.session.snapshot is not None, "a first picture")
+    await ui.until_shown(*words)
 
 
 @SIZES
@@ -56,20 +56,20 @@ def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
     async def run() -> None:
         app = Counted(Settings(url, is_calm=True), interval_s=0.5)
         async with app.run_test(size=size, notifications=True) as pilot:
-            it = Screen(app, pilot)
-            await wait_until_shown(it, "mail")
-            await it.press("enter")
-            await it.until_shown("a2", "due")
+            ui = Screen(app, pilot)
+            await wait_until_shown(ui, "mail")
+            await ui.press("enter")
+            await ui.until_shown("a2", "due")
             for _ in range(3):
-                await it.until_refreshed()
+                await ui.until_refreshed()
             await pilot.pause(0.1)
             painted, pictures = app.painted, app.pictures
             for _ in range(4):
-                await it.until_refreshed()
+                await ui.until_refreshed()
             await pilot.pause(0.1)
             assert app.painted - painted <= app.pictures - pictures
             app.session.ticker.interval_s = 60.0
-            await it.until_refreshed()
+            await ui.until_refreshed()
             await pilot.pause(0.1)
             before = app.painted
             await pilot.pause(1.3)  # longer than the clock's second
@@ -84,9 +84,9 @@ def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Se
     async def run(is_calm: bool) -> None:
         app = Cockpit(Settings(url, is_calm=is_calm), interval_s=0.25)
         async with app.run_test(size=NARROW, notifications=True) as pilot:
-            it = Screen(app, pilot)
-            await wait_until_shown(it, "mail")
-            await it.press("N")
+            ui = Screen(app, pilot)
+            await wait_until_shown(ui, "mail")
+            await ui.press("N")
             for name in ("Input", "TextArea"):
                 widget = app.screen.query(name).first()
                 app.screen.set_focus(widget)
@@ -121,10 +121,10 @@ def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, siz
     async def run() -> None:
         app = Cockpit(Settings(url, is_ascii=True), interval_s=0.25)
         async with app.run_test(size=size, notifications=True) as pilot:
-            it = Screen(app, pilot)
-            await wait_until_shown(it, "mail")
-            await it.press("enter", "2")
-            await it.until_shown("a2")
+            ui = Screen(app, pilot)
+            await wait_until_shown(ui, "mail")
+            await ui.press("enter", "2")
+            await ui.until_shown("a2")
             for keys in (
                 ["3"],
                 ["5"],
@@ -134,10 +134,10 @@ def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, siz
                 ["escape", "N"],
                 ["escape", "colon"],
             ):
-                await it.press(*keys)
+                await ui.press(*keys)
                 text = read_text(app)
                 assert text.isascii(), [letter for letter in text if not letter.isascii()]
-            await it.press("escape", "question_mark")
+            await ui.press("escape", "question_mark")
             assert read_text(app).isascii() and "+-" in read_text(app)
 
     asyncio.run(asyncio.wait_for(run(), HANGS_S))

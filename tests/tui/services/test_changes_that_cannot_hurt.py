@@ -199,12 +199,12 @@ def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def delete_over(it: Screen, heres: list[Seeded]) -> None:
+async def delete_over(ui: Screen, heres: list[Seeded]) -> None:
     """Delete the ready jobs of these queues as one change."""
-    it.app.start_verb_on_jobs("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
-    await it.until_shown("y delete   Enter, Esc cancel")
-    await it.press("y")
-    await it.until(lambda: not any(here.ids("ready") for here in heres), "the deletion")
+    ui.app.start_verb_on_jobs("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
+    await ui.until_shown("y delete   Enter, Esc cancel")
+    await ui.press("y")
+    await ui.until(lambda: not any(here.ids("ready") for here in heres), "the deletion")
 
 
 @run_on_event_loop
@@ -212,16 +212,16 @@ async def test_a_change_of_several_queues_is_one_z(url: str, client: Redis) -> N
     heres = [Seeded(client, queue) for queue in ("mail", "pay", "sms")]
     for here in heres:
         here.put("one", "two")
-    async with screen(url) as it:
-        await delete_over(it, heres)
-        await it.until_toast("6 deleted")
-        (operation,) = it.app.session.journal.operations
+    async with screen(url) as ui:
+        await delete_over(ui, heres)
+        await ui.until_toast("6 deleted")
+        (operation,) = ui.app.session.journal.operations
         assert (operation.queue_label, operation.count, len(operation.undo)) == ("mail and 2 more", 6, 3)
-        await it.press("z")
-        await it.until_toast("undo of delete (mail and 2 more): 6 × restored")
+        await ui.press("z")
+        await ui.until_toast("undo of delete (mail and 2 more): 6 × restored")
         assert [here.ids("ready") for here in heres] == [["one", "two"]] * 3
-        await it.press("z")
-        await it.until_toast("Nothing to undo")
+        await ui.press("z")
+        await ui.until_toast("Nothing to undo")
 
 
 @run_on_event_loop
@@ -231,12 +231,12 @@ async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_othe
     heres = [Seeded(client, queue) for queue in ("mail", "pay")]
     for here in heres:
         here.put("one")
-    async with screen(url) as it:
-        await delete_over(it, heres)
-        await it.until(lambda: it.app.session.journal.operations, "the note")
-        (state_folder / "undo" / f"{it.app.session.journal.operations[0].undo[0]}.jsonl").write_text("{")
-        await it.press("z")
-        await it.until_toast("undo of delete (mail and 1 more): restored", "cannot be read")
+    async with screen(url) as ui:
+        await delete_over(ui, heres)
+        await ui.until(lambda: ui.app.session.journal.operations, "the note")
+        (state_folder / "undo" / f"{ui.app.session.journal.operations[0].undo[0]}.jsonl").write_text("{")
+        await ui.press("z")
+        await ui.until_toast("undo of delete (mail and 1 more): restored", "cannot be read")
         assert [here.ids("ready") for here in heres] == [[], ["one"]]
 
 
@@ -246,21 +246,21 @@ async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
 ) -> None:
     here = Seeded(client)
     here.put("one", "two")
-    async with screen(url) as it:
-        await it.press("enter")
+    async with screen(url) as ui:
+        await ui.press("enter")
         for number in (1, 2):
-            await it.until_shown("D delete")
-            await it.press("D")
-            await it.until_shown("y delete   Enter, Esc cancel")
-            await it.press("y")
-            await it.until(lambda number=number: len(it.app.session.journal.operations) == number, "the deletion")
-            await it.until_refreshed()
-            await it.press("j")  # off the row of the one that is gone
-        (state_folder / "undo" / f"{it.app.session.journal.operations[0].undo[0]}.jsonl").unlink()
-        await it.press("z")
-        await it.until_toast("there is no undo record")
-        await it.press("z")
-        await it.until(lambda: here.ids("ready") == ["one"], "the undo of the first")
+            await ui.until_shown("D delete")
+            await ui.press("D")
+            await ui.until_shown("y delete   Enter, Esc cancel")
+            await ui.press("y")
+            await ui.until(lambda number=number: len(ui.app.session.journal.operations) == number, "the deletion")
+            await ui.until_refreshed()
+            await ui.press("j")  # off the row of the one that is gone
+        (state_folder / "undo" / f"{ui.app.session.journal.operations[0].undo[0]}.jsonl").unlink()
+        await ui.press("z")
+        await ui.until_toast("there is no undo record")
+        await ui.press("z")
+        await ui.until(lambda: here.ids("ready") == ["one"], "the undo of the first")
 
 
 @run_on_event_loop
@@ -270,38 +270,38 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_x_ends_it(url: str, 
     for start in range(0, 4000, 1000):
         here.engine.send_request(here.engine.systems["native"].put_request("mail", rows[start : start + 1000]))
     here.engine.register_queue(here.ref)
-    async with screen(url) as it:
-        await it.press("enter", "2", "asterisk", "D")
-        await it.until_shown("y delete   Enter, Esc cancel", "z undoes it")
-        await it.press("y")
-        await it.until_toast("4 000 deleted")
+    async with screen(url) as ui:
+        await ui.press("enter", "2", "asterisk", "D")
+        await ui.until_shown("y delete   Enter, Esc cancel", "z undoes it")
+        await ui.press("y")
+        await ui.until_toast("4 000 deleted")
         client.client_pause(60_000, all=False)  # Redis answers, and changes nothing for now
         try:
-            await it.press("z")
-            await it.until_shown("undo of delete 0 of 4 000", "X stop")
-            await it.press("X")
+            await ui.press("z")
+            await ui.until_shown("undo of delete 0 of 4 000", "X stop")
+            await ui.press("X")
         finally:
             client.client_unpause()
-        await it.until_toast("stopped: z goes on with the rest")
+        await ui.until_toast("stopped: z goes on with the rest")
         assert client.zcard("rqtui:{mail}:ready") < 4000
-        await it.press("z")
-        await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 4000, "the rest")
+        await ui.press("z")
+        await ui.until(lambda: client.zcard("rqtui:{mail}:ready") == 4000, "the rest")
 
 
 @run_on_event_loop
 async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
-    async with screen(url, read_only=True) as it:
-        await it.press("enter")
-        it.app.write_lock.unlock_changes("5m")
-        await it.until_shown("D delete")
-        await it.press("D")
-        await it.until_shown("y delete   Enter, Esc cancel")
-        it.app.write_lock._until_s = time.time()
-        await it.until(lambda: it.app.session.is_read_only, "the lock")
-        await it.press("y")
-        await it.until_shown("delete changes the queue, and this session is read-only.")
+    async with screen(url, read_only=True) as ui:
+        await ui.press("enter")
+        ui.app.write_lock.unlock_changes("5m")
+        await ui.until_shown("D delete")
+        await ui.press("D")
+        await ui.until_shown("y delete   Enter, Esc cancel")
+        ui.app.write_lock._until_s = time.time()
+        await ui.until(lambda: ui.app.session.is_read_only, "the lock")
+        await ui.press("y")
+        await ui.until_shown("delete changes the queue, and this session is read-only.")
         assert here.ids("ready") == ["one", "two"]
 
 
@@ -309,18 +309,18 @@ async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(ur
 async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury(*(f"d{n}" for n in range(20)))
-    async with screen(url) as it:
+    async with screen(url) as ui:
         from rqtui.operations import rate_limit
 
-        it.app.verb_starter.rate_limited.start_change(
+        ui.app.verb_starter.rate_limited.start_change(
             "requeue", [(here.ref, here.jobs("dead"))], {}, rate_limit.Limits(5.0), "", Circumstances()
         )
-        await it.until(lambda: here.ids("ready"), "the first drop")
-        it.app.write_lock.lock()
-        await it.until(lambda: it.app.verb_starter.rate_limited.format_progress() is None, "the end of the drip")
+        await ui.until(lambda: here.ids("ready"), "the first drop")
+        ui.app.write_lock.lock()
+        await ui.until(lambda: ui.app.verb_starter.rate_limited.format_progress() is None, "the end of the drip")
         left = len(here.ids("dead"))
-        await it.until_refreshed()
-        await it.until_refreshed()
+        await ui.until_refreshed()
+        await ui.until_refreshed()
         assert len(here.ids("dead")) == left > 0
 
 
@@ -375,30 +375,30 @@ async def test_a_folder_that_cannot_be_written_is_told_in_the_question(
     state_folder.mkdir(parents=True, exist_ok=True)
     here = Seeded(client)
     here.put("one")
-    async with screen(Settings(url)) as it:
-        await it.press("enter")
+    async with screen(Settings(url)) as ui:
+        await ui.press("enter")
         (state_folder / "undo").rmdir()
         (state_folder / "undo").write_text("no folder any more")
-        await it.press("D")
-        await it.until_shown("no undo: ", "cannot be written")
-        await it.press("y")
-        await it.until(lambda: here.ids("ready") == [], "the deletion")
+        await ui.press("D")
+        await ui.until_shown("no undo: ", "cannot be written")
+        await ui.press("y")
+        await ui.until(lambda: here.ids("ready") == [], "the deletion")
 
 
 @run_on_event_loop
 async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury("one")
-    async with screen(Settings(url, is_guarded=True)) as it:
-        await it.press("enter", "5", "D")
-        await it.until_shown("y delete   Enter, Esc cancel")
-        it.app.screen.query_one("#guard-word").focus()
-        await it.until_shown("Enter goes to delete   Esc cancel")
-        await it.press('"mail', "enter")
-        await it.until_shown("y, Enter delete   Esc cancel")
+    async with screen(Settings(url, is_guarded=True)) as ui:
+        await ui.press("enter", "5", "D")
+        await ui.until_shown("y delete   Enter, Esc cancel")
+        ui.app.screen.query_one("#guard-word").focus()
+        await ui.until_shown("Enter goes to delete   Esc cancel")
+        await ui.press('"mail', "enter")
+        await ui.until_shown("y, Enter delete   Esc cancel")
         assert here.ids("dead") == ["one"]
-        await it.press("enter")
-        await it.until(lambda: here.ids("dead") == [], "the deletion")
+        await ui.press("enter")
+        await ui.until(lambda: here.ids("dead") == [], "the deletion")
 
 
 @run_on_event_loop
@@ -412,13 +412,13 @@ async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
     here.engine.register_queue(here.ref)
     scan = place_scan.create_scan
     monkeypatch.setattr(place_scan, "create_scan", lambda *given: scan(*given, max_scanned=1000))
-    async with screen(url, (100, 30)) as it:
-        await it.press("enter", "2", "slash", '"id:j0', "enter")
-        pane = it.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
-        await it.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
-        await it.press("asterisk", "D")
-        await it.until_shown("Only the first 1 000 jobs were searched, not the rest.")
-        await it.press("n")
+    async with screen(url, (100, 30)) as ui:
+        await ui.press("enter", "2", "slash", '"id:j0', "enter")
+        pane = ui.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
+        await ui.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
+        await ui.press("asterisk", "D")
+        await ui.until_shown("Only the first 1 000 jobs were searched, not the rest.")
+        await ui.press("n")
         assert client.zcard("rqtui:{mail}:ready") == 2500
 
 
@@ -438,17 +438,17 @@ async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after
     ]
     here.engine.apply_verb("kill", here.ref, moved)
     before = client.hget("rqtui:{mail}:errors", "one"), client.hget("rqtui:{mail}:bodies", "one")
-    async with screen(url, (100, 30)) as it:
-        await it.press("enter", "5", "slash", '"err:EEE', "enter")
-        await it.until_shown("one")
-        pane = it.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
-        await it.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
+    async with screen(url, (100, 30)) as ui:
+        await ui.press("enter", "5", "slash", '"err:EEE', "enter")
+        await ui.until_shown("one")
+        pane = ui.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
+        await ui.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
         assert len(pane.scan_result.jobs[b"one"].error) < len(error), "what the filter keeps is cut"
-        await it.press("D")
-        await it.until_shown("y delete   Enter, Esc cancel")
-        await it.press("y")
-        await it.until(lambda: not client.hexists("rqtui:{mail}:jobs", "one"), "the deletion")
-        await it.until_toast("deleted")
-        await it.press("z")
-        await it.until(lambda: client.hexists("rqtui:{mail}:jobs", "one"), "the undo")
+        await ui.press("D")
+        await ui.until_shown("y delete   Enter, Esc cancel")
+        await ui.press("y")
+        await ui.until(lambda: not client.hexists("rqtui:{mail}:jobs", "one"), "the deletion")
+        await ui.until_toast("deleted")
+        await ui.press("z")
+        await ui.until(lambda: client.hexists("rqtui:{mail}:jobs", "one"), "the undo")
         assert (client.hget("rqtui:{mail}:errors", "one"), client.hget("rqtui:{mail}:bodies", "one")) == before

@@ -34,73 +34,73 @@ def nowhere(url: str) -> str:
 
 @run_on_event_loop
 async def test_the_diagnosis_stays_over_every_try_and_hides_the_password(nowhere: str, client: Redis) -> None:
-    async with screen(nowhere) as it:
-        await it.until_shown(
+    async with screen(nowhere) as ui:
+        await ui.until_shown(
             "No answer from Redis yet", "host", "127.0.0.1", "database  3", "TLS       no", "e edits the"
         )
-        first = it.app.session.connection_loss
-        await it.press("r")
-        await it.until(lambda: it.app.session.connection_loss is not first, "the second try")
-        await it.until_shown("No answer from Redis yet", "Nothing listens", "The next try is in")
-        assert it.app.session.snapshot is None and it.app.is_running
-        assert "sesame" not in it.text()
+        first = ui.app.session.connection_loss
+        await ui.press("r")
+        await ui.until(lambda: ui.app.session.connection_loss is not first, "the second try")
+        await ui.until_shown("No answer from Redis yet", "Nothing listens", "The next try is in")
+        assert ui.app.session.snapshot is None and ui.app.is_running
+        assert "sesame" not in ui.text()
 
 
 @run_on_event_loop
 async def test_e_edits_the_url_and_connects_to_the_new_one(nowhere: str, url: str, seeded: Seeded) -> None:
     seeded.put("a1")
-    async with screen(nowhere) as it:
-        await it.until_shown("No answer")
-        await it.press("e")
-        await it.until_shown("which Redis?", ":***@")
-        assert "sesame" not in it.text()
-        it.app.screen.query_one("Input").value = "http://nonsense"  # type: ignore[attr-defined]
-        await it.press("enter")
-        await it.until_shown("which Redis?", "redis://")
-        it.app.screen.query_one("Input").value = url  # type: ignore[attr-defined]
-        await it.press("enter")
-        await it.until_shown("mail", "1 queue", "write")
-        assert "No answer" not in it.text()
-        await it.press("enter")
-        await it.until_shown("a1")
-        await it.press("escape")
-        await it.until_shown("queues")
+    async with screen(nowhere) as ui:
+        await ui.until_shown("No answer")
+        await ui.press("e")
+        await ui.until_shown("which Redis?", ":***@")
+        assert "sesame" not in ui.text()
+        ui.app.screen.query_one("Input").value = "http://nonsense"  # type: ignore[attr-defined]
+        await ui.press("enter")
+        await ui.until_shown("which Redis?", "redis://")
+        ui.app.screen.query_one("Input").value = url  # type: ignore[attr-defined]
+        await ui.press("enter")
+        await ui.until_shown("mail", "1 queue", "write")
+        assert "No answer" not in ui.text()
+        await ui.press("enter")
+        await ui.until_shown("a1")
+        await ui.press("escape")
+        await ui.until_shown("queues")
 
 
 @run_on_event_loop
 async def test_escape_leaves_the_url_as_it_was(nowhere: str, client: Redis) -> None:
-    async with screen(nowhere) as it:
-        await it.until_shown("No answer")
-        await it.press("e")
-        await it.until(lambda: isinstance(it.app.screen, EditUrl))
-        await it.press("escape")
-        await it.until_shown("No answer from Redis yet")
-        assert it.app.session.settings.url == nowhere
+    async with screen(nowhere) as ui:
+        await ui.until_shown("No answer")
+        await ui.press("e")
+        await ui.until(lambda: isinstance(ui.app.screen, EditUrl))
+        await ui.press("escape")
+        await ui.until_shown("No answer from Redis yet")
+        assert ui.app.session.settings.url == nowhere
 
 
 @run_on_event_loop
 async def test_d_opens_a_demo_on_a_redis_of_its_own(nowhere: str, client: Redis) -> None:
-    async with screen(nowhere) as it:
-        await it.until_shown("No answer")
-        await it.press("d")
-        await it.until_shown("readytasklist", "d try")
-        assert it.app.demo is not None
-        await it.press("d")
-        await it.until_shown("try", "watch")
-        await it.press("escape")
+    async with screen(nowhere) as ui:
+        await ui.until_shown("No answer")
+        await ui.press("d")
+        await ui.until_shown("readytasklist", "d try")
+        assert ui.app.demo is not None
+        await ui.press("d")
+        await ui.until_shown("try", "watch")
+        await ui.press("escape")
 
 
 @run_on_event_loop
 async def test_e_and_d_mean_what_they_always_mean_once_redis_has_answered(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("d")
-        assert not it.app.demo
-        await it.press("e")
-        assert it.app.navigation.view and it.app.navigation.view.NAME == "errors"
-        assert it.app.check_action("edit_url", ()) is False
-        assert it.app.check_action("open_demo", ()) is False
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("d")
+        assert not ui.app.demo
+        await ui.press("e")
+        assert ui.app.navigation.view and ui.app.navigation.view.NAME == "errors"
+        assert ui.app.check_action("edit_url", ()) is False
+        assert ui.app.check_action("open_demo", ()) is False
 
 
 @pytest.mark.parametrize(

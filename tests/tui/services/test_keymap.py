@@ -90,17 +90,17 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
 ) -> None:
     Seeded(client).put("a")
     keymap = {"pause": "ctrl+t", "filter": "~", "mark": "m", "metrics": "M"}
-    async with screen(Settings(url, keymap=keymap), (120, 40)) as it:
-        await it.until_shown("mail", "Ctrl+T pause", "~ filter")
-        await it.press("P")
-        await it.press("ctrl+t", "y")
-        await it.until_toast("pause")
-        await it.until_shown("paused")
-        await it.press("enter", "m")
-        await it.until_shown("◆a")
-        await it.press("question_mark")
-        await it.until_shown("Here and now")
-        assert re.search(r"│ m +mark the job", it.text())
+    async with screen(Settings(url, keymap=keymap), (120, 40)) as ui:
+        await ui.until_shown("mail", "Ctrl+T pause", "~ filter")
+        await ui.press("P")
+        await ui.press("ctrl+t", "y")
+        await ui.until_toast("pause")
+        await ui.until_shown("paused")
+        await ui.press("enter", "m")
+        await ui.until_shown("◆a")
+        await ui.press("question_mark")
+        await ui.until_shown("Here and now")
+        assert re.search(r"│ m +mark the job", ui.text())
 
 
 @run_on_event_loop
@@ -108,11 +108,11 @@ async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, cli
     config = tmp_path / "config.toml"
     config.write_text('[keymap]\nworkers = "e"\n')
     settings = Settings(url, keymap=parse_config_text(config, config.read_text()).keymap, config=str(config))
-    async with screen(settings) as it:
-        await it.until_toast("config.toml:2", 'taken by "errors"')
-        await it.press("e")
-        await it.until(
-            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "errors", "the errors"
+    async with screen(settings) as ui:
+        await ui.until_toast("config.toml:2", 'taken by "errors"')
+        await ui.press("e")
+        await ui.until(
+            lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "errors", "the errors"
         )
 
 
@@ -137,16 +137,16 @@ async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(ur
     settings = Settings(
         url, keymap=parse_keymap('resume = "ctrl+u"\nundo = "Z"\nfilter = "~"\nenqueue = "ctrl+n"').keymap
     )
-    async with screen(settings) as it:
-        await it.until_shown("paused", "Ctrl+U resume")
-        await it.press("tilde", *"nothing", "enter")
-        await it.until_shown("no queue matches the filter: ~ changes it")
-        await it.press("escape", "escape", "enter", "2", "D")
-        await it.until_shown("Z undoes it")
-        await it.press("escape", "escape")
+    async with screen(settings) as ui:
+        await ui.until_shown("paused", "Ctrl+U resume")
+        await ui.press("tilde", *"nothing", "enter")
+        await ui.until_shown("no queue matches the filter: ~ changes it")
+        await ui.press("escape", "escape", "enter", "2", "D")
+        await ui.until_shown("Z undoes it")
+        await ui.press("escape", "escape")
         here.engine.apply_verb("delete", here.ref, here.jobs("ready"))
-        await it.press("enter", "2")
-        await it.until_shown("no job is ready: Ctrl+N enqueues one")
+        await ui.press("enter", "2")
+        await ui.until_shown("no job is ready: Ctrl+N enqueues one")
 
 
 def test_textual_finds_nothing_to_object_to_in_a_granted_keymap() -> None:
@@ -159,9 +159,9 @@ def test_textual_finds_nothing_to_object_to_in_a_granted_keymap() -> None:
 async def test_a_key_that_the_app_bound_later_is_told_once_however_many_keys_are_pressed(
     url: str, client: Redis
 ) -> None:
-    async with screen(Settings(url, keymap={"workers": "W"})) as it:
-        it.app._bindings.key_to_bindings["W"] = [Binding("W", "bell", "bell")]
-        await it.press("j", "k", "j", "k")
-        await it.until_toast("W (bell)")
-        assert len([told for told in it.toasts if "W (bell)" in told]) == 1
-        assert len(it.app._notifications) == 1
+    async with screen(Settings(url, keymap={"workers": "W"})) as ui:
+        ui.app._bindings.key_to_bindings["W"] = [Binding("W", "bell", "bell")]
+        await ui.press("j", "k", "j", "k")
+        await ui.until_toast("W (bell)")
+        assert len([toast for toast in ui.toasts if "W (bell)" in toast]) == 1
+        assert len(ui.app._notifications) == 1

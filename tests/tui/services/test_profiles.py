@@ -27,20 +27,20 @@ def written(folder: Path, text: str) -> str:
     return str(file)
 
 
-async def command(it: Screen, words: str) -> None:
+async def command(ui: Screen, words: str) -> None:
     """Type words into the palette, and run the first command that is found."""
-    await it.press("colon")
-    await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
-    await it.press(f'"{words}')
-    await it.until(lambda: it.text().count(words[-5:]) > 1, "what was typed, and the command that was found")
-    await it.press("enter")
-    await it.until(lambda: not isinstance(it.app.screen, Finder), "the palette closed")
+    await ui.press("colon")
+    await ui.until(lambda: isinstance(ui.app.screen, Finder), "the palette")
+    await ui.press(f'"{words}')
+    await ui.until(lambda: ui.text().count(words[-5:]) > 1, "what was typed, and the command that was found")
+    await ui.press("enter")
+    await ui.until(lambda: not isinstance(ui.app.screen, Finder), "the palette closed")
 
 
-async def wait_for_toast(it: Screen, *words: str) -> None:
+async def wait_for_toast(ui: Screen, *words: str) -> None:
     """Wait for a toast with these words, wherever its lines are broken."""
-    await it.until(
-        lambda: any(all(word in toast.replace("\n", "") for word in words) for toast in it.toasts), f"{words} told"
+    await ui.until(
+        lambda: any(all(word in toast.replace("\n", "") for word in words) for toast in ui.toasts), f"{words} told"
     )
 
 
@@ -48,16 +48,16 @@ async def wait_for_toast(it: Screen, *words: str) -> None:
 async def test_the_palette_goes_over_to_another_profile(url: str, client: Redis, tmp_path: Path) -> None:
     Seeded(client).put("a", "b")
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\nbadge = "PROD"\nread_only = true\n')
-    async with screen(Settings(url, config=config)) as it:
-        await it.until_shown("mail")
-        await command(it, "profile other")
-        await wait_for_toast(it, "profile other")
-        await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
-        assert it.app.session.settings.url == f"{url}/1"
-        assert it.app.session.settings.badge == "PROD" and it.app.session.is_read_only
-        assert not it.app.session.refs
-        assert isinstance(it.app.navigation.view, Overview)
-        assert "mail" not in it.text()
+    async with screen(Settings(url, config=config)) as ui:
+        await ui.until_shown("mail")
+        await command(ui, "profile other")
+        await wait_for_toast(ui, "profile other")
+        await ui.until(lambda: ui.app.session.snapshot is not None, "a picture of the other")
+        assert ui.app.session.settings.url == f"{url}/1"
+        assert ui.app.session.settings.badge == "PROD" and ui.app.session.is_read_only
+        assert not ui.app.session.refs
+        assert isinstance(ui.app.navigation.view, Overview)
+        assert "mail" not in ui.text()
 
 
 @run_on_event_loop
@@ -66,29 +66,29 @@ async def test_a_switch_takes_a_person_from_a_board_to_the_overview_and_stops_th
 ) -> None:
     Seeded(client).put("a")
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
-    async with screen(Settings(url, config=config)) as it:
-        await it.until_shown("mail")
-        loops = list(it.app.session.loops.values())
-        await it.press("enter")
-        await it.press("space")
-        it.app.profiles.switch_to_profile("other")
-        await it.until(lambda: len(it.app.screen_stack) == 1 and it.app.session.snapshot is not None, "the overview")
-        await it.until(lambda: not any(loop.is_running for loop in loops), "the loops of before stopped")
+    async with screen(Settings(url, config=config)) as ui:
+        await ui.until_shown("mail")
+        loops = list(ui.app.session.loops.values())
+        await ui.press("enter")
+        await ui.press("space")
+        ui.app.profiles.switch_to_profile("other")
+        await ui.until(lambda: len(ui.app.screen_stack) == 1 and ui.app.session.snapshot is not None, "the overview")
+        await ui.until(lambda: not any(loop.is_running for loop in loops), "the loops of before stopped")
 
 
 @run_on_event_loop
 async def test_to_and_fro_there_is_one_overview_whatever_was_open_above_it(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
+    async with screen(url) as ui:
         for _ in range(2):
-            await it.until_shown("mail")
-            await it.press("enter", "D")
-            it.app.profiles.switch_to_url(f"{url}/1")
-            await it.until(lambda: it.app.session.snapshot is not None, "a picture of the empty one")
-            await it.until_shown("no queues yet")
-            assert it.app.screen_stack == [it.app.navigation.view] and isinstance(it.app.navigation.view, Overview)
-            it.app.profiles.switch_to_url(f"{url}/0")
-            await it.until(lambda: it.app.session.snapshot is not None, "a picture of the first one")
+            await ui.until_shown("mail")
+            await ui.press("enter", "D")
+            ui.app.profiles.switch_to_url(f"{url}/1")
+            await ui.until(lambda: ui.app.session.snapshot is not None, "a picture of the empty one")
+            await ui.until_shown("no queues yet")
+            assert ui.app.screen_stack == [ui.app.navigation.view] and isinstance(ui.app.navigation.view, Overview)
+            ui.app.profiles.switch_to_url(f"{url}/0")
+            await ui.until(lambda: ui.app.session.snapshot is not None, "a picture of the first one")
 
 
 @run_on_event_loop
@@ -96,61 +96,61 @@ async def test_a_profile_that_is_not_there_or_has_no_url_is_a_sentence_and_nothi
     url: str, client: Redis, tmp_path: Path
 ) -> None:
     config = written(tmp_path, "[profiles.empty]\nread_only = true\n")
-    async with screen(Settings(url, config=config)) as it:
-        ticker = it.app.session.ticker
-        it.app.profiles.switch_to_profile("nowhere")
-        await wait_for_toast(it, "no profile", "nowhere")
-        it.app.profiles.switch_to_profile("empty")
-        await wait_for_toast(it, "config.toml:1", "no url")
-        assert it.app.session.ticker is ticker
+    async with screen(Settings(url, config=config)) as ui:
+        ticker = ui.app.session.ticker
+        ui.app.profiles.switch_to_profile("nowhere")
+        await wait_for_toast(ui, "no profile", "nowhere")
+        ui.app.profiles.switch_to_profile("empty")
+        await wait_for_toast(ui, "config.toml:1", "no url")
+        assert ui.app.session.ticker is ticker
 
 
 @run_on_event_loop
 async def test_a_switch_keeps_the_session_read_only_that_was_begun_so(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
-    async with screen(resolve_settings(CommandLine(url, config=config, read_only=True), {}).settings) as it:
-        it.app.profiles.switch_to_profile("other")
-        await it.until(lambda: it.app.session.snapshot is not None, "a picture")
-        assert it.app.session.is_read_only
+    async with screen(resolve_settings(CommandLine(url, config=config, read_only=True), {}).settings) as ui:
+        ui.app.profiles.switch_to_profile("other")
+        await ui.until(lambda: ui.app.session.snapshot is not None, "a picture")
+        assert ui.app.session.is_read_only
 
 
 @run_on_event_loop
 async def test_a_broken_config_opens_the_screen_and_says_file_and_line(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, "calm = yes\n")
-    async with screen(resolve_settings(CommandLine(url, config=config), {}).settings) as it:
-        await wait_for_toast(it, "config.toml:1", "no TOML")
-        await wait_for_toast(it, "Changes are off")
-        assert it.app.session.is_read_only
-        await it.press("colon")
-        await it.pilot.pause(0.3)
-        assert "unlock" not in it.text()
+    async with screen(resolve_settings(CommandLine(url, config=config), {}).settings) as ui:
+        await wait_for_toast(ui, "config.toml:1", "no TOML")
+        await wait_for_toast(ui, "Changes are off")
+        assert ui.app.session.is_read_only
+        await ui.press("colon")
+        await ui.pilot.pause(0.3)
+        assert "unlock" not in ui.text()
 
 
 @run_on_event_loop
 async def test_words_with_an_argument_work_in_the_palette(url: str, client: Redis) -> None:
     Seeded(client).put("a", "b")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await command(it, "interval 5s")
-        assert it.app.session.ticker.interval_s == 5
-        await command(it, "theme rqtui-light")
-        assert it.app.theme == "rqtui-light"
-        await wait_for_toast(it, 'theme = "rqtui-light"')
-        await command(it, "interval never")
-        await wait_for_toast(it, "interval", "never")
-        await command(it, "queue mail")
-        await it.until_shown("2 ready")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await command(ui, "interval 5s")
+        assert ui.app.session.ticker.interval_s == 5
+        await command(ui, "theme rqtui-light")
+        assert ui.app.theme == "rqtui-light"
+        await wait_for_toast(ui, 'theme = "rqtui-light"')
+        await command(ui, "interval never")
+        await wait_for_toast(ui, "interval", "never")
+        await command(ui, "queue mail")
+        await ui.until_shown("2 ready")
 
 
 @run_on_event_loop
 async def test_the_palette_goes_over_to_a_url(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await command(it, f"url {url}/1")
-        await it.until(lambda: it.app.session.settings.url == f"{url}/1", "the other URL")
-        await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
-        assert not it.app.session.refs
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await command(ui, f"url {url}/1")
+        await ui.until(lambda: ui.app.session.settings.url == f"{url}/1", "the other URL")
+        await ui.until(lambda: ui.app.session.snapshot is not None, "a picture of the other")
+        assert not ui.app.session.refs
 
 
 @run_on_event_loop
@@ -158,22 +158,22 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
     seeded = Seeded(client)
     seeded.bury(*(f"j{number}" for number in range(40)))
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
-    async with screen(Settings(url, config=config)) as it:
-        await it.until_shown("mail")
-        it.app.verb_starter.rate_limited.start_change(
+    async with screen(Settings(url, config=config)) as ui:
+        await ui.until_shown("mail")
+        ui.app.verb_starter.rate_limited.start_change(
             "requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Limits(2.0), "", Circumstances()
         )
-        await it.until_shown("of 40 · 2/s", "X stop")
-        it.app.profiles.switch_to_profile("other")
-        await it.until_shown("Leave this Redis", "would stop here")
-        await it.press("n")
-        assert it.app.session.settings.url == url
-        it.app.profiles.switch_to_profile("other")
-        await it.until_shown("Leave this Redis")
-        await it.press("y")
-        await it.until(lambda: it.app.session.settings.url == f"{url}/1", "the other Redis")
-        await it.until(lambda: it.app.session.snapshot is not None, "its picture")
-        assert isinstance(it.app.screen, Overview) and not it.app.verb_starter.format_progress()
+        await ui.until_shown("of 40 · 2/s", "X stop")
+        ui.app.profiles.switch_to_profile("other")
+        await ui.until_shown("Leave this Redis", "would stop here")
+        await ui.press("n")
+        assert ui.app.session.settings.url == url
+        ui.app.profiles.switch_to_profile("other")
+        await ui.until_shown("Leave this Redis")
+        await ui.press("y")
+        await ui.until(lambda: ui.app.session.settings.url == f"{url}/1", "the other Redis")
+        await ui.until(lambda: ui.app.session.snapshot is not None, "its picture")
+        assert isinstance(ui.app.screen, Overview) and not ui.app.verb_starter.format_progress()
     assert len(seeded.ids("dead")) > 10, "the drip ended with the switch"
 
 
@@ -181,36 +181,36 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
 async def test_what_the_old_redis_still_answers_is_not_heard(url: str, client: Redis, tmp_path: Path) -> None:
     Seeded(client).put("a")
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
-    async with screen(Settings(url, config=config)) as it:
-        await it.until_shown("mail")
-        old, picture = it.app.session.ticker, it.app.session.snapshot
-        it.app.profiles.switch_to_profile("other")
+    async with screen(Settings(url, config=config)) as ui:
+        await ui.until_shown("mail")
+        old, picture = ui.app.session.ticker, ui.app.session.snapshot
+        ui.app.profiles.switch_to_profile("other")
         assert picture is not None
         old.post(SnapshotTaken(picture, Focus()))
         old.post(ServerLost("gone", 0, 0))
-        await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
-        await it.until_refreshed()
-        assert "mail" not in it.text() and it.app.session.connection_loss is None
+        await ui.until(lambda: ui.app.session.snapshot is not None, "a picture of the other")
+        await ui.until_refreshed()
+        assert "mail" not in ui.text() and ui.app.session.connection_loss is None
 
 
 @run_on_event_loop
 async def test_a_filter_typed_into_the_palette_holds_on_the_view(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     Seeded(client, "other").put("b")
-    async with screen(url) as it:
-        await it.until_shown("mail", "other")
-        await command(it, "filter mail")
-        await it.until(lambda: "other" not in it.text() and "mail" in it.text(), "only what fits")
+    async with screen(url) as ui:
+        await ui.until_shown("mail", "other")
+        await command(ui, "filter mail")
+        await ui.until(lambda: "other" not in ui.text() and "mail" in ui.text(), "only what fits")
 
 
 @run_on_event_loop
 async def test_a_profile_brings_its_theme_and_its_interval(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\ntheme = "rqtui-light"\ninterval = "7s"\n')
-    async with screen(Settings(url, config=config)) as it:
-        it.app.profiles.switch_to_profile("other")
-        await it.until(lambda: it.app.session.snapshot is not None, "a picture")
-        assert it.app.theme == "rqtui-light"
-        assert it.app.session.ticker.interval_s == 7
+    async with screen(Settings(url, config=config)) as ui:
+        ui.app.profiles.switch_to_profile("other")
+        await ui.until(lambda: ui.app.session.snapshot is not None, "a picture")
+        assert ui.app.theme == "rqtui-light"
+        assert ui.app.session.ticker.interval_s == 7
 
 
 def test_what_a_profile_has_wrong_is_left_out_and_told_and_the_command_line_is_refused(tmp_path: Path) -> None:

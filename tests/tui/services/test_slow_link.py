@@ -48,15 +48,15 @@ def seeded(client: Redis) -> Seeded:
 
 @pytest.fixture
 def proxy(url: str) -> Iterator[Proxy]:
-    with Proxy(url) as made:
-        yield made
+    with Proxy(url) as new_proxy:
+        yield new_proxy
 
 
-def holds(it: Screen, kind: str, wanted: object) -> bool:
+def holds(ui: Screen, kind: str, wanted: object) -> bool:
     """Return whether the condition of a step of STEPS is true."""
-    view = it.app.screen
+    view = ui.app.screen
     if kind == "shown":
-        return str(wanted) in it.text()
+        return str(wanted) in ui.text()
     assert isinstance(view, Board)
     return (view.find_current_pane().cursor_id if kind == "cursor" else view.find_current_pane().place.name) == wanted
 
@@ -65,38 +65,38 @@ def holds(it: Screen, kind: str, wanted: object) -> bool:
 async def test_each_key_paints_before_any_answer_comes(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.bury("d1", "d2")
     seeded.put("a1", "a2", "a3", "a4", "a5")
-    async with screen(proxy.url + PATIENT, NARROW) as it:
-        await it.press("comma", "full_stop", "enter")
-        await it.until_shown("a5")
+    async with screen(proxy.url + PATIENT, NARROW) as ui:
+        await ui.press("comma", "full_stop", "enter")
+        await ui.until_shown("a5")
         proxy.hold()
-        await it.until(lambda: proxy.held, "an answer is held")
-        pictured = it.app.session.snapshot
+        await ui.until(lambda: proxy.held, "an answer is held")
+        pictured = ui.app.session.snapshot
         for key, kind, wanted in STEPS:
             began = time.monotonic()
-            it.app.simulate_key(key)
-            await it.until(lambda: holds(it, kind, wanted), f"{key}: {wanted}", 2.0)  # noqa: B023
-            assert it.app.session.snapshot is pictured, f"{key} waited for an answer ({time.monotonic() - began:.2f} s)"
+            ui.app.simulate_key(key)
+            await ui.until(lambda: holds(ui, kind, wanted), f"{key}: {wanted}", 2.0)  # noqa: B023
+            assert ui.app.session.snapshot is pictured, f"{key} waited for an answer ({time.monotonic() - began:.2f} s)"
         proxy.release()
-        await it.until(lambda: it.app.session.snapshot is not pictured, "answers come again")
+        await ui.until(lambda: ui.app.session.snapshot is not pictured, "answers come again")
 
 
 @run_on_event_loop
 async def test_while_one_answer_is_under_way_no_second_is_asked_for(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
-    async with screen(proxy.url + PATIENT, NARROW, read_only=True) as it:
-        await it.press("enter")
-        await it.until_shown("a3")
+    async with screen(proxy.url + PATIENT, NARROW, read_only=True) as ui:
+        await ui.press("enter")
+        await ui.until_shown("a3")
         proxy.hold()
-        await it.until(lambda: proxy.held, "an answer is held")
+        await ui.until(lambda: proxy.held, "an answer is held")
         asked = len(proxy.requests)
         for key in ("j", "k", "r", "2", "1") * 10:
-            it.app.simulate_key(key)
-            await it.pilot.pause()
+            ui.app.simulate_key(key)
+            await ui.pilot.pause()
         assert len(proxy.requests) == asked, proxy.requests[asked:]
         assert proxy.held == 1
         proxy.release()
-        before = it.app.session.snapshot
-        await it.until(lambda: it.app.session.snapshot is not before, "a picture")
+        before = ui.app.session.snapshot
+        await ui.until(lambda: ui.app.session.snapshot is not before, "a picture")
         # Fifty keys became a handful of pictures, not fifty.
         pictures = sum(name.startswith("EVALSHA") for name in proxy.requests[asked:])
         assert pictures < 50, proxy.requests[asked:]
@@ -106,15 +106,15 @@ async def test_while_one_answer_is_under_way_no_second_is_asked_for(url: str, pr
 async def test_at_200_ms_each_way_the_screen_opens_and_follows(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     proxy.latency_s = 0.2
-    async with screen(proxy.url, NARROW) as it:
-        await it.press("enter")
-        await it.until_shown("a1", "a2", "write")
+    async with screen(proxy.url, NARROW) as ui:
+        await ui.press("enter")
+        await ui.until_shown("a1", "a2", "write")
         seeded.put("a3")
-        await it.until_shown("a3")
-        await it.press("D", "y")
-        await it.until_toast("delete: deleted")
+        await ui.until_shown("a3")
+        await ui.press("D", "y")
+        await ui.until_toast("delete: deleted")
         assert len(seeded.ids("ready")) == 2
-        assert it.app.session.connection_loss is None
+        assert ui.app.session.connection_loss is None
 
 
 @run_on_event_loop
@@ -123,12 +123,12 @@ async def test_a_slow_link_makes_it_calm_by_itself_and_a_quick_one_lively_again(
 ) -> None:
     seeded.put("a1")
     proxy.latency_s = 0.1  # each way: 200 ms a round trip
-    async with screen(proxy.url, NARROW, read_only=True) as it:
-        await it.until(lambda: it.app.slow_link.is_calm, "it is calm")
-        await it.until_toast("This link is slow")
-        assert it.app.animation_level == "none"
+    async with screen(proxy.url, NARROW, read_only=True) as ui:
+        await ui.until(lambda: ui.app.slow_link.is_calm, "it is calm")
+        await ui.until_toast("This link is slow")
+        assert ui.app.animation_level == "none"
         proxy.latency_s = 0.0
-        await it.until(lambda: not it.app.slow_link.is_calm, "it is lively", 20.0)
+        await ui.until(lambda: not ui.app.slow_link.is_calm, "it is lively", 20.0)
 
 
 @run_on_event_loop
@@ -136,21 +136,21 @@ async def test_a_link_that_drops_dims_the_picture_and_takes_nothing_away(
     url: str, proxy: Proxy, seeded: Seeded
 ) -> None:
     seeded.put("a1", "a2", "a3")
-    async with screen(proxy.url, WIDE) as it:
-        await it.press("enter", "j", "space")
-        await it.until_shown("1 marked")
+    async with screen(proxy.url, WIDE) as ui:
+        await ui.press("enter", "j", "space")
+        await ui.until_shown("1 marked")
         proxy.refuse()
-        await it.until_shown("lost", "next try in", "Redis is away: no changes", "a1", "a2", "a3", "1 marked")
-        board = it.app.navigation.view
+        await ui.until_shown("lost", "next try in", "Redis is away: no changes", "a1", "a2", "a3", "1 marked")
+        board = ui.app.navigation.view
         assert isinstance(board, Board) and board.find_current_pane().dimmed
-        await it.press("D", "R", "P", "N")
-        assert it.app.screen is board, "no change is begun"
-        await it.press("k", "k", "space")
-        await it.until_shown("2 marked")
+        await ui.press("D", "R", "P", "N")
+        assert ui.app.screen is board, "no change is begun"
+        await ui.press("k", "k", "space")
+        await ui.until_shown("2 marked")
         proxy.listen()
-        await it.press("r")
-        await it.until(lambda: it.app.session.connection_loss is None, "it is back")
-        await it.until(lambda: not board.find_current_pane().dimmed)
+        await ui.press("r")
+        await ui.until(lambda: ui.app.session.connection_loss is None, "it is back")
+        await ui.until(lambda: not board.find_current_pane().dimmed)
         assert set(board.find_current_pane().marks) == {b"a1", b"a2"}
         assert seeded.ids("ready") == ["a1", "a2", "a3"]
 
@@ -163,9 +163,9 @@ def test_the_tries_after_a_loss_come_1_to_13_seconds_apart() -> None:
 async def test_a_redis_that_says_nothing_leaves_the_screen_alive(url: str, seeded: Seeded) -> None:
     """A black hole: connections are taken, and no answer ever comes."""
     with Proxy(url, is_blackhole=True) as proxy:
-        async with screen(f"{proxy.url}?socket_timeout=0.5") as it:
-            await it.until_shown("No answer from Redis yet")
-            await it.press("question_mark")
-            await it.until_shown("Esc closes")
-            await it.press("escape")
-            await it.until(lambda: "Esc closes" not in it.text() and "No answer from Redis yet" in it.text())
+        async with screen(f"{proxy.url}?socket_timeout=0.5") as ui:
+            await ui.until_shown("No answer from Redis yet")
+            await ui.press("question_mark")
+            await ui.until_shown("Esc closes")
+            await ui.press("escape")
+            await ui.until(lambda: "Esc closes" not in ui.text() and "No answer from Redis yet" in ui.text())

@@ -16,14 +16,14 @@ def plant_jobs(client: Redis) -> Seeded:
     return seeded
 
 
-def header(it: Screen) -> list[str]:
+def header(ui: Screen) -> list[str]:
     """Return the lines above the view."""
-    return it.text().splitlines()[:3]
+    return ui.text().splitlines()[:3]
 
 
-def find_position(it: Screen, words: str) -> tuple[int, int]:
+def find_position(ui: Screen, words: str) -> tuple[int, int]:
     """Return the column and row at which these words begin."""
-    rows = it.text().splitlines()
+    rows = ui.text().splitlines()
     y = next(y for y, row in enumerate(rows) if words in row)
     return rows[y].index(words), y
 
@@ -31,9 +31,9 @@ def find_position(it: Screen, words: str) -> tuple[int, int]:
 @run_on_event_loop
 async def test_a_high_terminal_names_every_view_by_its_letter_in_the_header(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("queues ▸ mail")
-        line = header(it)[1]
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("queues ▸ mail")
+        line = header(ui)[1]
         for words in (
             "e errors",
             "w workers",
@@ -45,65 +45,65 @@ async def test_a_high_terminal_names_every_view_by_its_letter_in_the_header(url:
             "o operations",
         ):
             assert words in line, line
-        assert "1 queue" in header(it)[2]  # what the view itself says is still there
-        assert "; views" not in it.text()
+        assert "1 queue" in header(ui)[2]  # what the view itself says is still there
+        assert "; views" not in ui.text()
 
 
 @run_on_event_loop
 async def test_the_header_says_how_many_causes_once_somebody_looked_and_nothing_before(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, (120, 30)) as it:
-        await it.press("e")
-        await it.until(lambda: "e errors 1 " in header(it)[1], "one cause")
-        await it.press("escape")
-        await it.until(lambda: "e errors 1 " in header(it)[1], "it is remembered")
+    async with screen(url, (120, 30)) as ui:
+        await ui.press("e")
+        await ui.until(lambda: "e errors 1 " in header(ui)[1], "one cause")
+        await ui.press("escape")
+        await ui.until(lambda: "e errors 1 " in header(ui)[1], "it is remembered")
 
 
 @run_on_event_loop
 async def test_a_change_made_here_is_counted_beside_the_operations(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, WIDE) as it:
-        await it.until(lambda: "o operations 0" in header(it)[1], "none")
-        await it.press("P", "y")
-        await it.until(lambda: "o operations 1" in header(it)[1], "one")
+    async with screen(url, WIDE) as ui:
+        await ui.until(lambda: "o operations 0" in header(ui)[1], "none")
+        await ui.press("P", "y")
+        await ui.until(lambda: "o operations 1" in header(ui)[1], "one")
 
 
 @run_on_event_loop
 async def test_a_click_on_a_view_in_the_header_goes_there(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("e errors 1", "w workers 0", "m metrics")  # nothing moves it any more
-        await it.pilot.click(offset=find_position(it, "m metrics"))
-        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("e errors 1", "w workers 0", "m metrics")  # nothing moves it any more
+        await ui.pilot.click(offset=find_position(ui, "m metrics"))
+        await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "metrics")
 
 
 @run_on_event_loop
 async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, NARROW) as it:
-        await it.press("enter")
-        await it.until_shown("; views")
-        await it.press("semicolon")
-        await it.until_shown("its letter goes there", "kinds", "operations")
-        rows = it.text().splitlines()
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter")
+        await ui.until_shown("; views")
+        await ui.press("semicolon")
+        await ui.until_shown("its letter goes there", "kinds", "operations")
+        rows = ui.text().splitlines()
         assert (
             sum(any(f"{letter}   {label}" in row for row in rows) for letter, label in (("e", "errors"), ("o", "op")))
             == 2
         )
-        await it.press("w")
-        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "workers")
+        await ui.press("w")
+        await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "workers")
         assert len(VIEWS) == 9
 
 
 @run_on_event_loop
 async def test_enter_and_a_click_lead_from_the_list_too_and_escape_leaves_it(url: str, client: Redis) -> None:
     plant_jobs(client)
-    async with screen(url, NARROW) as it:
-        await it.press("semicolon", "j", "j", "enter")
-        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "kinds")
-        await it.press("semicolon")
-        await it.until_shown("its letter goes there")
-        await it.pilot.click(offset=find_position(it, "metrics   "))
-        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics")
-        await it.press("semicolon", "escape")
-        await it.until(lambda: "its letter goes there" not in it.text())
+    async with screen(url, NARROW) as ui:
+        await ui.press("semicolon", "j", "j", "enter")
+        await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "kinds")
+        await ui.press("semicolon")
+        await ui.until_shown("its letter goes there")
+        await ui.pilot.click(offset=find_position(ui, "metrics   "))
+        await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "metrics")
+        await ui.press("semicolon", "escape")
+        await ui.until(lambda: "its letter goes there" not in ui.text())

@@ -23,76 +23,76 @@ from rqtui.systems import registry
 async def test_a_read_only_screen_changes_nothing_until_it_is_unlocked(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
-    async with screen(url, read_only=True) as it:
-        await it.press("enter")
-        await it.until_shown("read-only")
-        assert " D " not in it.text()
-        await it.press("D")
-        assert here.ids("ready") == ["one", "two"] and len(it.app.screen_stack) == 2
-        it.app.write_lock.unlock_changes("15m")
-        await it.until_shown("write until ", "D delete")
-        assert "off" in it.text(), "the loops stay off"
-        await it.press("D", "y")
-        await it.until(lambda: here.ids("ready") == ["two"], "the deletion")
+    async with screen(url, read_only=True) as ui:
+        await ui.press("enter")
+        await ui.until_shown("read-only")
+        assert " D " not in ui.text()
+        await ui.press("D")
+        assert here.ids("ready") == ["one", "two"] and len(ui.app.screen_stack) == 2
+        ui.app.write_lock.unlock_changes("15m")
+        await ui.until_shown("write until ", "D delete")
+        assert "off" in ui.text(), "the loops stay off"
+        await ui.press("D", "y")
+        await ui.until(lambda: here.ids("ready") == ["two"], "the deletion")
 
 
 @run_on_event_loop
 async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
-    async with screen(url, read_only=True) as it:
-        await it.press("enter")
-        it.app.write_lock.unlock_changes("5m")
-        await it.press("comma")
-        await it.until(lambda: it.app.session.loops["dispatch"].is_running, "the dispatcher")
-        dispatcher = it.app.session.loops["dispatch"]
-        assert not it.app.session.loops["reap"].is_running
-        it.app.write_lock._until_s = time.time()
-        await it.until_shown("read-only")
-        await it.until(lambda: not dispatcher.is_running, "the end of the dispatcher")
-        assert it.app.session.engine is not None
+    async with screen(url, read_only=True) as ui:
+        await ui.press("enter")
+        ui.app.write_lock.unlock_changes("5m")
+        await ui.press("comma")
+        await ui.until(lambda: ui.app.session.loops["dispatch"].is_running, "the dispatcher")
+        dispatcher = ui.app.session.loops["dispatch"]
+        assert not ui.app.session.loops["reap"].is_running
+        ui.app.write_lock._until_s = time.time()
+        await ui.until_shown("read-only")
+        await ui.until(lambda: not dispatcher.is_running, "the end of the dispatcher")
+        assert ui.app.session.engine is not None
         with pytest.raises(ReadOnly):
-            it.app.session.engine.apply_verb("pause", here.ref)
-        assert it.app.session.loops == {}
+            ui.app.session.engine.apply_verb("pause", here.ref)
+        assert ui.app.session.loops == {}
 
 
 @run_on_event_loop
 async def test_the_palette_unlocks_and_locks(url: str, client: Redis) -> None:
     Seeded(client).put("one")
-    async with screen(url, read_only=True) as it:
-        names = {command.title for command in it.app.palette.list_commands()}
+    async with screen(url, read_only=True) as ui:
+        names = {command.title for command in ui.app.palette.list_commands()}
         assert {"unlock 5m", "unlock 15m", "unlock 1h"} <= names and "lock now" not in names
-        await it.press("colon", '"unlock 15m', "enter")
-        await it.until_shown("write until ")
-        await it.press("colon", '"lock now', "enter")
-        await it.until_shown("read-only")
+        await ui.press("colon", '"unlock 15m', "enter")
+        await ui.until_shown("write until ")
+        await ui.press("colon", '"lock now', "enter")
+        await ui.until_shown("read-only")
 
 
 @run_on_event_loop
 async def test_a_session_that_may_write_can_be_locked_and_unlocked_again(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
-    async with screen(url) as it:
-        await it.press("enter")
-        await it.until(lambda: it.app.session.loops["dispatch"].is_running, "the dispatcher")
-        it.app.write_lock.lock()
-        await it.until_shown("read-only")
-        await it.press("D")
-        assert here.ids("ready") == ["one"] and len(it.app.screen_stack) == 2
-        it.app.write_lock.unlock_changes("1h")
-        await it.until_shown("write until ")
+    async with screen(url) as ui:
+        await ui.press("enter")
+        await ui.until(lambda: ui.app.session.loops["dispatch"].is_running, "the dispatcher")
+        ui.app.write_lock.lock()
+        await ui.until_shown("read-only")
+        await ui.press("D")
+        assert here.ids("ready") == ["one"] and len(ui.app.screen_stack) == 2
+        ui.app.write_lock.unlock_changes("1h")
+        await ui.until_shown("write until ")
 
 
 @run_on_event_loop
 async def test_a_profile_that_is_read_only_for_good_cannot_be_unlocked(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
-    async with screen(Settings(url, read_only=True, may_unlock=False)) as it:
-        names = {command.title for command in it.app.palette.list_commands()}
+    async with screen(Settings(url, read_only=True, may_unlock=False)) as ui:
+        names = {command.title for command in ui.app.palette.list_commands()}
         assert not any(name.startswith("unlock") for name in names)
-        it.app.write_lock.unlock_changes("5m")
-        await it.until_toast("always read-only")
-        assert it.app.session.is_read_only and it.app.session.engine is not None and it.app.session.engine.read_only
+        ui.app.write_lock.unlock_changes("5m")
+        await ui.until_toast("always read-only")
+        assert ui.app.session.is_read_only and ui.app.session.engine is not None and ui.app.session.engine.read_only
 
 
 # -- denied verbs ------------------------------------------------------------------------------------------------
@@ -143,12 +143,12 @@ def test_what_is_not_named_is_allowed(client: Redis) -> None:
 async def test_the_key_of_a_denied_verb_is_hidden_on_that_queue_alone(url: str, client: Redis) -> None:
     Seeded(client, "mail").put("one")
     Seeded(client, "other").put("one")
-    async with screen(Settings(url, denied=DENIED, profile="prod")) as it:
-        await it.press("enter")
-        await it.until_shown("K kill")
-        assert "D delete" not in it.text()
-        await it.press("escape", "j", "enter")
-        await it.until_shown("D delete")
+    async with screen(Settings(url, denied=DENIED, profile="prod")) as ui:
+        await ui.press("enter")
+        await ui.until_shown("K kill")
+        assert "D delete" not in ui.text()
+        await ui.press("escape", "j", "enter")
+        await ui.until_shown("D delete")
 
 
 # -- the same from the shell -------------------------------------------------------------------------------------

@@ -193,14 +193,14 @@ async def test_a_terminal_with_widths_of_its_own_shows_each_line_of_a_table_as_i
 
     monkeypatch.setattr(Compositor, "render_partial_update", shown_in_part)
     monkeypatch.setattr(Compositor, "render_full_update", update_terminal)
-    async with screen(url, NARROW) as it:
-        await it.press("enter", "2")
-        await it.until_shown("job00", "नेहा")
+    async with screen(url, NARROW) as ui:
+        await ui.press("enter", "2")
+        await ui.until_shown("job00", "नेहा")
         for keys in ("jjjjjjjj", "GGkk", "gjj"):
-            await it.press(*keys)
+            await ui.press(*keys)
             seeded.reserve(2)
-            await it.until_refreshed()
-            await it.until(lambda: not _out_of_place(it.app.screen, terminal), "each line as Textual counts it")
+            await ui.until_refreshed()
+            await ui.until(lambda: not _out_of_place(ui.app.screen, terminal), "each line as Textual counts it")
 
 
 def _out_of_place(on: Screen[object], terminal: Terminal) -> list[str]:

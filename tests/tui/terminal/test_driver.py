@@ -51,26 +51,31 @@ class Keyboard(QuietDriver):
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     """Record how long each poll of the keyboard was willing to wait."""
-    made: list[float | None] = []
+    items: list[float | None] = []
 
     class Counting:
         @staticmethod
         def select(readable: Any, writable: Any, odd: Any, timeout: float | None) -> Any:
-            made.append(timeout)
+            items.append(timeout)
             return select.select(readable, writable, odd, timeout)
 
     monkeypatch.setattr(driver, "select", Counting)
-    return made
+    return items
 
 
 @pytest.fixture
 def keyboard(looks: list[float | None]) -> Iterator[Keyboard]:
-    made = Keyboard()
-    made.thread.start()
-    yield made
-    made.closes()
-    assert not made.thread.is_alive()
-    for number in (made.hand, made.fileno, made.exit_event.woken, made.exit_event.wakes):
+    new_keyboard = Keyboard()
+    new_keyboard.thread.start()
+    yield new_keyboard
+    new_keyboard.closes()
+    assert not new_keyboard.thread.is_alive()
+    for number in (
+        new_keyboard.hand,
+        new_keyboard.fileno,
+        new_keyboard.exit_event.woken,
+        new_keyboard.exit_event.wakes,
+    ):
         os.close(number)
 
 

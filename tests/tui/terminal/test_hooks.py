@@ -42,23 +42,23 @@ IS_ON: dict[str, Callable[[App[Any]], bool]] = {
 }
 
 
-async def _use_screen(it: Screen, client: Redis) -> set[str]:
+async def _use_screen(ui: Screen, client: Redis) -> set[str]:
     """Open a board, look at it and delete a job, and return the hooks that were on."""
     mail = Seeded(client)
-    await it.until_shown("mail")
-    await it.press("enter")
-    await it.until_shown("a00", "40")
-    on = {name for name, is_on in IS_ON.items() if is_on(it.app)}
-    await it.press("j", "j", "k", "G")
-    await it.until_shown("a39")
-    await it.press("g", "D", "y")
-    await it.until(lambda: "a00" not in mail.ids("ready"), "the job was deleted")
-    await it.press("j")
+    await ui.until_shown("mail")
+    await ui.press("enter")
+    await ui.until_shown("a00", "40")
+    on = {name for name, is_on in IS_ON.items() if is_on(ui.app)}
+    await ui.press("j", "j", "k", "G")
+    await ui.until_shown("a39")
+    await ui.press("g", "D", "y")
+    await ui.until(lambda: "a00" not in mail.ids("ready"), "the job was deleted")
+    await ui.press("j")
 
     def ids() -> str:  # without the toast, which names the job
-        return "\n".join(line[:20] for line in it.text().splitlines())
+        return "\n".join(line[:20] for line in ui.text().splitlines())
 
-    await it.until(lambda: "a01" in ids() and "a00" not in ids() and "of 39" in it.text(), "the job is gone")
+    await ui.until(lambda: "a01" in ids() and "a00" not in ids() and "of 39" in ui.text(), "the job is gone")
     return on
 
 
@@ -70,16 +70,16 @@ def _forty(client: Redis) -> None:
 @run_on_event_loop
 async def test_every_hook_is_on_here(url: str, client: Redis) -> None:
     _forty(client)
-    async with screen(url) as it:
-        assert await _use_screen(it, client) == IS_ON.keys() == DIFFERENCES.keys()
+    async with screen(url) as ui:
+        assert await _use_screen(ui, client) == IS_ON.keys() == DIFFERENCES.keys()
 
 
 @run_on_event_loop
 async def test_one_switch_turns_all_of_them_off(url: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(hooks.SWITCH, "1")
     _forty(client)
-    async with screen(url) as it:
-        assert await _use_screen(it, client) == set()
+    async with screen(url) as ui:
+        assert await _use_screen(ui, client) == set()
 
 
 @pytest.mark.hooks
@@ -101,8 +101,8 @@ def test_where_textual_differs_the_screen_works_without_that_hook(
         )
 
     async def run() -> None:
-        async with screen(url) as it:
-            assert await _use_screen(it, client) == IS_ON.keys() - {hook}
+        async with screen(url) as ui:
+            assert await _use_screen(ui, client) == IS_ON.keys() - {hook}
 
     asyncio.run(asyncio.wait_for(run(), screens.HANGS_S))
 
@@ -125,12 +125,12 @@ async def test_without_its_lines_the_screen_is_not_offered_for_a_copy(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _forty(client)
-    async with screen(url) as it:
-        await it.until_shown("mail")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
         monkeypatch.setenv(hooks.SWITCH, "1")
-        await it.press("y")
-        await it.until_shown("name of the queue", "the list (1 row)")
-        assert "the screen" not in it.text()
+        await ui.press("y")
+        await ui.until_shown("name of the queue", "the list (1 row)")
+        assert "the screen" not in ui.text()
 
 
 @run_on_event_loop
@@ -141,10 +141,10 @@ async def test_without_a_way_to_the_terminal_textual_copies(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(hooks.SWITCH, "1")
     _forty(client)
-    async with screen(url) as it:
-        await it.press("enter", "y", "i")
-        await it.until_toast("sent 1 id (3 bytes) to the terminal")
-        assert it.app.clipboard == "a00"
+    async with screen(url) as ui:
+        await ui.press("enter", "y", "i")
+        await ui.until_toast("sent 1 id (3 bytes) to the terminal")
+        assert ui.app.clipboard == "a00"
 
 
 class Faulty(App[None]):
@@ -173,14 +173,14 @@ def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
 @run_on_event_loop
 async def test_what_widgets_keep_of_their_lines_is_what_they_would_draw(url: str, client: Redis) -> None:
     _forty(client)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("mail")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("mail")
         for key in ("", "j", "/", "a", "escape", "enter", "j", "space", "2", "G", "p", "escape", "x", "e", "escape"):
-            await it.press(*filter(None, [key]))
-            await it.until_refreshed()
-            compositor = it.app.screen._compositor
+            await ui.press(*filter(None, [key]))
+            await ui.until_refreshed()
+            compositor = ui.app.screen._compositor
             kept = [list(strip) for strip in compositor.render_strips()]
-            for widget in it.app.screen.walk_children(with_self=True):
+            for widget in ui.app.screen.walk_children(with_self=True):
                 widget._styles_cache.clear()  # type: ignore[attr-defined]
             assert [list(strip) for strip in compositor.render_strips()] == kept, key
 

@@ -15,14 +15,14 @@ from rqtui.tui.widgets.help_page import KeyPage
 pytestmark = pytest.mark.newest_textual
 
 
-def burst(it: Screen, *keys: str) -> None:
+def burst(ui: Screen, *keys: str) -> None:
     """Send keys to the app all at once, as a terminal can; `"text` types, `'text` is pasted."""
     for key in keys:
         if key.startswith("'"):
-            it.app.post_message(Paste(key[1:]))
+            ui.app.post_message(Paste(key[1:]))
         else:
             for each in key[1:] if key.startswith('"') else [key]:
-                it.app.post_message(build_key_event(each))
+                ui.app.post_message(build_key_event(each))
 
 
 @pytest.mark.hooks
@@ -30,9 +30,9 @@ def burst(it: Screen, *keys: str) -> None:
 async def test_a_job_is_made_by_keys_that_come_at_once(url: str, client: Redis) -> None:
     mail = Seeded(client)
     mail.put("a1")
-    async with screen(url) as it:
-        burst(it, "enter", "N", "tab", '"first', "enter", "N", "tab", "'second", "tab", '"mail', "enter")
-        await it.until(lambda: {"first", "second"} <= set(mail.ids("ready")), "both were made")
+    async with screen(url) as ui:
+        burst(ui, "enter", "N", "tab", '"first', "enter", "N", "tab", "'second", "tab", '"mail', "enter")
+        await ui.until(lambda: {"first", "second"} <= set(mail.ids("ready")), "both were made")
         first, second = mail.job("first"), mail.job("second")
         assert first and second and (first.name, second.name) == ("", "mail")
 
@@ -42,26 +42,26 @@ async def test_a_job_is_made_by_keys_that_come_at_once(url: str, client: Redis) 
 async def test_a_filter_and_what_is_done_with_what_it_found(url: str, client: Redis) -> None:
     mail = Seeded(client)
     mail.put("a1", "a2", "a3")
-    async with screen(url) as it:
-        await it.press("enter")
-        await it.until_shown("a1", "a2", "a3")
-        burst(it, "slash", '"id:a2', "enter")
-        await it.until(lambda: "a1" not in it.text() and "a2" in it.text(), "the filter holds")
-        burst(it, "D", "y", "escape", "question_mark", "slash", '"reap')
-        await it.until(lambda: mail.ids("ready") == ["a1", "a3"], "the one was deleted")
-        await it.until(lambda: isinstance(it.app.screen, KeyPage), "the page of keys is open")
-        await it.until_shown("reap")
+    async with screen(url) as ui:
+        await ui.press("enter")
+        await ui.until_shown("a1", "a2", "a3")
+        burst(ui, "slash", '"id:a2', "enter")
+        await ui.until(lambda: "a1" not in ui.text() and "a2" in ui.text(), "the filter holds")
+        burst(ui, "D", "y", "escape", "question_mark", "slash", '"reap')
+        await ui.until(lambda: mail.ids("ready") == ["a1", "a3"], "the one was deleted")
+        await ui.until(lambda: isinstance(ui.app.screen, KeyPage), "the page of keys is open")
+        await ui.until_shown("reap")
 
 
 @run_on_event_loop
 async def test_a_key_that_never_has_its_effect_does_not_hold_up_the_way_out(url: str) -> None:
-    async with screen(url) as it:
-        stuck = it.app.focused
+    async with screen(url) as ui:
+        stuck = ui.app.focused
         assert stuck is not None
         goes_on = asyncio.Event()
         stuck.call_later(goes_on.wait)
-        burst(it, "j", "k", "ctrl+q")
+        burst(ui, "j", "k", "ctrl+q")
         async with asyncio.timeout(3 * typeahead.MAX_WAIT_S):
-            while not it.app._exit:
+            while not ui.app._exit:
                 await asyncio.sleep(0.01)
         goes_on.set()

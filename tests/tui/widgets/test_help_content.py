@@ -24,8 +24,8 @@ SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
 
 def test_every_look_and_every_verb_with_a_key_stands_in_the_help_once() -> None:
     groups = help_content.build_key_groups("board")
-    told = [line.name for group in groups for line in group.lines]
-    assert sorted(told) == sorted(
+    names = [line.name for group in groups for line in group.lines]
+    assert sorted(names) == sorted(
         [look.id for look in keys.list_general_keys()] + [verb.name for verb in VERBS if verb.key in keys.VERB_KEYS]
     )
 
@@ -41,8 +41,8 @@ def test_what_works_here_and_now_comes_before_all_else_and_stands_there_once() -
     groups = help_content.build_key_groups("board", {"kill", "filter", "mark"})
     assert groups[0].title == "Here and now"
     assert [line.name for line in groups[0].lines] == ["kill", "mark", "filter"]
-    told = [line.name for group in groups for line in group.lines]
-    assert len(told) == len(set(told)) and set(told) == {
+    names = [line.name for group in groups for line in group.lines]
+    assert len(names) == len(set(names)) and set(names) == {
         line.name for group in help_content.build_key_groups("board") for line in group.lines
     }
 
@@ -52,17 +52,17 @@ async def test_the_help_begins_with_the_keys_that_work_for_what_is_under_the_cur
     seeded = Seeded(client)
     seeded.put("a")
     seeded.bury("d")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("enter")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
         for place, works, other in (("5", "requeue", "kill"), ("2", "kill", "requeue")):
-            await it.press(place)
-            await it.until_shown("1-1 of 1", f"{works}  D delete")
-            await it.press("question_mark")
-            await it.until_shown("Here and now")
-            first = "\n".join(it.text().splitlines()[1:9])
+            await ui.press(place)
+            await ui.until_shown("1-1 of 1", f"{works}  D delete")
+            await ui.press("question_mark")
+            await ui.until_shown("Here and now")
+            first = "\n".join(ui.text().splitlines()[1:9])
             assert works in first and "delete" in first and other not in first, place
-            await it.press("escape")
+            await ui.press("escape")
 
 
 @pytest.mark.parametrize("width", [50, 70, 140, 200])
@@ -89,69 +89,69 @@ def test_the_search_finds_a_key_by_its_sign_its_words_or_its_name() -> None:
 @run_on_event_loop
 async def test_the_help_is_searched_and_left_with_keys(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
-        await it.press("question_mark")
-        await it.until_shown("Here and now")
-        await it.press("slash", '"memory')
-        await it.until_shown("the server: memory")
-        assert "Here and now" not in it.text()
-        await it.press("escape")
-        await it.until_shown("Here and now")
-        await it.press("G")
-        await it.until(lambda: "Here and now" not in it.text(), "the end of the page")
-        await it.press("escape")
-        await it.until_shown("1 queue")
-        assert it.app.screen is it.app.navigation.view
+    async with screen(url) as ui:
+        await ui.press("question_mark")
+        await ui.until_shown("Here and now")
+        await ui.press("slash", '"memory')
+        await ui.until_shown("the server: memory")
+        assert "Here and now" not in ui.text()
+        await ui.press("escape")
+        await ui.until_shown("Here and now")
+        await ui.press("G")
+        await ui.until(lambda: "Here and now" not in ui.text(), "the end of the page")
+        await ui.press("escape")
+        await ui.until_shown("1 queue")
+        assert ui.app.screen is ui.app.navigation.view
 
 
 @run_on_event_loop
 async def test_the_help_of_a_narrow_terminal_can_be_read_to_its_last_line(url: str, client: Redis) -> None:
-    async with screen(url, (60, 16)) as it:
-        await it.press("question_mark")
+    async with screen(url, (60, 16)) as ui:
+        await ui.press("question_mark")
         last = help_content.build_key_groups("overview")[-1].lines[-1]
-        await it.press("G")
-        await it.until_shown(last.words[:30])
+        await ui.press("G")
+        await ui.until_shown(last.words[:30])
 
 
 @run_on_event_loop
 async def test_the_palette_has_the_verbs_here_every_view_and_the_lock(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("enter")
-        await it.until_shown("2 ready", "send")
-        titles = [command.title for command in it.app.palette.list_commands()]
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
+        await ui.until_shown("2 ready", "send")
+        titles = [command.title for command in ui.app.palette.list_commands()]
         assert {"purge", "delete", "reschedule", "lock now", "keys", "theme", "quit"} <= set(titles)
         assert {look.label for look in keys.GENERAL_KEYS if look.action.startswith("open_view")} <= set(titles)
         assert [title for title in titles if titles.count(title) > 1] == [], "two commands with one name"
-        words = {word.name for word in it.app.palette.argument_commands}
+        words = {word.name for word in ui.app.palette.argument_commands}
         assert {"interval", "theme", "filter", "url", "queue", "view"} <= words
 
 
 @run_on_event_loop
 async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("colon")
-        await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
-        await it.press('"metrics')
-        await it.until_shown("throughput, failures")
-        await it.press("enter")
-        await it.until(
-            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics", "the metrics"
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("colon")
+        await ui.until(lambda: isinstance(ui.app.screen, Finder), "the palette")
+        await ui.press('"metrics')
+        await ui.until_shown("throughput, failures")
+        await ui.press("enter")
+        await ui.until(
+            lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "metrics", "the metrics"
         )
 
 
 @run_on_event_loop
 async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_palette(url: str, client: Redis) -> None:
     Seeded(client, "[red]x[/red]").put("a")
-    async with screen(url) as it:
-        await it.until_shown("[red]x")
-        await it.press("colon")
-        await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
-        await it.press('"queue [')
-        await it.until_shown("queue [red]x[/red]")
+    async with screen(url) as ui:
+        await ui.until_shown("[red]x")
+        await ui.press("colon")
+        await ui.until(lambda: isinstance(ui.app.screen, Finder), "the palette")
+        await ui.press('"queue [')
+        await ui.until_shown("queue [red]x[/red]")
 
 
 @pytest.mark.parametrize(("name", "size"), [("help-board-160x45", WIDE), ("palette-80x24", NARROW)])

@@ -17,23 +17,23 @@ from rqtui.tui.widgets.view_list import ViewList
 async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1")
-    async with screen(url) as it:
-        [job], navigation = seeded.jobs("ready"), it.app.navigation
+    async with screen(url) as ui:
+        [job], navigation = seeded.jobs("ready"), ui.app.navigation
         opens: dict[str, Callable[[], object]] = {
             **{name: lambda name=name: navigation.open_view(name) for name in VIEW_KEYS},
             "board": lambda: navigation.open_board(seeded.ref),
             "job": lambda: navigation.open_job(seeded.ref, job),
             "keys": lambda: navigation.show_keys_page(()),
-            "question": lambda: it.app.push_screen(Question("Delete", [], (), "delete", True)),
-            "choice": lambda: it.app.push_screen(ChoiceDialog("Copy", [("i", "the id")])),
-            "views": lambda: it.app.push_screen(ViewList(it.app.frame_content.list_view_links())),
-            "url": lambda: it.app.push_screen(EditUrl(url)),
+            "question": lambda: ui.app.push_screen(Question("Delete", [], (), "delete", True)),
+            "choice": lambda: ui.app.push_screen(ChoiceDialog("Copy", [("i", "the id")])),
+            "views": lambda: ui.app.push_screen(ViewList(ui.app.frame_content.list_view_links())),
+            "url": lambda: ui.app.push_screen(EditUrl(url)),
         }
         for name, opened in opens.items():
             opened()
-            assert len(it.app.screen_stack) == 2, name
-            it.app.pop_screen()
-            await it.pilot.pause()
-            assert it.app.screen is navigation.view and navigation.is_at_first_view, name
-        await it.press("enter")
-        await it.until_shown("a1")
+            assert len(ui.app.screen_stack) == 2, name
+            ui.app.pop_screen()
+            await ui.pilot.pause()
+            assert ui.app.screen is navigation.view and navigation.is_at_first_view, name
+        await ui.press("enter")
+        await ui.until_shown("a1")

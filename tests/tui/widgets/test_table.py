@@ -509,10 +509,10 @@ def test_the_screen_opens_in_every_theme_and_changes_to_every_other(name: str) -
 
 @pytest.mark.parametrize("name", [theme.DARK, theme.LIGHT])
 def test_every_hue_can_be_read_on_its_ground(name: str) -> None:
-    made = next(each for each in theme.THEMES if each.name == name)
-    ground = Color.parse(made.variables["ground"])
-    for hue in ("data", "strong", "accented", *(name for name in made.variables if name.startswith("state-"))):
-        assert _contrast(Color.parse(made.variables[hue]), ground) >= 4.5, hue
+    result = next(each for each in theme.THEMES if each.name == name)
+    ground = Color.parse(result.variables["ground"])
+    for hue in ("data", "strong", "accented", *(name for name in result.variables if name.startswith("state-"))):
+        assert _contrast(Color.parse(result.variables[hue]), ground) >= 4.5, hue
 
 
 def _contrast(one: Color, other: Color) -> float:

@@ -27,12 +27,12 @@ class Ending(Toast):
 @run_on_event_loop
 async def test_a_toast_whose_time_ends_while_it_is_put_up_goes_and_the_program_goes_on(url: str, client: Redis) -> None:
     client.set("other", 1)
-    async with screen(url) as it:
+    async with screen(url) as ui:
         ending = Ending("It is done.", timeout=60)
-        it.app.post_message(Notify(ending))
-        await it.until(lambda: ending.asked and not it.app.screen.query(Shown), "the toast is gone")
-        await it.press("question_mark")
-        await it.until_shown("Here and now")
+        ui.app.post_message(Notify(ending))
+        await ui.until(lambda: ending.asked and not ui.app.screen.query(Shown), "the toast is gone")
+        await ui.press("question_mark")
+        await ui.until_shown("Here and now")
 
 
 def test_a_toast_is_over_when_its_time_is_over() -> None:
