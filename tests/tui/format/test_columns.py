@@ -78,20 +78,20 @@ def test_of_a_body_that_is_cut_off_only_what_is_whole_is_claimed() -> None:
 
 def page(number: int, **more: object) -> list[Job]:
     """Dead orders, as they come out of a place."""
-    made = []
+    items = []
     for at in range(number):
         body = {"id": f"{at * 7919:024x}", "queue": "orders", "order": 300_100 + at, "to": f"c{at}@shop.example"}
         known = {"name": "charge" if at % 2 else "notify", "attempts": 5, "max_attempts": 5, **more}
-        made.append(replace(job(json.dumps(body).encode(), **known), id=b"order:2026-11:%d" % at, state=State.DEAD))
-    return made
+        items.append(replace(job(json.dumps(body).encode(), **known), id=b"order:2026-11:%d" % at, state=State.DEAD))
+    return items
 
 
 def heads(state: State, choice: columns.ColumnChoice, width: int) -> list[str]:
     """Return the titles of the columns that a pane of this width shows."""
-    made = columns.build_columns(
+    result = columns.build_columns(
         state, columns.choose_column_names(state, choice.filled), columns.LONG_ID_CELLS, choice
     )
-    return [made[slot.column].title for slot in fit_columns(made, width, 2)]
+    return [result[slot.column].title for slot in fit_columns(result, width, 2)]
 
 
 def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_tells_the_most() -> None:
@@ -167,8 +167,8 @@ def test_the_settings_name_columns_by_state_or_for_all_boards_and_others_are_tol
 
 
 def test_where_it_is_narrow_the_last_of_the_chosen_columns_go_first() -> None:
-    made = columns.build_columns(State.DEAD, ("error", "job", "size"), 16, are_configured=True)
-    assert [column.drop for column in made] == [0, 1, 2, 3]
+    result = columns.build_columns(State.DEAD, ("error", "job", "size"), 16, are_configured=True)
+    assert [column.drop for column in result] == [0, 1, 2, 3]
 
 
 def test_a_pattern_of_the_config_masks_bodies_columns_texts_and_errors_too() -> None:
@@ -199,11 +199,11 @@ async def test_a_board_shows_the_columns_of_the_settings_and_says_which_are_none
     chosen = {"ready": ("job", "body.user.id", "body.user.password", "priority", "nope")}
     app = Cockpit(Settings(url, columns=chosen), interval_s=0.25)
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
-        it = Screen(app, pilot)
-        await it.until(lambda: app.session.snapshot is not None)
-        await it.press("enter")
-        await it.until_shown("a1", "prio", "password")
-        await it.until_toast("no such column: nope")
+        ui = Screen(app, pilot)
+        await ui.until(lambda: app.session.snapshot is not None)
+        await ui.press("enter")
+        await ui.until_shown("a1", "prio", "password")
+        await ui.until_toast("no such column: nope")
         row = next(line for line in read_text(app).splitlines() if "a1" in line)
         assert row.split()[1:6] == ["a1", "send", "7", MASK, "3"]
         assert "hunter2" not in read_text(app)
@@ -214,21 +214,21 @@ async def test_the_bracket_at_the_end_of_a_sample_takes_other_members(url: str, 
     many = 25_000
     client.sadd(timeout_sets.DONE, *range(many))
     client.sadd(timeout_sets.TODOS, 1_000_000)
-    async with screen(url, (100, 24), systems=("timeout_sets",)) as it:
-        it.app.open_board(Ref("timeout_sets", "todos"))
-        await it.until(lambda: isinstance(it.app.navigation.view, Board) and it.app.navigation.view.is_drawn)
-        await it.until_refreshed()
-        await it.press("3")
-        board = it.app.navigation.view
+    async with screen(url, (100, 24), systems=("timeout_sets",)) as ui:
+        ui.app.open_board(Ref("timeout_sets", "todos"))
+        await ui.until(lambda: isinstance(ui.app.navigation.view, Board) and ui.app.navigation.view.is_drawn)
+        await ui.until_refreshed()
+        await ui.press("3")
+        board = ui.app.navigation.view
         assert isinstance(board, Board)
-        await it.until_shown("part of 25 000")
+        await ui.until_shown("part of 25 000")
         pane = board.find_current_pane()
         first = {row.id for row in pane.rows}
-        await it.press("right_square_bracket")
-        await it.until_refreshed()
+        await ui.press("right_square_bracket")
+        await ui.until_refreshed()
         assert pane.visible_range[0] > 0  # a page on, in the same sample
-        await it.press("G")
-        await it.until(lambda: pane.is_at_end and pane.cursor_id is not None)
-        await it.press("right_square_bracket")
-        await it.until(lambda: pane.rows and pane.visible_range[0] == 0 and not first & {row.id for row in pane.rows})
+        await ui.press("G")
+        await ui.until(lambda: pane.is_at_end and pane.cursor_id is not None)
+        await ui.press("right_square_bracket")
+        await ui.until(lambda: pane.rows and pane.visible_range[0] == 0 and not first & {row.id for row in pane.rows})
         assert client.scard(timeout_sets.DONE) == many
