@@ -2,10 +2,10 @@
 
     @run_on_event_loop
     async def test_…(url, client):
-        async with screen(url) as it:
-            await it.press("enter", "D", "y")
-            await it.until(lambda: client.zcard(…) == 0)
-            assert "deleted" in it.text()
+        async with screen(url) as ui:
+            await ui.press("enter", "D", "y")
+            await ui.until(lambda: client.zcard(…) == 0)
+            assert "deleted" in ui.text()
 
 Every wait has a deadline and a condition; a refresh comes every 0.25 s.
 """

@@ -85,7 +85,7 @@ async def test_to_and_fro_there_is_one_overview_whatever_was_open_above_it(url: 
             await ui.press("enter", "D")
             ui.app.profiles.switch_to_url(f"{url}/1")
             await ui.until(lambda: ui.app.session.snapshot is not None, "a picture of the empty one")
-            await ui.until_shown("no queues yet")
+            await ui.until_shown("database 0 of this Redis has 1 queue")
             assert ui.app.screen_stack == [ui.app.navigation.view] and isinstance(ui.app.navigation.view, Overview)
             ui.app.profiles.switch_to_url(f"{url}/0")
             await ui.until(lambda: ui.app.session.snapshot is not None, "a picture of the first one")
