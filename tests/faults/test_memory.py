@@ -318,7 +318,7 @@ def test_a_policy_that_evicts_jobs_is_warned_about_at_connect(full: Full, policy
     full.change("maxmemory-policy", policy)
     ran = shell(full.url, "put", "mail", "1", "--json")
     assert ran.code == 0 and ran.json["results"]
-    assert ran.err.count(f"maxmemory-policy {policy}") == 1 and "jobs can vanish" in ran.err
+    assert ran.err.count(f"maxmemory-policy is {policy}") == 1 and "deletes jobs when its memory is full" in ran.err
     assert policy in shell(full.url, "redis").out
     assert shell(full.url, "health").code == 2
 
@@ -344,7 +344,7 @@ async def test_the_screen_warns_of_a_policy_that_evicts_jobs(full: Full) -> None
     full.change("maxmemory", "1gb")
     full.change("maxmemory-policy", "allkeys-lru")
     async with screen(full.url, (120, 35)) as ui:
-        await ui.until_toast("allkeys-lru", "jobs can vanish")
+        await ui.until_toast("allkeys-lru", "deletes jobs when its")
         await ui.until_shown("CONFIG SET maxmemory-policy noeviction")
 
 

@@ -293,7 +293,7 @@ def test_a_read_only_replica_is_a_critical_finding(pair: tuple[Server, Server]) 
     assert "read-only-replica" in [found["kind"] for found in ran.json["findings"]]
     for words in (["health"], ["snapshot"], ["redis"]):
         ran = shell(replica.url, *words)
-        assert "the server is a read-only replica: every change is refused" in ran.out + ran.err, words
+        assert "Redis is a read-only replica: it refuses every change" in ran.out + ran.err, words
     assert "replica" not in shell(primary.url, "health").out
     replica.client.config_set("replica-read-only", "no")
     assert "read-only-replica" not in shell(replica.url, "health").out, "this replica takes changes"

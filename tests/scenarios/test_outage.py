@@ -70,11 +70,11 @@ def test_the_list_of_demos_offers_all_of_them_and_starts_the_one_under_the_curso
             assert all(name in read_text(app) for name in SCENARIOS)
             await pilot.press("j", "j", "G", "k")
             await pilot.pause()
-            assert app.query_one("#scenarios").cursor_id == "outage"  # type: ignore[attr-defined]
+            assert app.query_one("#scenarios").cursor_id == "rush"  # type: ignore[attr-defined]
             await pilot.press("enter")
         return app.return_value
 
-    assert asyncio.run(choose()) == "outage"
+    assert asyncio.run(choose()) == "rush"
 
 
 def test_whoever_leaves_the_list_starts_nothing() -> None:

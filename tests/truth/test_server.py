@@ -42,7 +42,7 @@ def follow(client: Redis, settings: Settings) -> None:
 
 PROBLEMS: dict[str, tuple[Callable[[Redis, Settings], None], str, str]] = {
     "memory": (fill_memory, "Redis memory is 9", "raise maxmemory"),
-    "eviction": (evict, "evicts keys", "CONFIG SET maxmemory-policy noeviction"),
+    "eviction": (evict, "deletes jobs when its memory is full", "CONFIG SET maxmemory-policy noeviction"),
     "no-persistence": (keep_nothing, "stores nothing on disk", "CONFIG SET appendonly yes"),
     "read-only-replica": (follow, "read-only replica", "connect to its primary"),
 }

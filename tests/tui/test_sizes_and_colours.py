@@ -158,7 +158,7 @@ async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_told_ap
         await ui.press("enter", "space", "space")
         await ui.until_shown("2 marked")
         lines = ui.text().splitlines()
-        rows = {key: line for key in ("a1", "a2", "a3") for line in lines if f"{key} " in line}
+        rows = {key: next(line for line in lines if f"{key} " in line) for key in ("a1", "a2", "a3")}
         assert len(rows) == 3, ui.text()
         assert "◆" in rows["a1"] and "▌" not in rows["a1"]
         assert "▌" in rows["a3"] and "◆" not in rows["a3"]

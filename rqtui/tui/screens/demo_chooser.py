@@ -27,7 +27,7 @@ _COLUMNS = (
 )
 
 
-_LEAST_TABLE_ROWS, _OTHER_ROWS = 8, 4  # rows of the list; of the title, the keys and the frame of the description
+_LEAST_DESCRIPTION_ROWS, _OTHER_ROWS = 4, 4  # rows of the description; of its frame, the title and the keys
 
 
 class DemoChooser(App[str]):
@@ -78,15 +78,9 @@ class DemoChooser(App[str]):
         table.focus()
 
     def _fit_table(self) -> None:
-        """Give the list the rows that the longest description leaves."""
-        width, height = self.size
-        longest = max(
-            len(_format_description(scenario, _count_text_cells(width)).plain.split("\n"))
-            for scenario in self._scenarios.values()
-        )
+        """Give the list all the rows it needs, but leave some for the description."""
         needed = len(self._scenarios) + TABLE_FRAME_ROWS
-        space = height - _OTHER_ROWS - longest
-        self.query_one(Table).styles.height = min(needed, max(_LEAST_TABLE_ROWS, space))
+        self.query_one(Table).styles.height = min(needed, self.size.height - _OTHER_ROWS - _LEAST_DESCRIPTION_ROWS)
 
     def on_table_moved(self, event: Table.Moved) -> None:
         """Show the description of the selected scenario."""
@@ -111,7 +105,7 @@ class DemoChooser(App[str]):
 
 def _count_text_cells(width: int) -> int:
     """Return the cells of a description's text beside its keys, on a terminal of `width` cells."""
-    return max(20, width - 15)
+    return max(20, width - 17)  # a scroll bar included
 
 
 def _format_description(scenario: Scenario, width: int) -> Content:
