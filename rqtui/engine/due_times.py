@@ -69,10 +69,10 @@ class _Coverage:
 
 @dataclass(slots=True, eq=False)
 class _PollPlan:
-    """The Redis commands of one poll of due times for some verbs. A key that several verbs need is read once.
+    """The Redis commands of one poll of due times, for its verbs. A key that several verbs need is read once.
 
-    `groups` are EXISTS commands for `GROUP_KEYS` keys each. `nonempty` has by number the keys that existed at the last
-    poll, with the command that reads the first member.
+    `groups` are EXISTS commands for `GROUP_KEYS` keys each. `nonempty` has an entry for each key that existed at the
+    last poll: the position of the key among all keys, and the command that reads its first member.
     """
 
     coverages: Mapping[str, _Coverage]

@@ -86,7 +86,7 @@ class SavedJobs(Protocol):
     @property
     def after(self) -> tuple[Call, ...]: ...
     def record_outcomes(self, outcomes: Sequence[Outcome], before: Replies, after: Replies) -> None:
-        """Record how the change left these jobs. `before` and `after` are the replies to the calls of these names."""
+        """Record how the change left these jobs, from the replies to the calls in the attributes of these names."""
 
 
 class ChangeRecorder(Protocol):

@@ -121,7 +121,7 @@ def _combine_page_requests(pages: Sequence[Request[Page]]) -> Request[Page]:
 
 
 def group_worker_requests(requests_by_queue: Iterable[tuple[Request[Any], ...]]) -> dict[str, tuple[Request[Any], ...]]:
-    """Group the requests of several queues by `GROUPS`, to be sent with a poll."""
+    """Separate the requests for workers from those for held jobs, by the names in `GROUPS`, for a poll."""
     pairs = [pair for pair in requests_by_queue if pair]
     return {group: tuple(pair[index] for pair in pairs) for index, group in enumerate(GROUPS)}
 

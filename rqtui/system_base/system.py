@@ -183,9 +183,10 @@ class System:
         return self.specs[0]
 
     def options_of(self, queue: str) -> dict[str, str]:
-        """Return the system's options for one queue: those of the `--system` that names it, or else the first ones.
+        """Return the options that `--system` gave this system for one queue.
 
-        The first ones are returned with this queue's name as `queue_option`.
+        If several `--system` were given, the one that names the queue counts, else the first one. The options of the
+        first one get the queue's name under the key that the attribute `queue_option` holds.
         """
         if not self.queue_option:
             return self.options

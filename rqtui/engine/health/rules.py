@@ -676,7 +676,8 @@ def _find_long_run(queue: Queue, _rate: Rate, _thresholds: Thresholds, results: 
 def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
     """Report a queue that grows while its ready jobs are more work than the backlog limit allows.
 
-    The numbers cover the same window. A queue that grew in that window but does not grow any more is not reported.
+    Growth and ended jobs are those of the last two minutes. A queue that has stopped growing, because its last counts
+    are not higher than those of 15 to 30 seconds ago, is not reported.
     """
     recent = rate.recent
     if recent.growing_ms < MIN_GROWING_MS or recent.growing_ready <= 0 or queue.is_paused or queue.workers == 0:

@@ -278,7 +278,7 @@ class Board(View):
         if queue is None:
             return  # requested by the view below
         self._queue, self._rate, self._last_snapshot = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
-        self._show_queue_deletion(queue)
+        self._mark_panes_of_deleted_queue(queue)
         self._show_findings(queue)
         if not self._is_place_chosen and not queue.error:
             self._is_place_chosen = True
@@ -328,7 +328,7 @@ class Board(View):
                 leaving[pane.place.name] = {id: arrived[id] for id in left_ids if id in arrived}
         return leaving
 
-    def _show_queue_deletion(self, queue: Queue) -> None:
+    def _mark_panes_of_deleted_queue(self, queue: Queue) -> None:
         """Show in all panes that the queue was deleted while its board is open, until the queue has jobs again."""
         has_jobs = any(count.count for count in queue.counts)
         is_deleted = self._has_had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")

@@ -188,7 +188,7 @@ class Metrics(View):
 
     @property
     def _ranges(self) -> tuple[tuple[str, int], ...]:
-        """The time ranges; a long one if a system counts by the day."""
+        """The time ranges that can be chosen; one of 30 days is added if a system of the queues has counts by day."""
         return (*RANGES, DAY_RANGE) if self._systems_with_days else RANGES
 
     @property

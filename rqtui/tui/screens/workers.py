@@ -404,7 +404,7 @@ class Workers(View):
         return True if can_ask else None
 
     def offers_action(self, action: str) -> bool:
-        """Return whether an action exists in this view. A worker can be asked if its system has a script for that."""
+        """Return whether a key's action exists in this view. Inspecting a worker needs the script `inspect`."""
         return action != "screen.ask" or (
             not self.session.is_read_only
             and any(self.session.systems[entry.ref.system].can("inspect") for entry in self._entries)

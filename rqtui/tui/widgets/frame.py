@@ -470,9 +470,10 @@ def _format_minutes(ms: int) -> str:
 
 
 def format_failure_share(rate: Rate, gap: str = "", *, is_short: bool = False) -> list[tuple[str, str]]:
-    """Format the share of attempts that failed with its time, at most five minutes, as the verdict has it.
+    """Format the share of failed attempts and its time window, in styled pieces: `58 % fail (5 min)`.
 
-    Returns nothing if no attempt ended in that time.
+    The window is that of the finding `failing`: at most the last five minutes. `gap` is put before the text. Returns an
+    empty list if no attempt ended in the window.
     """
     share = rate.recent.failure_share
     if share is None:
