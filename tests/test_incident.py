@@ -82,7 +82,7 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
     (page,) = tmp_path.glob("*.md")
     text = page.read_text()
     assert text.count("| requeue |") == 3 and text.count("| release |") == 2
-    assert "5 000 dead" in text and "failed per minute" in text
+    assert "5 000 jobs are dead" in text and "failed per minute" in text
 
 
 def largest(app: Cockpit) -> str:

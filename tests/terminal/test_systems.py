@@ -60,7 +60,7 @@ class Hand:
 
     def takes(self, verb: str, becomes: Callable[[], object], *seen: str) -> None:
         """Take the next job with a command of the palette, and confirm."""
-        self.acts(f': "{verb} Enter', lambda: True, f"y {verb}   Enter, Esc cancel")
+        self.acts(f': "{verb} Enter', lambda: True, f"y {verb}   ")
         self.acts("y", becomes, *seen)
 
     def lacks(self, keys: str) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rqtui.tui.view import View
 
 MAX_JOBS = 500  # most jobs whose bodies are fetched for one copy
+_CLOSING_KEYS = ("escape", "q", "y")
 CopyChoice = tuple[str, str, Callable[[], None]]  # key, label, and the function that copies
 
 
@@ -43,7 +44,7 @@ class ChoiceDialog(ModalScreen[str], Leavable):
     """A dialog with a few choices, one key each, that returns the pressed key or an empty string."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,y", "dismiss('')", "no", show=False, id="choose.no"),
+        Binding(",".join(_CLOSING_KEYS), "dismiss('')", "no", show=False, id="choose.no"),
     ]
     DEFAULT_CSS = """
     ChoiceDialog #choices { width: 60; max-width: 96%; height: auto; max-height: 100%; padding: 0 2; }
@@ -67,7 +68,7 @@ class ChoiceDialog(ModalScreen[str], Leavable):
 
     def on_key(self, event: Key) -> None:
         """Close the dialog. A key that belongs to no choice is then handled by the view, as if no dialog had opened."""
-        if not event.character:
+        if not event.is_printable or event.key in _CLOSING_KEYS:
             return
         event.stop()
         is_choice = event.character in dict(self._choices)

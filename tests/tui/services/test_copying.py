@@ -276,3 +276,17 @@ async def test_a_key_that_copies_nothing_goes_to_the_view(url: str, seeded: Seed
         await it.until_shown("copy")
         await it.press("z")
         await it.until(lambda: seeded.ids("dead") == ["d1"], "the undo")
+
+
+@run_on_event_loop
+async def test_a_key_that_closes_the_dialog_of_copies_does_nothing_else(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as ui:
+        for key in ("escape", "q", "y"):
+            await ui.press("enter", "y")
+            await ui.until_shown("copy a1")
+            await ui.press(key)
+            await ui.until(lambda: ui.app.screen is ui.app.navigation.view, "the end of the dialog")
+            assert not ui.app.navigation.is_at_first_view, key
+            await ui.press("escape")
+            await ui.until(lambda: ui.app.navigation.is_at_first_view, "the overview")
