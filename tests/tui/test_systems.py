@@ -108,9 +108,13 @@ async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(
     async with screen(url, NARROW, systems=ALL) as it:
         await it.until_shown("5 queues")
         seen = set()
+
+        def find_frames() -> list[str]:
+            return [line for line in it.text().splitlines() if line.startswith("╭")]
+
         for _ in range(5):
-            frames = [line for line in it.text().splitlines() if line.startswith("╭")]
-            seen.add(frames[1].split()[1])
+            await it.until(lambda: len(find_frames()) > 1, "the details of the queue")
+            seen.add(find_frames()[1].split()[1])
             await it.press("j")
             await it.until_refreshed()
         assert seen == {f"{system}:{queue}" for system, queue in QUEUES.items()}

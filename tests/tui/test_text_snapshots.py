@@ -82,7 +82,7 @@ def test_the_diagnosis_looks_as_it_did() -> None:
             return read_text(app)
 
     text = re.sub(r"(next try \S+ \S*) ?\d+ s", r"\1 N s", asyncio.run(look()).replace(f":{port}", ":PORT"))
-    check_snapshot("diagnosis-80x24", re.sub(r"lost \d+s ago", "lost Ns ago", text))
+    check_snapshot("diagnosis-80x24", re.sub(r"not connected for \d+s", "not connected for Ns", text))
 
 
 def test_the_pictures_of_other_systems_have_jobs_in_every_queue(client: Redis) -> None:
