@@ -350,8 +350,11 @@ class View(Screen[None], Leavable):
         return self.app.size.height - header_rows - 1 - bool(self.strip.display) - self.count_note_rows()
 
     def measure_details_width(self, pane: Widget) -> int:
-        """Return the cells of a line in the pane of details, also before the pane has a size."""
-        return pane.scrollable_content_region.width or max(20, self.app.size.width - 6)
+        """Return the cells of a line in the pane of details.
+
+        Before the pane has a size, they are computed from the terminal without frame, padding and scroll bar.
+        """
+        return pane.scrollable_content_region.width or max(20, self.app.size.width - 5)
 
     def count_note_rows(self) -> int:
         """Return the number of rows that texts of this view take beside its list and the details below it."""

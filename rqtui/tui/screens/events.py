@@ -48,7 +48,7 @@ class Events(View):
 
     NAME = "events"
     DETAILS = "#event"
-    DEFAULT_CSS = "Events #event { height: 1fr; padding: 0 1; display: none; }"
+    DEFAULT_CSS = "Events #event { height: 1fr; padding: 0 1; display: none; scrollbar-gutter: stable; }"
     FILTER_HINT = "verb, id, worker or queue; !word leaves out, /re/ searches"
 
     def __init__(self, refs: tuple[Ref, ...]) -> None:

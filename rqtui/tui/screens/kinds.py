@@ -48,7 +48,7 @@ class Kinds(ReportView):
 
     NAME = "kinds"
     DETAILS = "#about"
-    DEFAULT_CSS: ClassVar[str] = "Kinds #about { height: 1fr; padding: 0 1; display: none; }"
+    DEFAULT_CSS: ClassVar[str] = "Kinds #about { height: 1fr; padding: 0 1; display: none; scrollbar-gutter: stable; }"
     FILTER_HINT = "part of a kind or of a queue; !term excludes"
     SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {

@@ -88,7 +88,9 @@ class Workers(View):
         "since": "longest held",
         "beat": "last heartbeat",
     }
-    DEFAULT_CSS: ClassVar[str] = "Workers #about { height: 1fr; padding: 0 1; display: none; }"
+    DEFAULT_CSS: ClassVar[str] = (
+        "Workers #about { height: 1fr; padding: 0 1; display: none; scrollbar-gutter: stable; }"
+    )
 
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
         super().__init__()
