@@ -259,7 +259,7 @@ def test_outside_of_tmux_osc_52_reaches_the_terminal_once(url: str, client: Redi
         terminal.until(b"redis-cli line")
         terminal.press(b"i")
         terminal.until(b"]52;c;")
-        terminal.until(b"to the terminal")
+        terminal.until(b"to the termina")  # the last letter may be sent in a part of its own
         sequence = b"\x1b]52;c;" + base64.b64encode(b"the-id-14-long") + b"\x07"
         assert terminal.output.count(sequence) == terminal.output.count(b"]52;") == 1
         terminal.press(b"qq")
