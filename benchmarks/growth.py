@@ -160,7 +160,7 @@ def measure_delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
             client, {"put for later": put_delayed_jobs, "dispatch": dispatch_due_jobs}, JOBS
         ):
             found.setdefault(f"{name}, 50 at once", {})[size] = us
-        _print_progress("jobs measure_delayed", size, found)
+        _print_progress("jobs put for later", size, found)
     return found
 
 

@@ -34,7 +34,7 @@ def bench(
     with start_server(server) as running, connect(running.url, timeout_s=60.0) as client:
         where = describe_machine(running.kind)
         if not as_json:
-            print(_format_heading(where), flush=True)
+            print(format_heading(where), flush=True)
         found = []
         for line in measure_lines(what, Bench(running, client, scale, beside)):
             found.append(line)
@@ -80,7 +80,8 @@ def _run_measure(measure: Measure, on: Bench) -> Iterator[Line]:
                 os.environ[STATE_VARIABLE] = before
 
 
-def _format_heading(where: dict[str, Any]) -> str:
+def format_heading(where: dict[str, Any]) -> str:
+    """Return the machine and the versions as one line."""
     packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
     machine_words = f"{where['cpu']}, {where['cores']} cores, {where['system']}"
     return f"{machine_words} · Python {where['python']}, {packages} · {where['server']}"

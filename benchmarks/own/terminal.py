@@ -90,13 +90,12 @@ class Terminal:
             last = (time.perf_counter() - began) * 1000
         return last
 
-    def mark_ms(self, keys: str, mark: str) -> float | None:
-        """Return the milliseconds from the keys until `mark` is written, or None after two seconds."""
-        began = time.perf_counter()
-        self.tail = b""
+    def bytes_ms(self, keys: str, least: int) -> float | None:
+        """Return the milliseconds from the keys until `least` bytes are written, or None after two seconds."""
+        began, before = time.perf_counter(), self.bytes_read
         self.press(keys)
         while (spent_s := time.perf_counter() - began) < 2.0:
-            if mark.encode() in self.tail:
+            if self.bytes_read - before >= least:
                 return spent_s * 1000
             self.read(2.0 - spent_s)
         return None
@@ -134,16 +133,17 @@ def _find_bytecode_folder() -> TemporaryDirectory[str]:
 
 
 @contextmanager
-def run_terminal(command: Sequence[str]) -> Iterator[Terminal]:
-    """Run a command on a terminal of its own, and end it afterwards."""
+def run_terminal(command: Sequence[str], size: tuple[int, int] = SIZE) -> Iterator[Terminal]:
+    """Run a command on a terminal of its own with `size` rows and columns, and end it afterwards."""
     import fcntl
     import pty
     import struct
     import termios
 
     leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    replaced = ("PYTHONDONTWRITEBYTECODE", "COLUMNS", "LINES")  # Textual takes the last two before the terminal's size
+    environment = {name: value for name, value in os.environ.items() if name not in replaced}
     environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "RQTUI_CONFIG": os.devnull}
     environment["PYTHONPYCACHEPREFIX"] = _find_bytecode_folder().name
     began_s = time.perf_counter()

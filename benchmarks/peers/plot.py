@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 def main(source: str, target: str) -> None:
     document = json.loads(Path(source).read_text())
     mpl.rcParams.update({"svg.hashsalt": "rqtui", "svg.fonttype": "none", "font.size": 9})
-    figure, panels = plt.subplots(1, len(document["found"]), figsize=(13, 4), system="constrained", squeeze=False)
+    figure, panels = plt.subplots(1, len(document["found"]), figsize=(13, 4), layout="constrained", squeeze=False)
     for panel, (title, steps) in zip(panels[0], document["found"].items(), strict=True):
         for name, values in steps.items():
             panel.plot([int(size) for size in values], list(values.values()), marker="o", markersize=4, label=name)

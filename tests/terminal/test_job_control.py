@@ -25,6 +25,7 @@ def opened(terminal: Terminal, url: str, client: Redis) -> Terminal:  # noqa: F8
     return terminal
 
 
+@pytest.mark.slow
 def test_ctrl_z_gives_the_terminal_back_and_fg_comes_back_painted(opened: Terminal) -> None:
     for _turn in range(2):
         opened.keys("C-z")
@@ -33,7 +34,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_comes_back_painted(opened: Termin
         opened.run("echo still the $((6 * 7))")
         opened.until("still the 42")
         opened.run("fg")
-        text = opened.until("mail", "? keys", "Awake again")
+        text = opened.until("mail", "? keys", "Resumed after")
         assert "still the 42" not in text and "Stopped" not in text
     opened.keys("Enter")
     opened.until("2 ready", "send")
@@ -80,6 +81,7 @@ def test_ctrl_c_says_how_to_leave_and_a_second_one_leaves_a_clean_terminal(opene
     opened.until_back()
 
 
+@pytest.mark.slow
 def test_where_no_shell_waits_ctrl_z_stops_nothing(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
     with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:  # it leads its session: nobody could wake it
@@ -94,6 +96,7 @@ LEFT = b"\x1b[?1049l"  # the alternate screen is left
 ENTERED = b"\x1b[?1049h"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["CONT", "TERM", "QUIT"])
 def test_signals_to_continue_and_to_end_leave_no_process_behind(url: str, client: Redis, first: str) -> None:
     """systemd stops a unit with SIGTERM and SIGCONT, in this order."""
@@ -110,6 +113,7 @@ def test_signals_to_continue_and_to_end_leave_no_process_behind(url: str, client
         assert own.output.rindex(LEFT) > own.output.rindex(ENTERED)
 
 
+@pytest.mark.slow
 def test_a_signal_to_continue_that_comes_after_the_end_began_starts_nothing(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
     with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
@@ -122,6 +126,7 @@ def test_a_signal_to_continue_that_comes_after_the_end_began_starts_nothing(url:
         assert own.output.rindex(LEFT) > own.output.rindex(ENTERED)
 
 
+@pytest.mark.slow
 def test_a_program_that_was_stopped_from_outside_is_painted_again_and_reads_keys(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
     with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:

@@ -26,7 +26,6 @@ def ids(client: Redis, place: str) -> list[str]:
     return [id.decode() for id in client.zrange(f"rqtui:{{mail}}:{place}", 0, -1)]
 
 
-@pytest.mark.slow
 def test_a_whole_run(terminal: Terminal, url: str, client: Redis, tmp_path: Path) -> None:
     mail = Queue("mail", url)
     mail.put({"to": "a@b.c"}, id="first")
