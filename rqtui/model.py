@@ -102,27 +102,27 @@ class Job:
     state: State
     member: bytes  # the value stored in the place: a list entry, or a set member
     token: bytes = b""  # proves a reservation; empty if the system has none
-    name: str = ""
+    name: str = ""  # the kind of job: the name of its function, task or class; groups jobs in `kinds`
     body: bytes | None = None  # None: not fetched
     body_bytes: int = 0  # the length of the body, also if it was not fetched
-    enqueued_ms: int | None = None
+    enqueued_ms: int | None = None  # when the job was put
     due_ms: int | None = None  # scheduled: when the job becomes ready
     deadline_ms: int | None = None  # reserved: when the lease expires
     reserved_ms: int | None = None  # reserved: when the lease began; done: when the last one began
     since_ms: int | None = None  # ready: since when the job waits; dead: when it died; done: when it is deleted
-    priority: int = 0
+    priority: int = 0  # lower first
     ttr_ms: int | None = None  # a duration: the length of a lease
-    attempts: int = 0
-    max_attempts: int | None = None
-    worker: str = ""
-    error: str = ""
-    is_cancelled: bool = False
+    attempts: int = 0  # runs that began, the present one included
+    max_attempts: int | None = None  # runs allowed in total; None: unknown or unlimited
+    worker: str = ""  # who holds or held the job
+    error: str = ""  # of its last failed run; errors are grouped by it
+    is_cancelled: bool = False  # a person or program cancelled the job, and its worker was or will be asked to stop
     problem: str = ""  # why the record could not be read, as a sentence
-    history: tuple[Attempt, ...] = ()
+    history: tuple[Attempt, ...] = ()  # its runs, the oldest first
     attempts_line: bytes = b""  # native queue, single job only: the raw value of the job in the `attempts` hash
     is_partial: bool = False  # `member` is too long for a page and is fetched before a verb acts on the job
     call: str = ""  # the function call in the body, as `tasks.add(1, 2)`; empty if there is none or it is unreadable
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Fact, ...] = ()  # more labelled values, which the page of the job lists
     ended_ms: int | None = None  # done and dead: when its last run ended, where that differs from `since_ms`
     waited_ms: int | None = None  # a duration: from ready to its only run so far, if the system stores both times
     ran_ms: int | None = None  # a duration: the last run of a done or dead job, if the system stores both times

@@ -21,7 +21,7 @@ from rqtui.system_base.lru_cache import LruCache
 MOST = 10_000  # jobs in all
 MOST_BYTES = 32 * 1024 * 1024  # of them in all
 MOST_WORKERS = 1000
-UNKNOWN_QUEUE = Fact("queue", "nobody told which")  # of a job that is listed at `home`
+UNKNOWN_QUEUE = Fact("queue", "unknown: no event names it")  # of a job that is listed at `home`
 MOST_KINDS = 1000
 _EMPTY_BYTES = 1000  # of a job without a word
 
@@ -58,7 +58,7 @@ class EventCache:
         self._jobs: OrderedDict[bytes, Job] = OrderedDict()
         self._standing: dict[tuple[str, str], OrderedDict[bytes, int]] = {}  # by queue and place: which take it was
         self._takes = 0
-        self._mixed: set[tuple[str, str]] = set()  # those that jobs joined later than they were heard of
+        self._mixed: set[tuple[str, str]] = set()  # places that jobs entered after their first event
         self._counts: Counter[tuple[str, str]] = Counter()  # the forgotten ones, too
         self._given: Counter[tuple[str, str]] = Counter()
         self._of_all: Counter[str] = Counter()  # by place

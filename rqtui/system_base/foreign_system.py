@@ -20,7 +20,7 @@ from rqtui.scripts.script import Reply
 from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_name_number
 from rqtui.system_base.event_cache import EventCache
 from rqtui.system_base.system import Replies, Request, System, build_uncounted_queue, quote_for_shell, unwrap_reply
-from rqtui.text.formats import format_age, format_count
+from rqtui.text.formats import format_age, format_count, format_quantity
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import EMPTY_ID
 
@@ -34,9 +34,9 @@ _FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "ov
 class FindingText:
     """The texts for one kind of health finding of a system, with placeholders.
 
-    `{number}` is how many jobs or workers, `{id}` an example, `{key}` the Redis key, `{queue}` the queue,
-    `{seconds:age}` a duration. In the remedy they are quoted for a shell, and `rqtui reap {queue}` also names system
-    and options. `key` is the fix by a key on a screen, without a keymap.
+    `{number:job}` is how many jobs were found, or what the noun says, `{id}` an example, `{key}` its Redis key,
+    `{queue}` the queue, `{seconds:age}` a duration. In the remedy they are quoted for a shell, and
+    `rqtui reap {queue}` also names system and options. `key` is the fix by a key on a screen, without a keymap.
     """
 
     severity: str
@@ -46,10 +46,12 @@ class FindingText:
 
 
 class Number(int):
-    """A number in the text of a health finding: `{number}` as it is, `{seconds:age}` as `14m28`."""
+    """A number in the text of a health finding: `{number:job}` is `1 job` or `3 jobs`, `{seconds:age}` is `14m28`."""
 
     def __format__(self, spec: str) -> str:
-        return format_age(self * 1000) if spec == "age" else super().__format__(spec)
+        if spec == "age":
+            return format_age(self * 1000)
+        return format_quantity(int(self), spec) if spec else super().__format__(spec)
 
 
 class ForeignSystem(System):
@@ -72,7 +74,7 @@ class ForeignSystem(System):
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         self.finding_texts = load_finding_texts(self.scripts.path)
-        self.event_cache = EventCache()  # what `overhear` keeps: the jobs of heard places
+        self.event_cache = EventCache()  # the jobs of places that are known only from events
         self._counters: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     @cached_property

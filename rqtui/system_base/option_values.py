@@ -38,4 +38,4 @@ def accept_whole_number(least: int, most: int, unit: str) -> OptionValue:
 
 NAME = accept_pattern_values(r"[^\s*?\[\]\\,=]+", r"a name without blanks and without *?[]\,=")
 NAME_OR_NOTHING = accept_pattern_values(r"[^\s*?\[\]\\,=]*", rf"empty, or {NAME.description}")
-"""Of keys, or of a part of them: it stands in patterns of `SCAN`, and in `--system` itself."""
+"""A name of keys or of a part of them, which patterns of `SCAN` and the option `--system` can contain."""

@@ -126,6 +126,8 @@ class System:
     has_ids: ClassVar[bool] = False
     # The facts that the system stores about a job, out of: name, tried, error, worker, priority, lease.
     known_fields: ClassVar[frozenset[str]] = frozenset()
+    # What the users of this system call a verb, by verb, if they have another word for it: retry for requeue.
+    verb_labels: ClassVar[Mapping[str, str]] = {}
     # The effect of a verb in this system, by verb, if the table of verbs does not say enough.
     verb_effects: ClassVar[Mapping[str, str]] = {}
     # The fix for a general finding in this system, by kind of finding; an empty text shows no general fix.
@@ -646,7 +648,7 @@ class System:
             listed_place.is_from_events and listed_place.name == place for listed_place in self.places
         ) or self.can(name, place):
             return ""
-        return f"{name} takes no job from {place}: what stands there was heard, and Redis holds nothing of it."
+        return f"{name} takes no job from {place}: its jobs were seen in Pub/Sub events, and Redis does not store them."
 
     def put_request(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Request[list[Outcome]]:
         """Build the request that puts new jobs; its result has one outcome per row.
@@ -811,7 +813,7 @@ def build_uncounted_queue(queue: str, system: str, error: Exception) -> Queue:
 
 def describe_foreign_key(queue: str, key: str, text: str) -> Finding:
     """Build the health finding for a key of a queue that has another type than its place needs."""
-    remedy = "find out whose key it is; RENAME it, or choose another name for the queue"
+    remedy = "find out which program owns the key, then RENAME it, or choose another name for the queue"
     return Finding("wrong-type", "critical", queue, text, remedy, (key,))
 
 

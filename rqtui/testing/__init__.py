@@ -18,9 +18,11 @@ from redis import Redis
 
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
+from rqtui.system_base.system_lint import find_system_faults
 from rqtui.testing.conformance import Case, cases, run_all
 from rqtui.testing.keyspace import diff, dump, plant
 from rqtui.testing.subject import JobDatabase, Planted, PreparedScript, Request, Subject, Use, list_words
+from rqtui.testing.system_suite import run_system_checks
 
 __all__ = [
     "Case",
@@ -34,8 +36,10 @@ __all__ = [
     "cases",
     "diff",
     "dump",
+    "find_system_faults",
     "plant",
     "run_all",
+    "run_system_checks",
     "list_words",
 ]
 

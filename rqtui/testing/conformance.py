@@ -69,11 +69,11 @@ def check_one_job_moves(prepare_script: ScriptPreparer) -> None:
             f"the job went to {places[0]}, the header says {prepared.target_places}"
         )
     else:
-        assert prepared.can_leave, "the job is nowhere"
+        assert prepared.can_leave, "the job is in no place"
     missing = {id for ids in before.values() for id in ids} - {
         id for ids in prepared.database.read_members().values() for id in ids
     }
-    assert missing <= {job.id}, f"other jobs are gone: {missing - {job.id}}"
+    assert missing <= {job.id}, f"other jobs are missing: {missing - {job.id}}"
 
 
 def check_denied_write_loses_no_job(prepare_script: ScriptPreparer) -> None:

@@ -37,7 +37,7 @@ def list_include_faults(script: Script) -> list[str]:
     for number, line in enumerate(script.source.split("\n"), 1):
         if re.match(r"\s*-- include:", line):
             where = find_source_position(script.source, script.path, number)
-            return [f"{where}: nothing was included here; `-- include:` stands at the beginning of its line"]
+            return [f"{where}: nothing was included here: `-- include:` must be at the beginning of its line"]
     pieces = [piece for piece in split_into_file_pieces(script.source, script.path) if piece.text]
     names = [_read_piece_names(piece) for piece in pieces]
     if sentences := [sentence for sentence in names if isinstance(sentence, str)]:

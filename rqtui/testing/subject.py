@@ -15,8 +15,10 @@ from typing import Any
 
 from redis import ConnectionPool, Redis
 
+from rqtui.model import Job
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
+from rqtui.system_base.system import System
 from rqtui.testing import keyspace
 
 
@@ -68,6 +70,12 @@ class Subject:
     `key` returns a key by the name that scripts use. `plant(client, place, ids, ripe)` writes jobs into a place, the
     oldest first; with `ripe`, jobs that are due. `members` returns the ids in a place, in its order. `facts` returns
     all data that the system stores about one job. `body` returns a job's body, or None if none is stored.
+
+    `run_system_checks` needs `system` and `queue` too. `identify` returns for a job that rqtui shows the id by which
+    `members` names it. `new_body` is the body of a new job as a person types it; empty: the system's `body_template`.
+    `shown_facts` has the attributes of `Job` that every planted job of a place shows, by place, such as
+    {"failed": {"attempts": 1}}. `faults` makes the fault of each kind in `faults.toml`; None leaves the findings
+    unchecked.
     """
 
     name: str
@@ -82,6 +90,13 @@ class Subject:
     is_derived: Callable[[str], bool] = lambda key: False  # a key that a `derived` line covers
     alike: frozenset[str] = frozenset()  # places that a plain run skips, because another has the same type and verbs
     unguarded: frozenset[str] = frozenset()  # verbs that do not check the type of a key that the call does not need
+    system: System | None = None
+    queue: str = ""
+    identify: Callable[[Job], bytes] = lambda job: job.id
+    new_body: bytes = b""
+    has_plain_bodies: bool = False  # `body` returns what rqtui shows, byte for byte
+    shown_facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    faults: Mapping[str, Callable[[Redis], None]] | None = None
 
 
 class JobDatabase:

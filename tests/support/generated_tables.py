@@ -167,7 +167,7 @@ def build_kinds_table() -> str:
         for kind in tomllib.loads(path.read_text("utf-8")) if path.is_file() else ():
             systems.setdefault(kind.partition(":")[0].replace("_", "-"), set()).add(name)
     for kind in sorted(systems.keys() - rules.FINDING_KINDS.keys()):
-        rows.append(f"| `{kind}` | a fault of {', '.join(sorted(systems[kind]))}, in its own words |")
+        rows.append(f"| `{kind}` | reported only by {', '.join(sorted(systems[kind]))} |")
     return "\n".join(rows)
 
 
@@ -223,6 +223,45 @@ def build_truth_tables() -> str:
     return "\n".join(rows)
 
 
+def build_system_attributes_table() -> str:
+    """Build the table of the class attributes of a system, from the comment above or behind each in the source."""
+    rows = ["| attribute | default | what it switches on |", "|---|---|---|"]
+    for path, name in (("system_base/system.py", "System"), ("system_base/foreign_system.py", "ForeignSystem")):
+        for attribute, default, comment in _read_attributes(ROOT / "rqtui" / path, name):
+            rows.append(f"| `{attribute}` | {f'`{default}`' if default else 'needed'} | {comment} |")
+    return "\n".join(rows)
+
+
+def build_job_fields_table() -> str:
+    """Build the table of the fields of a job, from the comment behind each in the source."""
+    rows = ["| field | default | meaning |", "|---|---|---|"]
+    for field, default, comment in _read_attributes(ROOT / "rqtui" / "model.py", "Job"):
+        rows.append(f"| `{field}` | {f'`{default}`' if default else 'needed'} | {comment} |")
+    return "\n".join(rows)
+
+
+def _read_attributes(path: Path, class_name: str) -> list[tuple[str, str, str]]:
+    """Return the name, the default (empty: none) and the comment of each annotated attribute of a class."""
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    [found] = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == class_name]
+    attributes = []
+    for node in found.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            first, last = node.lineno - 1, node.end_lineno or node.lineno
+            _code, _hash, behind = lines[last - 1].partition("  # ")
+            above = []
+            while lines[first - 1].startswith("    # "):
+                first -= 1
+                above.insert(0, lines[first].removeprefix("    # "))
+            default = ast.unparse(node.value) if node.value is not None else ""
+            if len(default) > 40:
+                default = "…"
+            comment = (" ".join(above) or behind).replace("|", "\\|")
+            attributes.append((node.target.id, default, comment))
+    return attributes
+
+
 TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "docs" / "architecture.md": {"layers": build_layers_table},
     ROOT / "docs" / "commands.md": {"commands": build_commands_tables},
@@ -233,6 +272,10 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     },
     ROOT / "docs" / "keys.md": {"keys": build_keys_table},
     ROOT / "docs" / "systems" / "README.md": {"verbs": build_verbs_table},
+    ROOT / "docs" / "writing-a-system.md": {
+        "attributes": build_system_attributes_table,
+        "fields": build_job_fields_table,
+    },
     ROOT / "lua" / "README.md": {"native": build_native_table, "counters": build_counters_list},
 }
 

@@ -107,6 +107,6 @@ def test_one_command_shows_the_applications_of_several_prefixes(system: str, cli
     }
     assert ready == {f"{system}@a": 1, f"{system}@b": 2} and {each["queue"] for each in shown} == {"q"}
     unclear = shell(url, *both, "jobs", "q", "ready")
-    assert unclear.code == 2 and f"stands in {system}@a and {system}@b" in unclear.err
+    assert unclear.code == 2 and f"is a queue of {system}@a and {system}@b" in unclear.err
     listed = json.loads(shell(url, *both, "jobs", f"{system}@b:q", "ready", "--json").out)
     assert len(listed["jobs"]) == 2

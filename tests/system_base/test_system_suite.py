@@ -1,0 +1,188 @@
+"""`run_system_checks` passes for systems that are right, and fails for each fault planted in a copy of RQ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bullmq_subject import BULLMQ
+from native_jobs import QUEUE as NATIVE_QUEUE
+from native_subject import NATIVE
+from redis import Redis
+from rq_subject import KEYS, QUEUE, RQ
+from sidekiq_subject import SIDEKIQ
+
+from rqtui.model import Job
+from rqtui.scripts import script as scripts
+from rqtui.system_base.system import System
+from rqtui.systems import registry
+from rqtui.systems.rq import Rq
+from rqtui.testing import run_system_checks, system_suite
+
+SUBJECTS = {
+    "native": replace(NATIVE, queue=NATIVE_QUEUE),
+    "rq": replace(RQ, queue=QUEUE, shown_facts={"failed": {"name": "tasks.add"}, "queued": {"name": "tasks.add"}}),
+    "sidekiq": replace(SIDEKIQ, queue="default"),
+    "bullmq": replace(BULLMQ, queue="mail"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_system_that_is_right_passes(name: str, client: Redis) -> None:
+    run_system_checks(replace(SUBJECTS[name], system=registry.create_system(name)), client)
+
+
+def test_a_subject_without_a_system_is_refused(client: Redis) -> None:
+    with pytest.raises(ExceptionGroup, match=f"{len(system_suite.SYSTEM_CHECKS)} checks failed") as found:
+        run_system_checks(RQ, client)
+    assert "needs `system` and `queue`" in str(found.value.exceptions[0])
+
+
+def plant_in_script(name: str, old: str, new: str) -> System:
+    """Create RQ's system with a script in which `old` is replaced by `new`."""
+    system = Rq()
+    script = system.scripts[name]
+    assert old in script.source, "the script changed; plant the fault elsewhere"
+    faulty = scripts.parse_script(script.source.replace(old, new, 1), script.path)
+    system.scripts = FaultyFolder({**system.scripts, name: faulty}, system.scripts.path)
+    return system
+
+
+class FaultyFolder(dict[str, Any]):
+    """The scripts of a system by name, with the folder from which they were read."""
+
+    def __init__(self, found: Mapping[str, Any], path: Any) -> None:
+        super().__init__(found)
+        self.path = path
+
+
+def override(**methods: Callable[..., Any]) -> System:
+    """Create RQ's system with other methods."""
+    return type("Faulty", (Rq,), methods)()
+
+
+def decode_with(**changes: object) -> System:
+    """Create RQ's system whose `decode` changes some attributes of each job."""
+
+    def decode(self: Rq, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        return replace(Rq.decode(self, queue, place, row, now_ms), **changes)  # type: ignore[arg-type]
+
+    return override(decode=decode)
+
+
+def find_no_queue(_self: Rq, _client: Any) -> Iterator[list[str]]:
+    yield []
+
+
+def raise_error(_self: Rq, *_args: object) -> Job:
+    raise ValueError("this row is odd")
+
+
+FAULTS: Sequence[tuple[str, Callable[[], System], str]] = (
+    (
+        "a count is off by one",
+        lambda: plant_in_script("counts", "unpack(row)}", "row[1] + 1, unpack(row, 2)}"),
+        "counts",
+    ),
+    (
+        "two final places are swapped",
+        lambda: plant_in_script("counts", "finished, failed, canceled}", "failed, finished, canceled}"),
+        "counts",
+    ),
+    ("a page begins at the end", lambda: plant_in_script("page", "'ZRANGE'", "'ZREVRANGE'"), "pages"),
+    (
+        "a page ignores its offset",
+        lambda: plant_in_script("page", "local last, rows = offset", "offset = 0 local last, rows = offset"),
+        "pages",
+    ),
+    (
+        "a page has one job too many",
+        lambda: plant_in_script("page", "offset + limit - 1, {}", "offset + limit, {}"),
+        "pages",
+    ),
+    (
+        "show names the wrong place",
+        lambda: plant_in_script("show", "'found', now_ms, place", "'found', now_ms, 'failed'"),
+        "jobs_name",
+    ),
+    (
+        "show finds nothing",
+        lambda: plant_in_script("show", "local answer = {", "if true then return 'gone' end local answer = {"),
+        "jobs_name",
+    ),
+    ("decode raises", lambda: override(decode=raise_error), "jobs_name"),
+    ("decode reports a problem", lambda: decode_with(problem="unread"), "jobs_name"),
+    ("decode names another place", lambda: decode_with(place="queued"), "jobs_name"),
+    ("decode loses the body", lambda: decode_with(body=None), "jobs_name"),
+    ("decode loses the name", lambda: decode_with(name=""), "facts"),
+    ("decode loses the id", lambda: decode_with(id=b"same"), "pages"),
+    ("discover misses the queue", lambda: override(discover=find_no_queue), "found"),
+    (
+        "enqueue writes no record",
+        lambda: plant_in_script("enqueue", "redis.call('HSET', key, unpack(hash))", ""),
+        "new_jobs",
+    ),
+    ("enqueue lists no id", lambda: plant_in_script("enqueue", "'RPUSH', queued, id", "'LLEN', queued"), "new_jobs"),
+    (
+        "a record expires in a second",
+        lambda: plant_in_script("enqueue", "unpack(hash))\n", "unpack(hash)) redis.call('EXPIRE', key, 1)\n"),
+        "new_jobs",
+    ),
+    (
+        "a delay is taken as a due time",
+        lambda: plant_in_script("enqueue", "now_ms + delay_ms", "delay_ms + now_ms * 2"),
+        "delays",
+    ),
+    (
+        "a delay is taken as seconds",
+        lambda: plant_in_script("enqueue", "now_ms + delay_ms", "now_ms + delay_ms * 1000"),
+        "delays",
+    ),
+    ("delete leaves the record", lambda: plant_in_script("delete", "delete_data(job[1], job[2])", ""), "deleted"),
+    ("delete leaves the entry", lambda: plant_in_script("delete", "redis.call('ZREM', key, job[1])", ""), "deleted"),
+)
+
+
+@pytest.mark.parametrize(("name", "create", "check"), FAULTS, ids=[name for name, *_rest in FAULTS])
+def test_a_planted_fault_is_caught(name: str, create: Callable[[], System], check: str, client: Redis) -> None:
+    with pytest.raises(ExceptionGroup) as found:
+        run_system_checks(replace(SUBJECTS["rq"], system=create()), client)
+    assert check in str(found.value), str(found.value)
+
+
+def test_a_finding_is_made_and_seen_or_the_check_fails(client: Redis) -> None:
+    subject = replace(SUBJECTS["rq"], system=Rq())
+    some = {"scheduler_behind": lambda _client: None}
+    with pytest.raises(ExceptionGroup) as found:
+        run_system_checks(replace(subject, faults=some), client)
+    [error] = found.value.exceptions
+    assert "`faults` of the Subject does not make: abandoned, " in str(error)
+
+
+class OneListedText(dict[str, Any]):
+    """The texts of RQ's findings, of which the checks see only one kind."""
+
+    def __missing__(self, kind: str) -> Any:
+        return Rq().finding_texts[kind]
+
+
+@pytest.mark.parametrize(("is_made", "failures"), [(True, 0), (False, 1)])
+def test_a_fault_that_no_finding_reports_is_caught(client: Redis, is_made: bool, failures: int) -> None:
+    system = Rq()
+    system.finding_texts = OneListedText(ghost=system.finding_texts["ghost"])
+
+    def make_ghost(redis: Redis) -> None:
+        if is_made:
+            redis.lpush(KEYS["queued"], b"ghost")
+
+    subject = replace(SUBJECTS["rq"], system=system, faults={"ghost": make_ghost})
+    failed: tuple[Exception, ...] = ()
+    try:
+        run_system_checks(subject, client)
+    except* AssertionError as found:
+        failed = found.exceptions
+    assert len(failed) == failures
+    assert all("ghost is not reported after its fault was made" in str(error) for error in failed)
