@@ -1,19 +1,20 @@
 -- Read how many runs ended in each of the last six minutes, of all queues together, as Sidekiq 7 and later record them.
 --
 -- Sidekiq 8 has one hash per minute, `j|YYMMDD|H:MM`; Sidekiq 7 has `j|YYYYMMDD|H:M`. The fields are `Class|p` (runs) and `Class|f`
--- (failed runs). `only` tells whether `queue` is the only queue, so that all runs are its own. At most 2000 fields are read per hash.
+-- (failed runs); at most 2000 are read per hash. `only`: `queue` is the only queue, so that all runs are its own. `recorded`: a
+-- process stores its version, as those of Sidekiq 7 and later do; earlier ones record no runs.
 --
 -- derived  <prefix>j|<bucket>
--- KEYS     queues
+--          <prefix><identity>
+-- KEYS     queues processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 --          queue    str  the name of a queue
--- returns  counted  (now_ms int, only bool)  rows (at_ms int, processed int, failed int)
--- include: keys, args(queue), arguments, clock, prefix, clock_of
-local names = redis.pcall('SCARD', queues)
-local is_only = names == 1 and redis.call('SISMEMBER', queues, queue) == 1
-local rows = {}
-local now_min = math.floor(now_ms / 60000)
+-- returns  counted  (now_ms int, only bool, recorded bool)  rows (at_ms int, processed int, failed int)
+-- include: keys, args(queue), arguments, clock, prefix, clock_of, processes
+local is_only = redis.pcall('SCARD', queues) == 1 and redis.call('SISMEMBER', queues, queue) == 1
+local rows, is_recorded, now_min = {}, false, math.floor(now_ms / 60000)
+each_process(function(_, info) is_recorded = is_recorded or string.find(info or '', '"version"', 1, true) end)
 for back = 0, is_only and 5 or -1, 1 do
   local y, m, d, h, min = clock_of(now_min - back)
   local sums = {p = 0, f = 0}
@@ -27,4 +28,4 @@ for back = 0, is_only and 5 or -1, 1 do
   end
   rows[#rows + 1] = {(now_min - back) * 60000, sums.p, math.min(sums.p, sums.f)}
 end
-return {'counted', now_ms, is_only and 1 or 0, rows}
+return {'counted', now_ms, is_only and 1 or 0, is_recorded and 1 or 0, rows}
