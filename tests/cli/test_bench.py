@@ -35,6 +35,7 @@ ENGINE = (
 )
 
 
+@pytest.mark.slow
 def test_every_measurement_of_the_engine_prints_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("engine", scale=0.01) == 0
     out = capsys.readouterr().out
@@ -131,6 +132,7 @@ MEASURED_LOOPS = (
 )
 
 
+@pytest.mark.slow
 def test_every_loop_is_measured_beside_its_original_and_moves_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("layouts", as_json=True, scale=0.002) == 0
     found = json.loads(capsys.readouterr().out)
@@ -149,6 +151,7 @@ def test_every_loop_is_measured_beside_its_original_and_moves_every_job(capsys: 
 SYSTEMS = {"RQ": "rq info", "Sidekiq": "Sidekiq's API", "BullMQ": "getJobCounts()", "Celery": "Flower's API"}
 
 
+@pytest.mark.slow
 def test_a_tick_of_every_large_system_is_one_round_trip_and_its_looks_are_timed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -57,6 +57,16 @@ def test_a_backoff_becomes_an_option_of_the_job(mail: Redis, url: str) -> None:
     ]
 
 
+def test_health_names_the_application_of_a_queue_whose_name_two_prefixes_have(client: Redis, url: str) -> None:
+    for prefix in ("bull", "shop"):
+        client.hset(f"{prefix}:mail:meta", "version", "bullmq:6.7.0")
+        client.lpush(f"{prefix}:mail:wait", "1")
+        client.hset(f"{prefix}:mail:1", mapping={"name": "send", "timestamp": NOW, "data": "{}", "opts": "{}"})
+    ran = shell(url, "--system", "bullmq", "--system", "bullmq:prefix=shop", "health")
+    names = [line.split()[1] for line in ran.out.splitlines() if "no worker is alive" in line]
+    assert sorted(names) == ["bullmq:mail:", "bullmq@shop:mail:"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -222,7 +222,7 @@ def test_the_systems_are_told_with_their_places_and_their_verbs_to_people_too(ur
         at = lines.index(f"{each['layout']}: {', '.join(place['place'] for place in each['places'])}")
         table = lines[at + 2 : at + 2 + len(each["verbs"])]
         assert [line.split()[0] for line in table] == list(each["verbs"])
-    assert lines[-1].startswith("known by sight, and not spoken yet: ")
+    assert lines[-1].startswith("recognised by their keys, but not supported: ")
 
 
 def test_a_job_that_is_not_there_is_exit_1_with_nothing_on_stdout(mail: Queue, url: str) -> None:
@@ -319,6 +319,7 @@ def test_thresholds_of_the_config_file_hold_for_health(mail: Queue, url: str, tm
     assert "dead-many" not in [one["kind"] for one in shell(url, "health", "mail", "--json").json["findings"]]
 
 
+@pytest.mark.slow
 def test_a_watch_is_one_document_per_line(mail: Queue, url: str) -> None:
     program = start_process(url, "snapshot", "mail", "--watch", "0.05", "--json")
     assert program.stdout is not None
@@ -330,6 +331,7 @@ def test_a_watch_is_one_document_per_line(mail: Queue, url: str) -> None:
         program.communicate()
 
 
+@pytest.mark.slow
 def test_a_command_reads_its_job_from_stdin_and_the_environment(mail: Queue, url: str) -> None:
     script = (
         "import os, sys; print(*(os.environ['RQTUI_' + name] for name in ('QUEUE', 'ID', 'ATTEMPT')), sys.stdin.read())"
@@ -353,6 +355,7 @@ def test_the_demo_and_the_bench_have_their_doors(url: str) -> None:
     assert {"delays", "poison", "rush"} <= {each["scenario"] for each in shell(url, "demo", "--list", "--json").json}
 
 
+@pytest.mark.slow
 def test_what_a_command_prints_does_not_disturb_the_lines_of_json(mail: Queue, url: str) -> None:
     program = start_process(url, "work", "mail", "--burst", "--json", "--", "echo", "noise")
     out, err = program.communicate(timeout=60)

@@ -85,7 +85,7 @@ def test_the_demo_says_how_every_job_of_another_system_is_accounted_for(capsys: 
     assert sum(parts) == put
     assert "per second" in out
     assert "dispatched by rqtui" in out
-    assert "jobs lost with them: this system keeps no lease" in out
+    assert "jobs lost with them: this system has no leases" in out
 
 
 @pytest.mark.matrix
@@ -99,6 +99,7 @@ def test_timeouts_prints_items_per_second_and_ends_with_all_of_them_done(capsys:
     assert "todos 0  in_progress 0  done 10000" in out
 
 
+@pytest.mark.slow
 def test_the_same_seed_prints_the_same_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     found = []
     for _ in range(2):
@@ -137,6 +138,7 @@ def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture
     assert all(story["scenario"] in words and story["try"] and story["watch"] for story in listed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "key"),
     [

@@ -59,6 +59,7 @@ def test_the_options_of_the_original_mean_what_they_meant(client: Redis, url: st
     assert client.lrange("now", 0, -1) == [b"task-%d" % n for n in reversed(range(12))]
 
 
+@pytest.mark.slow
 def test_it_goes_on_until_it_is_asked_to_end(client: Redis, url: str) -> None:
     tasks(client, *(time.time() - n for n in range(12)), key="later")
     with running("-u", url, "-d", "later", "-r", "now", "-n", "10", "-v") as program:
@@ -100,6 +101,7 @@ def looks(client: Redis) -> int:
     return sum(told.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "evalsha_ro"))
 
 
+@pytest.mark.slow
 def test_its_table_has_no_line_where_nothing_changed(client: Redis, url: str) -> None:
     tasks(client, time.time() + 60)
     with running("-u", url, "-v", "--system", "dispatcher") as program:
@@ -116,6 +118,7 @@ def test_its_table_has_no_line_where_nothing_changed(client: Redis, url: str) ->
     assert (first, second) == (["0", "1", "0", "1"], ["0", "1", "1", "1"])
 
 
+@pytest.mark.slow
 def test_its_titles_come_again_after_51_lines(client: Redis, url: str) -> None:
     tasks(client, *(time.time() - 1 for _ in range(60)))
     with running("-u", url, "-v", "--system", "dispatcher", "-n", "1") as program:
@@ -165,6 +168,7 @@ def test_a_queue_that_is_named_is_served_alone(client: Redis, url: str) -> None:
     assert client.zcard("delayedtaskset") == 1
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_it_though_a_script_had_it_ignored(client: Redis, url: str) -> None:
     def as_a_shell_does() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -186,6 +190,7 @@ def test_an_interrupt_ends_it_though_a_script_had_it_ignored(client: Redis, url:
                 program.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_starting", [True, False], ids=["while it starts", "later"])
 @pytest.mark.parametrize(
     ("words", "number", "code"),
@@ -232,6 +237,7 @@ def test_verbose_says_dispatched_delayed_ready_and_the_wait_for_every_step(clien
     assert (document["dispatched"], document["delayed"], document["ready"]) == (0, 1, 3)
 
 
+@pytest.mark.slow
 def test_however_long_it_idles_it_looks_again_within_a_second(client: Redis, url: str) -> None:
     with running("-u", url, "--system", "dispatcher", "--verbose", "--json") as program:
         assert program.stdout
@@ -242,6 +248,7 @@ def test_however_long_it_idles_it_looks_again_within_a_second(client: Redis, url
         wait_until(lambda: client.llen("readytasklist") == 1, PATIENCE_S, "it was dispatched")
 
 
+@pytest.mark.slow
 def test_it_outlives_a_redis_that_goes_away(client: Redis, url: str) -> None:
     with Proxy(url) as proxy, running("-u", f"redis://127.0.0.1:{proxy.port}", "--system", "dispatcher") as program:
         wait_for_error(program, "Ctrl+C ends it.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from redis import Redis
 from shell import shell
 
@@ -13,6 +14,7 @@ JOBS = 12_000
 MOST_BYTES = 4_000_000  # the jobs themselves take 8 MB
 
 
+@pytest.mark.slow
 def test_a_dry_run_over_a_large_place_keeps_no_job_in_memory(client: Redis, url: str) -> None:
     with Queue("big", url) as queue:
         queue.put_many([b"body"] * JOBS)

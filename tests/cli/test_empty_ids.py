@@ -7,7 +7,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.operations.journal import Operation
-from rqtui.reports.postmortem import build_markdown
+from rqtui.reports.postmortem import build_document
 from rqtui.text.formats import shorten_job_id
 
 
@@ -65,10 +65,10 @@ def test_its_loops_and_findings_show_it(world: str, client: Redis) -> None:
     client.zrem("__REDIS_SCHED_QUEUED__topic", "")
     client.zadd("__REDIS_SCHED_RESERVED__topic", {"": 1.7e12})
     assert " '' " in shell(world, "loops", "redisched:topic").out
-    assert "such as '';" in shell(world, "health", "redisched:ghostly").out
+    assert "such as '':" in shell(world, "health", "redisched:ghostly").out
 
 
 def test_what_prints_ids_elsewhere_shows_it() -> None:
-    page = build_markdown([Operation(1, "who", "delete", "q", "native", (b"",), 1)])
-    assert "\n* ''" in page
+    document = build_document([Operation(1, "who", "delete", "q", "native", (b"",), 1)])
+    assert document["operations"][0]["ids"] == [""]
     assert shorten_job_id(b"", 10) == "''"

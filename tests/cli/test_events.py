@@ -146,6 +146,7 @@ def test_a_system_without_events_says_so(client: Redis, url: str) -> None:
         assert ran.code == 0 and "--record" not in ran.err and "rqtui cannot turn that on" in ran.err, ran
 
 
+@pytest.mark.slow
 def test_following_tells_each_event_once_until_it_is_stopped(client: Redis, url: str) -> None:
     mail = Queue("mail", client)
     mail.put(0, id="before")
@@ -165,6 +166,7 @@ def test_following_tells_each_event_once_until_it_is_stopped(client: Redis, url:
     assert (rest, running.returncode) == (b"", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("mail",), ()], ids=["that queue", "all queues"])
 def test_following_misses_no_job_of_a_queue_that_was_not_there(client: Redis, url: str, names: tuple[str, ...]) -> None:
     Queue("other", client).put(0, id="other")
@@ -173,7 +175,9 @@ def test_following_misses_no_job_of_a_queue_that_was_not_there(client: Redis, ur
     try:
         if names:
             assert b"nothing is known of a queue" in running.stderr.readline()
-        assert (b"no such queue yet" if names else b"recording begins in other") in running.stderr.readline()
+        assert (
+            b"this queue does not exist yet" if names else b"recording begins in other"
+        ) in running.stderr.readline()
         assert client.keys("rqtui:{mail}:*") == [], "to look on makes no queue"
         mail = Queue("mail", client)
         mail.put_many([{"body": n, "id": f"job-{n}"} for n in range(3)])

@@ -120,6 +120,7 @@ LOOKS: list[tuple[str, ...]] = [
     *((name, each) for name in ("snapshot", "health", "jobs", "check", "errors", "kinds", "workers") for each in NAMES),
     ("snapshot", EVIL),
     ("snapshot", f"safe_pop:list{EVIL}"),
+    ("search", "e"),
     ("jobs", "mail", "ready", "--filter", EVIL.replace(" ", "")),
     ("jobs", "mail", EVIL),
     *(("show", "mail", id) for id in (EVIL, "dead", "retried", "ready", "nobody" + EVIL)),
@@ -182,6 +183,7 @@ MODES: dict[str, tuple[bool, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [*([*MODES][:3]), pytest.param("json on a terminal", marks=pytest.mark.matrix)])
 def test_no_command_lets_anything_through(world: str, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     is_terminal, options = MODES[mode]
@@ -204,6 +206,7 @@ def test_no_command_lets_anything_through(world: str, monkeypatch: pytest.Monkey
     assert walked - {""} == set(COMMANDS), "every command was walked"
 
 
+@pytest.mark.slow
 def test_a_real_terminal_gets_no_command_of_an_event(world: str) -> None:
     with run_in_pty(
         [sys.executable, "-m", "rqtui", "events", "mail"], RQTUI_URL=world, RQTUI_CONFIG=os.devnull
@@ -247,6 +250,7 @@ def test_a_log_line_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     assert "owned" in err and hostile_text.find_harmful_character(err) == ""
 
 
+@pytest.mark.slow
 def test_a_traceback_of_debug_is_harmless(url: str, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "rqtui", "--debug", "--system", f"native:{EVIL}=1", "snapshot"]
     ran = subprocess.run(words, env=build_environment(url), capture_output=True, timeout=30)
@@ -307,6 +311,7 @@ def _codes() -> Iterator[int]:
     yield from random.Random(1).sample(range(0x32000, 0x110000), 20_000)
 
 
+@pytest.mark.slow
 def test_no_character_that_commands_or_hides_stays() -> None:
     ignorable = {code for first, last in IGNORABLE for code in range(first, last + 1)}
     left = []

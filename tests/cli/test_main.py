@@ -17,9 +17,11 @@ from redis import Redis
 from shell import ROOT, build_environment, shell, start_process
 from waiting import PATIENCE_S, wait_until
 
-from rqtui.cli.main import COMMANDS
+from rqtui.cli import put, screen
+from rqtui.cli.main import COMMANDS, _open_screen
 from rqtui.client.queue import BYTES, Queue
 from rqtui.config.state_folder import find_state_folder
+from rqtui.errors import UsageError
 from rqtui.operations import undo
 from rqtui.operations.journal import Journal
 from rqtui.testing.keyspace import dump, plant
@@ -75,7 +77,7 @@ def test_completion_of_a_command_names_all_of_them_and_imports_none_that_the_she
     assert shown.stdout.decode().split() == list(COMMANDS)
     assert shown.stderr.split() == []
     assert b'"snapshot":"Print the counts' in explained.stdout
-    assert explained.stderr.split() == [b"snapshot", b"show", b"stats", b"schedules", b"systems", b"script"]
+    assert explained.stderr.split() == [b"snapshot", b"search", b"show", b"stats", b"schedules", b"systems", b"script"]
 
 
 def test_a_command_is_in_the_module_of_its_name_and_imports_that_of_no_other() -> None:
@@ -160,6 +162,7 @@ def test_common_options_stand_before_or_after_the_command(client: Redis, url: st
     assert shell(NOWHERE, *(word.format(url=url) for word in words)).code == 0
 
 
+@pytest.mark.slow
 def test_the_url_of_the_command_line_wins_over_the_environment(client: Redis, url: str) -> None:
     assert shell(url, "snapshot", "-u", NOWHERE).code == 3
     with pytest.MonkeyPatch.context() as patch:
@@ -208,6 +211,7 @@ def test_debug_shows_the_traceback() -> None:
         shell(NOWHERE, "snapshot", "--debug")
 
 
+@pytest.mark.slow
 @run_in_one_test(
     ("words", "code", "sentence"),
     [
@@ -332,6 +336,17 @@ def test_a_body_is_stored_as_it_says(
     assert shell(url, "put", "mail", "--id", "a", *words, stdin=stdin).code == 0
     [job] = Queue("mail", client, codec=BYTES).reserve()
     assert job.raw == stored
+
+
+@pytest.mark.parametrize("from_stdin", [False, True])
+def test_a_body_of_the_greatest_size_is_stored_and_one_of_a_byte_more_is_refused(
+    client: Redis, url: str, from_stdin: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(put, "MAX_BODY_BYTES", 4)
+    for body, code in (("12345", 2), ("1234", 0)):
+        ran = shell(url, "put", "mail", "-" if from_stdin else body, "--raw", stdin=body.encode() * from_stdin)
+        assert (ran.code, "the body has more than 4 bytes" in ran.err) == (code, code == 2)
+    assert [job.raw for job in Queue("mail", client, codec=BYTES).reserve(2)] == [b"1234"]
 
 
 def test_all_options_of_put_arrive(client: Redis, url: str) -> None:
@@ -516,6 +531,7 @@ def test_a_filter_acts_on_what_it_finds_and_a_dry_run_on_nothing(client: Redis, 
     assert (nothing.code, nothing.json["results"]) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_filter_acts_on_all_that_it_finds_in_a_long_place(client: Redis, url: str) -> None:
     queue = Queue("mail", client)
     queue.put_many([{"body": n, "name": "send" if n % 2 else "keep"} for n in range(2400)])
@@ -596,6 +612,7 @@ def test_pull_takes_a_job_for_good(client: Redis, url: str) -> None:
     assert shell(url, "show", "mail", "a").code == 1
 
 
+@pytest.mark.slow
 def test_purge_empties_a_place_or_removes_the_queue(client: Redis, url: str) -> None:
     queue = Queue("mail", client)
     queue.put_many([{"body": n} for n in range(2500)])
@@ -693,6 +710,7 @@ def test_an_empty_queue_that_its_system_names_is_known(client: Redis, url: str) 
 # ── programs that go on: signals, pipes, outages ─────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"),
     [
@@ -717,6 +735,7 @@ def test_a_signal_ends_the_dispatcher_after_its_step(client: Redis, url: str, nu
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 def test_each_document_of_a_stream_comes_at_once_through_a_pipe(client: Redis, url: str) -> None:
     program = start_process(url, "snapshot", "--watch", "3600", "--json")
     try:
@@ -738,6 +757,26 @@ def test_the_list_of_what_can_be_undone_says_where_bodies_are_kept(client: Redis
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "code", "printed"),
+    [(KeyboardInterrupt(), 130, ""), (UsageError("this is no URL."), 2, "rqtui: this is no URL.\n")],
+)
+def test_a_screen_that_cannot_open_ends_with_a_code(
+    url: str,
+    error: BaseException,
+    code: int,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def raise_error(_settings: object) -> int:
+        raise error
+
+    monkeypatch.setattr(screen, "screen", raise_error)
+    assert (_open_screen(url), capsys.readouterr().err) == (code, printed)
+
+
 def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:
     program = start_process(url, "snapshot", "--watch", "0.05", "--json")
     assert "queues" in json.loads(read_line(program))
@@ -747,6 +786,7 @@ def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly(client: Redis, url: str) -> None:
     program = start_process(url, "snapshot", "--watch", "0.05", "--json")
     read_line(program)
@@ -772,6 +812,7 @@ def test_the_reaper_tells_what_it_took_back(client: Redis, url: str) -> None:
     assert line == {"queue": "mail", "reaped": {"ready": 1, "dead": 0}, "next_ms": 0}, "another is over, too"
 
 
+@pytest.mark.slow
 def test_the_dispatcher_goes_on_when_redis_comes_back(client: Redis, url: str) -> None:
     from proxy import Proxy
 
@@ -813,6 +854,7 @@ def test_work_runs_a_command_per_job_and_settles_by_its_exit_code(client: Redis,
     assert "broken" in shown["error"]
 
 
+@pytest.mark.slow
 def test_sigterm_lets_a_running_command_finish(client: Redis, url: str, tmp_path: Path) -> None:
     Queue("mail", client).put(1, id="a")
     begun = tmp_path / "begun"

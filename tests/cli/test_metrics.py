@@ -206,6 +206,7 @@ def got(address: str) -> tuple[int, str, str]:
             return error.code, error.headers["Content-Type"], error.read().decode()
 
 
+@pytest.mark.slow
 def test_it_is_served_with_a_health_check(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a")
     with serve_metrics(url) as at:
@@ -218,6 +219,7 @@ def test_it_is_served_with_a_health_check(client: Redis, url: str) -> None:
         assert read_value(parse_samples(got(f"{at}/metrics")[2]), "rqtui_jobs", queue="mail", place="ready") == 2
 
 
+@pytest.mark.slow
 def test_while_redis_is_away_the_server_goes_on_and_tells_it() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

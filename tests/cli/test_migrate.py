@@ -355,6 +355,7 @@ def test_ready_jobs_keep_their_order(client: Redis) -> None:
     assert ready == [b"%03d" % n for n in range(300)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system",
     [
@@ -422,6 +423,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis, int, bool], Callabl
     return arm
 
 
+@pytest.mark.slow
 @every_system
 @pytest.mark.parametrize(
     "is_sent",
@@ -551,6 +553,7 @@ def test_two_migrations_of_one_list_are_one_too_many(client: Redis, monkeypatch:
 # ── while others work ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @every_system
 def test_workers_and_producers_of_the_original_go_on_and_each_job_is_run_or_moved_once(
     system: MigratedSystem, client: Redis, url: str
@@ -820,6 +823,7 @@ def test_a_system_that_was_not_named_is_found_by_the_source(client: Redis, url: 
     assert (ran.code, ran.json["moved"]) == (0, 5)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_between_two_batches_and_it_goes_on_later(client: Redis, url: str, many: int) -> None:
     program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     wait_until(lambda: client.zcard("rqtui:{new}:ready") > 500)
@@ -836,6 +840,7 @@ def test_ctrl_c_ends_it_between_two_batches_and_it_goes_on_later(client: Redis, 
     assert copies(client) == Counter(b"%d" % n for n in range(many))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floors", [(500,), pytest.param((500, 6000, 12_000), marks=pytest.mark.matrix)], ids=str)
 def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many: int, floors: tuple[int, ...]) -> None:
     for floor in floors:
@@ -850,6 +855,7 @@ def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many:
     assert len(standing(client)) == many
 
 
+@pytest.mark.slow
 def test_when_redis_goes_away_the_document_says_what_was_moved(client: Redis, url: str, many: int) -> None:
     program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     wait_until(lambda: client.zcard("rqtui:{new}:ready") > 500)
@@ -859,7 +865,7 @@ def test_when_redis_goes_away_the_document_says_what_was_moved(client: Redis, ur
     out, err = program.communicate(timeout=20)
     assert program.returncode in (1, 3)
     assert json.loads(out)["moved"] > 0
-    assert b"the same command goes on where it was" in err
+    assert b"the same command continues where it stopped" in err
     client.delete("rqtui:{readytasklist}:migrator")
     assert shell(url, "migrate", "dispatcher:readytasklist", "native:new").code == 0
     assert copies(client) == Counter(b"%d" % n for n in range(many))

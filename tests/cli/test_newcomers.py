@@ -94,7 +94,7 @@ def test_jobs_without_a_place_lists_every_place_that_holds_something(mail: Seede
         *("ready:", "id", "b", "c"),
         *("reserved:", "id", "a"),
     ]
-    assert "2 of 3 in ready, go on with: rqtui jobs mail ready --cursor 2" in ran.err
+    assert "2 of 3 in ready, continue with: rqtui jobs mail ready --cursor 2" in ran.err
     document = shell(url, "jobs", "mail", "--limit", "2", "--json").json
     assert (document["queue"], document["layout"]) == ("mail", "native")
     assert [page["place"] for page in document["places"]] == ["scheduled", "ready", "reserved"]
@@ -114,14 +114,14 @@ def test_jobs_without_a_place_filters_each_place(mail: Seeded, url: str) -> None
 def test_jobs_of_an_empty_queue_says_so(client: Redis, url: str) -> None:
     ran = shell(url, "jobs", "mail")
     assert (ran.code, ran.out) == (0, "")
-    assert "nothing stands in mail" in ran.err
+    assert "no job is in mail" in ran.err
     assert shell(url, "jobs", "mail", "--json").json["places"] == []
 
 
 def test_a_cursor_belongs_to_a_place(mail: Seeded, url: str) -> None:
     ran = shell(url, "jobs", "mail", "--cursor", "1")
     assert (ran.code, ran.out) == (2, "")
-    assert "--cursor goes on in one place; name it" in ran.err
+    assert "--cursor continues in one place; name it" in ran.err
 
 
 # -- ids of yesterday -------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def two_servers(mail: Seeded, url: str) -> str:
 def test_operations_tells_the_changes_of_this_server_alone(two_servers: str, url: str) -> None:
     ran = shell(url, "operations")
     assert [line.split()[3] for line in ran.out.splitlines()[1:]] == ["kill"]
-    assert "1 change of other servers is left out; --all tells it" in ran.err
+    assert "1 change of other servers is left out; --all lists it" in ran.err
     assert [one["verb"] for one in shell(url, "operations", "--json").json["operations"]] == ["kill"]
     assert "purge" not in shell(url, "operations", "--markdown").out
 
@@ -271,7 +271,7 @@ def test_a_slip_is_answered_with_how_it_is_written(words: tuple[str, ...], sente
 def test_a_verb_behind_the_queue_is_told(mail: Seeded, url: str) -> None:
     ran = shell(url, "act", "mail", "retry", "a")
     assert (ran.code, ran.out) == (2, "")
-    assert "the verb stands before the queue: rqtui act requeue mail." in ran.err
+    assert "the verb comes before the queue: rqtui act requeue mail." in ran.err
 
 
 @pytest.mark.parametrize(

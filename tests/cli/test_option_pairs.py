@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 ENDS = ("dispatch", "reap")  # only with --once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_go_together_or_are_refused_as_the_kept_text_says(client: Redis, url: str, command: str) -> None:
     seeded = Seeded(client)

@@ -44,7 +44,7 @@ def test_a_dangerous_verb_is_done_only_after_the_answer_that_it_asks_for(
     Seeded(client).put("a")
     options = ("--config", str(guarded), "--profile", "production", "--url", url) if is_guarded else ()
     ran = shell(url, *options, "act", "delete", "mail", "a", stdin=f"{answer}\n".encode())
-    assert ("type mail to go on:" if is_guarded else "[y/N]") in ran.err
+    assert ("type mail to continue:" if is_guarded else "[y/N]") in ran.err
     assert ran.code == (0 if is_done else 1)
     assert (NO in ran.err) != is_done
     assert client.zcard("rqtui:{mail}:ready") == (not is_done)

@@ -46,6 +46,7 @@ def outcome(url: str, client: Redis, words: tuple[str, ...]) -> tuple[Ran, list[
     return ran, found, [list_ids(client, place) for place in PLACES]
 
 
+@pytest.mark.slow
 def test_commands_do_the_same_in_small_batches(client: Redis, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Seeded(client).put(*(f"ready-{n}" for n in range(JOBS)))
     copies, different = keyspace.dump_raw_values(client), []

@@ -130,7 +130,7 @@ def test_workers_health_and_check(client: Redis, sh: Callable[..., Shell], syste
     health = shell(on.url, "--system", system.spec, "health", system.queue, "--json")
     check_shape(health.json, HEALTH)
     assert health.code == {"ok": 0, "warning": 1, "critical": 2}[health.json["severity"]]
-    assert "rqtui health looks for its faults" in on.refused("check", system.queue, "--json")
+    assert "rqtui health reports its problems" in on.refused("check", system.queue, "--json")
     assert dump(client) == before
 
 
@@ -225,7 +225,7 @@ def test_a_field_that_a_system_does_not_keep_is_refused_and_those_it_keeps_are_n
     }.get(system, set())
     on = sh(system)
     if system == SIDEKIQ and words[0] == "--id":
-        assert "name it in the body" in on.refused("put", system.queue, system.body, *words) and dump(client) == {}
+        assert "write it into the body" in on.refused("put", system.queue, system.body, *words) and dump(client) == {}
         return
     if words[0] in keeps:
         assert on.put(system.body, *words) == ["moved"]
@@ -253,9 +253,7 @@ def test_an_id_is_refused_where_a_second_put_of_it_would_run_again(
     line = json.dumps({"body": json.loads(body), "id": "X"}).encode()
     for words, given in (((body, "--id", "X"), b""), (("--lines", "-"), line)):
         ran = shell(url, "put", queue, *words, stdin=given)
-        assert (
-            ran.code == 2 and "nothing tells whether it was put before" in ran.err and "name it in the body" in ran.err
-        )
+        assert ran.code == 2 and "keeps no record of the ids" in ran.err and "write it into the body" in ran.err
     assert dump(client) == {}
 
 

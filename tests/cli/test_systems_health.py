@@ -277,6 +277,7 @@ MAIN_KEYS = [
 ]
 
 
+@pytest.mark.slow
 @run_in_one_test(("system", "key", "place"), MAIN_KEYS, ids=str)
 def test_a_key_of_another_type_is_a_finding_and_nothing_is_written(
     client: Redis, url: str, system: PlantedSystem, key: str, place: str
@@ -363,6 +364,7 @@ def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
 BIG = 30 * 2**20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system",
     [each if each in (RQ, TIMEOUT_SETS) else pytest.param(each, marks=pytest.mark.matrix) for each in SYSTEMS],

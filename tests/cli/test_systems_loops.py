@@ -131,7 +131,7 @@ def test_a_name_of_two_systems_is_asked_back_and_its_system_settles_it(client: R
     for words in (("jobs", "mail", "ready"), ("act", "delete", "mail", "a", "--yes"), ("put", "mail", "1")):
         ran = shell(url, *words)
         assert (ran.code, ran.out) == (2, "")
-        assert '"mail" stands in native and redisched: say which, as SYSTEM:mail' in ran.err
+        assert '"mail" is a queue of native and redisched: name one, as SYSTEM:mail' in ran.err
     assert dump(client) == before
     assert shell(url, "jobs", "native:mail", "ready", "--json").json["total"] == 1
     assert shell(url, "jobs", "redisched:mail", "ready", "--json").json["total"] == 2
@@ -167,7 +167,7 @@ def test_a_system_that_is_not_there_is_answered_with_those_that_are(client: Redi
 def test_an_option_twice_is_a_slip(client: Redis, url: str) -> None:
     ran = shell(url, "--system", "redisched:topic=a,topic=b", "snapshot")
     assert (ran.code, ran.out) == (2, "")
-    assert "topic stands there twice; --system may be repeated" in ran.err
+    assert "topic is there twice; repeat --system" in ran.err
 
 
 @every_system

@@ -25,6 +25,7 @@ def server(fleet: Fleet) -> Server:
     return found
 
 
+@pytest.mark.slow
 def test_every_command_that_runs_on_waits_for_a_server_that_is_away_and_names_its_address(
     server: Server, tmp_path: Path
 ) -> None:
@@ -46,6 +47,7 @@ def test_every_command_that_runs_on_waits_for_a_server_that_is_away_and_names_it
         }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_command_that_waits_for_its_server_ends_at_the_first_signal(server: Server, tmp_path: Path) -> None:
     server.kill()
     with Programs(server.url, tmp_path) as programs:
@@ -88,6 +90,7 @@ def test_a_command_line_that_is_wrong_is_refused_before_the_server_is_waited_for
     assert shell("redis://127.0.0.1:1", *words).code == 2
 
 
+@pytest.mark.slow
 def test_work_waits_for_a_server_that_loads_its_data(server: Server, tmp_path: Path) -> None:
     with Queue("mail", server.url) as queue:
         queue.put(1, id="a")

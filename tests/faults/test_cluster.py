@@ -162,6 +162,7 @@ def test_one_loop_serves_queues_on_all_nodes(trio: Trio) -> None:
         assert trio.owner(name).client.zcard(native_keys.build_queue_keys(name)["ready"]) == 1
 
 
+@pytest.mark.slow
 def test_commands_work_on_all_nodes(trio: Trio) -> None:
     for name in NAMES:
         assert shell(trio.url, "put", name, '{"n": 1}', "--id", "a").code == 0
@@ -196,6 +197,7 @@ def test_jobs_move_between_queues_on_different_nodes(trio: Trio) -> None:
         assert source.counts()["acked"] == 1 and [job.id for job in target.reserve()] == ["x"]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio) -> None:
     for name in NAMES:
@@ -306,6 +308,7 @@ def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(kind
 # A node dies ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back(mortal: Trio) -> None:
     trio = mortal
@@ -476,6 +479,7 @@ def _errors(app) -> set[str]:
     return {queue.name for queue in app.session.snapshot.queues if queue.error}
 
 
+@pytest.mark.slow
 def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(mortal: Trio) -> None:
     trio = mortal
     native, client = registry.create_system("native"), connect(trio.url)

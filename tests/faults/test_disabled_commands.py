@@ -57,6 +57,7 @@ def test_commands_and_workers_go_on_where_all_commands_about_the_server_are_disa
         assert sorted(ran_jobs) == ["a", "b", "soon"] and queue.counts()["acked"] == 3
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_shows_all_views_where_all_commands_about_the_server_are_disabled(bare: Server) -> None:
     with Queue("mail", bare.url) as queue:
@@ -86,14 +87,17 @@ def test_a_server_without_scripts_is_told_in_a_sentence_not_in_lua(command: str)
         for line in ("put mail 1", "act pause mail", "work mail --burst -- true", "reap mail --once"):
             ran = shell(url, *line.split())
             said = " ".join((ran.out + ran.err).split())
-            assert ran.code in (1, 3) and f"does not know {command}" in said and "KEYS" not in said, (line, ran)
+            # The first call of a script sends its text, so a command that calls each script once needs no EVALSHA.
+            is_done = command == "EVALSHA" and ran.code == 0
+            is_told = ran.code in (1, 3) and f"does not know {command}" in said
+            assert (is_done or is_told) and "KEYS" not in said, (line, ran)
 
 
 def test_a_command_that_a_script_misses_is_named(bare: Server) -> None:
     for words in (("health",), ("snapshot",)):
         ran = shell(bare.url, "--system", "safe_pop", *words)  # which is asked for, so that SCAN is needed
         said = " ".join((ran.out + ran.err).split())
-        assert "queues of safe_pop cannot be looked for: this Redis does not know SCAN" in said, ran
+        assert "queues of safe_pop cannot be found: this Redis does not know SCAN" in said, ran
 
 
 def test_protected_mode_is_a_sentence_on_another_address_than_the_loopback() -> None:

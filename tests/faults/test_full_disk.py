@@ -81,6 +81,7 @@ def _refusal(queue: Queue) -> str:
     return ""
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_on_a_full_disk_the_question_says_that_there_is_no_undo(
     disk: SmallDisk, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch

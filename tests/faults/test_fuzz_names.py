@@ -77,6 +77,8 @@ def commands(system: NamedSystem, name: bytes) -> Iterator[tuple[str, ...]]:
         yield look, queue, "--json"
     yield "show", queue, "a\udcff", "--json"
     yield "show", queue, "a\udcff"
+    yield "search", "a\udcff", queue, "--json"
+    yield "search", "a\udcff", queue
     yield "check", queue, "--json"
     yield "events", queue, "--json"
     yield "acl", "operator", queue
@@ -110,6 +112,7 @@ def test_every_command_is_among_those_that_are_tried() -> None:
     assert set(COMMANDS) - NO_QUEUE == tried
 
 
+@pytest.mark.slow
 @every_system
 @fuzzing.parametrize_cases(1)
 def test_every_command_takes_a_queue_whose_name_is_no_text(
@@ -123,6 +126,7 @@ def test_every_command_takes_a_queue_whose_name_is_no_text(
                 run_command(url, "--system", system.spec(name), *words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system", [SYSTEMS[0], *(pytest.param(each, marks=pytest.mark.matrix) for each in SYSTEMS[1:])], ids=str
 )
@@ -137,6 +141,7 @@ def test_every_command_takes_names_that_chance_made(client: Redis, url: str, sys
                 run_command(url, "--system", system.spec(name), *words)
 
 
+@pytest.mark.slow
 def test_all_of_them_at_once_are_counted_beside_the_others(any_server: Any, any_client: Redis) -> None:
     seeded = Seeded(any_client)
     seeded.put("one", "two")
@@ -181,6 +186,7 @@ def test_one_such_key_of_somebody_leaves_every_look_as_it_was(client: Redis, url
 # -- typed back -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_system
 def test_what_is_printed_as_a_name_is_understood(client: Redis, url: str, system: NamedSystem) -> None:
     for name in NAMES if system.system == "safe_pop" else NAMES[:3]:
@@ -246,6 +252,7 @@ def test_a_profile_denies_verbs_on_such_queues(client: Redis, url: str, tmp_path
 # -- as a program of its own ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_program_takes_such_words_from_a_shell(client: Redis, url: str, tmp_path: Path) -> None:
     client.lpush(b"\x9b", "a", "b")
     client.sadd(b"\x9b:done", "c")

@@ -29,6 +29,7 @@ from rqtui.testing import keyspace
 NATIVE: System = registry.create_system("native")
 
 
+@pytest.mark.slow
 @run_in_one_test("system", fuzz_databases.SUBJECTS)
 def test_a_script_without_its_arguments_is_refused_in_words_of_its_own(system: str, client: Redis) -> None:
     for seed in {seed.script.name: seed for seed in fuzz_databases.build_seeds(system, client)}.values():

@@ -12,8 +12,8 @@ from faults.history_checker import Dump, check_history, find_errors
 
 
 @dataclass
-class Told:
-    """A history as it is written by hand: each line a tenth of a second after the last."""
+class WrittenHistory:
+    """A history that a test writes: each line is a tenth of a second after the one before."""
 
     lines: list[dict[str, Any]] = field(default_factory=list)
 
@@ -53,9 +53,9 @@ def events(*words: str) -> Sequence[tuple[str, str]]:
     return [(verb, line.split()[0]) for line in words for verb in line.split()[1:]]
 
 
-def well() -> tuple[Told, Dump]:
+def well() -> tuple[WrittenHistory, Dump]:
     """Build a correct history: two jobs put, one done at its second attempt, one still ready; a third was deleted."""
-    told = Told()
+    told = WrittenHistory()
     told.put("a", "b", "c")
     told.reserve("w1", ("a", 100, 1))
     told.begin("w1", "a", 100)
@@ -75,123 +75,123 @@ def test_a_history_in_which_all_went_well_is_accepted() -> None:
     assert check_history(told.lines, {"mail": dump}) == []
 
 
-def without_b(told: Told, dump: Dump) -> Dump:
+def without_b(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, places={"done": dump.places["done"]}, events=events("a enqueue reserve reap reserve ack"))
 
 
-def lost_though_its_last_event_says_ready(told: Told, dump: Dump) -> Dump:
+def lost_though_its_last_event_says_ready(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, places={"done": dump.places["done"]})
 
 
-def acked_by_both(told: Told, dump: Dump) -> Dump:
+def acked_by_both(told: WrittenHistory, dump: Dump) -> Dump:
     told.end("w1", "a", 100)
     told.settled("w1", "a", 100)
     return dump
 
 
-def acked_twice_in_the_events(told: Told, dump: Dump) -> Dump:
+def acked_twice_in_the_events(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, events=[*(dump.events or ()), ("ack", "a")])
 
 
-def acked_and_back_in_ready(told: Told, dump: Dump) -> Dump:
+def acked_and_back_in_ready(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, places={"ready": {"b": 2.0, "a": 1.0}}, events=None)
 
 
-def done_without_a_run(told: Told, dump: Dump) -> Dump:
+def done_without_a_run(told: WrittenHistory, dump: Dump) -> Dump:
     told.lines = [line for line in told.lines if line["op"] not in ("end", "settled")]
     return dump
 
 
-def in_two_places(told: Told, dump: Dump) -> Dump:
+def in_two_places(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, places={**dump.places, "dead": {"b": 3.0}})
 
 
-def from_nowhere(told: Told, dump: Dump) -> Dump:
+def from_nowhere(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, places={**dump.places, "dead": {"x": 3.0}})
 
 
-def refused_and_yet_there(told: Told, dump: Dump) -> Dump:
+def refused_and_yet_there(told: WrittenHistory, dump: Dump) -> Dump:
     told.put("d", how="nothing")
     return replace(dump, places={"ready": {"b": 2.0, "d": 3.0}, "done": dump.places["done"]}, events=None)
 
 
-def one_attempt_too_few(told: Told, dump: Dump) -> Dump:
+def one_attempt_too_few(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, attempts={"a": "1 200 1 0 - - w2"})
 
 
-def an_attempt_counted_twice(told: Told, dump: Dump) -> Dump:
+def an_attempt_counted_twice(told: WrittenHistory, dump: Dump) -> Dump:
     told.begin("w3", "b", 300, 3)
     return replace(dump, token=300)
 
 
-def more_attempts_than_allowed(told: Told, dump: Dump) -> Dump:
+def more_attempts_than_allowed(told: WrittenHistory, dump: Dump) -> Dump:
     told.begin("w3", "b", 300, 5)
     return replace(dump, token=300, events=None)
 
 
-def the_same_token_twice(told: Told, dump: Dump) -> Dump:
+def the_same_token_twice(told: WrittenHistory, dump: Dump) -> Dump:
     told.begin("w3", "b", 200)
     return replace(dump, events=None)
 
 
-def a_lower_token_for_the_same_worker(told: Told, dump: Dump) -> Dump:
+def a_lower_token_for_the_same_worker(told: WrittenHistory, dump: Dump) -> Dump:
     told.begin("w2", "b", 150)
     return replace(dump, events=None)
 
 
-def a_lower_token_for_another_worker(told: Told, dump: Dump) -> Dump:
+def a_lower_token_for_another_worker(told: WrittenHistory, dump: Dump) -> Dump:
     told.reserve("w3", ("b", 150, 1))
     return replace(dump, events=None)
 
 
-def handed_out_while_it_was_held(told: Told, dump: Dump) -> Dump:
+def handed_out_while_it_was_held(told: WrittenHistory, dump: Dump) -> Dump:
     told.begin("w3", "b", 300)
     told.lines[-1]["ttr_s"] = 60
     told.begin("w4", "b", 400, 2)
     return replace(dump, token=400, events=None)
 
 
-def settled_after_it_went_to_another(told: Told, dump: Dump) -> Dump:
+def settled_after_it_went_to_another(told: WrittenHistory, dump: Dump) -> Dump:
     told.end("w1", "a", 100, verb="reject")
     told.settled("w1", "a", 100, verb="reject")
     return dump
 
 
-def pulled_twice(told: Told, dump: Dump) -> Dump:
+def pulled_twice(told: WrittenHistory, dump: Dump) -> Dump:
     for _ in range(2):
         told.call("puller", "pull", ask={"count": 1}, ids=["d"])
     return dump
 
 
-def more_pulled_than_asked_for(told: Told, dump: Dump) -> Dump:
+def more_pulled_than_asked_for(told: WrittenHistory, dump: Dump) -> Dump:
     told.put("d", "e")
     told.call("puller", "pull", "unknown", ask={"count": 1})
     return replace(dump, events=[*(dump.events or ()), *events("d enqueue pull", "e enqueue pull")])
 
 
-def a_token_that_the_queue_forgot(told: Told, dump: Dump) -> Dump:
+def a_token_that_the_queue_forgot(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, token=199)
 
 
-def taken_back_while_nobody_held_it(told: Told, dump: Dump) -> Dump:
+def taken_back_while_nobody_held_it(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, events=[*(dump.events or ()), ("reap", "b")])
 
 
-def found_by_check(told: Told, dump: Dump) -> Dump:
+def found_by_check(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, found=["orphan_line a"])
 
 
-def a_dead_thread(told: Told, dump: Dump) -> Dump:
+def a_dead_thread(told: WrittenHistory, dump: Dump) -> Dump:
     told.say("screen", "look", alive=False)
     return dump
 
 
-def a_process_that_ended(told: Told, dump: Dump) -> Dump:
+def a_process_that_ended(told: WrittenHistory, dump: Dump) -> Dump:
     told.say("conductor", "ended", name="reaper.1", code=1, error="ConnectionError")
     return dump
 
 
-BAD: Sequence[tuple[Callable[[Told, Dump], Dump], str]] = (
+BAD: Sequence[tuple[Callable[[WrittenHistory, Dump], Dump], str]] = (
     (without_b, "job b was acknowledged and is nowhere"),
     (lost_though_its_last_event_says_ready, "job b is in nowhere; its events end in ready or scheduled"),
     (acked_by_both, "job a was finished by w2 (200) and w1 (100)"),
@@ -219,9 +219,9 @@ BAD: Sequence[tuple[Callable[[Told, Dump], Dump], str]] = (
 )
 
 
-def forgetful() -> tuple[Told, Dump]:
+def forgetful() -> tuple[WrittenHistory, Dump]:
     """Build the history of a queue that forgets done jobs: a producer without a reply put one job again."""
-    told = Told()
+    told = WrittenHistory()
     told.put("a", how="unknown")
     told.put("b")
     told.run("w1", "a", 100)
@@ -250,7 +250,7 @@ def test_a_queue_that_forgets_loses_and_repeats_nothing_all_the_same() -> None:
 
 
 @run_in_one_test(("spoil", "sentence"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
-def test_the_judge_names(spoil: Callable[[Told, Dump], Dump], sentence: str) -> None:
+def test_the_judge_names(spoil: Callable[[WrittenHistory, Dump], Dump], sentence: str) -> None:
     told, dump = well()
     dump = spoil(told, dump)
     assert any(sentence in one for one in check_history(told.lines, {"mail": dump})), check_history(
@@ -260,7 +260,7 @@ def test_the_judge_names(spoil: Callable[[Told, Dump], Dump], sentence: str) -> 
 
 @pytest.mark.parametrize("seconds_later", [0.0, 2.0, 5.0])
 def test_only_what_was_told_shortly_before_the_server_died_may_be_lost(seconds_later: float) -> None:
-    told = Told()
+    told = WrittenHistory()
     told.put("a")
     told.lines.append({"t": 0.1 + seconds_later, "by": "conductor", "op": "server", "event": "killed"})
     empty = {"mail": Dump({}, {}, 0, [])}
@@ -270,7 +270,7 @@ def test_only_what_was_told_shortly_before_the_server_died_may_be_lost(seconds_l
 
 
 def test_a_job_that_was_there_after_the_server_came_back_was_not_in_the_lost_tail() -> None:
-    told = Told()
+    told = WrittenHistory()
     told.put("a")
     told.lines.append({"t": 0.15, "by": "conductor", "op": "server", "event": "killed"})
     told.put("a")
@@ -278,7 +278,7 @@ def test_a_job_that_was_there_after_the_server_came_back_was_not_in_the_lost_tai
 
 
 def test_a_put_without_an_answer_promises_nothing() -> None:
-    told = Told()
+    told = WrittenHistory()
     told.put("a", how="killed")
     told.put("b", how="unknown")
     assert check_history(told.lines, {"mail": Dump({}, {}, 0, [])}) == []

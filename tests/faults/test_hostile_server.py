@@ -35,6 +35,7 @@ MOST_MB = 250  # the program with the tests' helpers takes 90
 NOT_WHOLE = object()
 
 
+@pytest.mark.slow
 def test_no_reply_of_a_server_takes_much_memory_or_ends_a_command_without_a_sentence(tmp_path: Path) -> None:
     env = build_environment("") | {"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
     env["PYTHONPATH"] += f":{PROGRAM.parent}"

@@ -75,6 +75,7 @@ def test_workers_killed_at_random_lose_nothing(client: Redis, url: str, tmp_path
         assert client.hlen("rqtui:{mail}:attempts") == 0
 
 
+@pytest.mark.slow
 def test_a_producer_killed_in_a_batch_leaves_whole_batches(client: Redis, url: str) -> None:
     code = """
 import sys

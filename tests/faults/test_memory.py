@@ -267,6 +267,7 @@ def test_a_worker_drains_a_queue_that_fills_the_memory(full: Full) -> None:
     assert find_misplaced_jobs(full.client, "mail") == []
 
 
+@pytest.mark.slow
 def test_rqtui_work_and_the_loops_drain_it_too(full: Full) -> None:
     with Queue("mail", full.url) as queue:
         queue.put("due", id="due", delay="100ms")
@@ -297,6 +298,7 @@ def test_the_commands_say_that_memory_is_full(full: Full) -> None:
     assert "memory is full" in shell(full.url, "redis").out
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_says_that_memory_is_full_and_that_a_put_was_refused(full: Full) -> None:
     full.fill()

@@ -183,6 +183,7 @@ def test_a_wait_for_work_at_a_read_only_replica_is_refused_as_a_temporary_state(
             bell.close()
 
 
+@pytest.mark.slow
 def test_rqtui_work_that_starts_at_a_read_only_replica_waits_for_its_promotion(
     pair: tuple[Server, Server], tmp_path: Path
 ) -> None:
@@ -232,6 +233,7 @@ def test_while_a_server_loads_a_put_says_so_and_a_worker_waits_for_it(loading: S
     assert find_misplaced_jobs(loading.client, "mail") == []
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_waits_for_a_server_that_loads(loading: Server) -> None:
     loading.start()
@@ -299,6 +301,7 @@ def test_a_read_only_replica_is_a_critical_finding(pair: tuple[Server, Server]) 
     assert "read-only-replica" not in shell(replica.url, "health").out, "this replica takes changes"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_header_says_that_the_server_is_a_read_only_replica_until_it_is_promoted(
     pair: tuple[Server, Server],

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from families import run_in_one_test
 from redis import Redis
 from shell import ROOT, shell
@@ -92,6 +93,7 @@ def read(path: Path) -> Read:
     )
 
 
+@pytest.mark.slow
 @run_in_one_test("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_talks_to_anybody_but_redis(path: Path) -> None:
     assert ELSEWHERE.isdisjoint(read(path).imported)

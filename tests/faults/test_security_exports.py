@@ -173,6 +173,7 @@ def test_neither_lua_nor_the_protocol_can_be_injected(client: Redis, url: str) -
     assert client.get("bystander") == b"x" and client.zcard("rqtui:{mail}:dead") == len(odd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     ["complete_bash", *(pytest.param(f"complete_{name}", marks=pytest.mark.matrix) for name in ("zsh", "fish"))],

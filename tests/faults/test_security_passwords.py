@@ -135,6 +135,7 @@ def test_no_command_and_no_file_holds_the_password(guarded: str, state_folder: P
     assert list(state_folder.rglob("*.jsonl")), "there were files to look into"
 
 
+@pytest.mark.slow
 def test_a_traceback_of_debug_does_not_hold_it(guarded: str) -> None:
     bad = guarded.replace(WRITTEN, WRITTEN + "x")
     ran = subprocess.run(
@@ -151,6 +152,7 @@ def test_a_traceback_of_debug_does_not_hold_it(guarded: str) -> None:
         assert "Traceback" in text and traces(text) == [], bad
 
 
+@pytest.mark.slow
 def test_no_process_that_we_start_has_it_on_its_command_line(guarded: str, tmp_path: Path) -> None:
     if not Path("/proc/self/cmdline").exists():
         pytest.skip("needs /proc")
@@ -183,6 +185,7 @@ def _until(holds: Callable[[], object]) -> None:
 # The screen -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_no_view_picture_or_copy_of_the_screen_holds_it(guarded: str) -> None:
     Queue("mail", guarded).put({"a": 1}, id="one")

@@ -271,6 +271,7 @@ def test_a_worker_is_refused_every_verb_that_calls_what_it_may_not_and_the_comma
     assert dump(server_client) == before
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_viewer_on_the_screen_sees_all_and_is_told_what_the_user_lacks(
     client: Redis, real_server: EmbeddedServer
@@ -293,6 +294,7 @@ async def test_a_viewer_on_the_screen_sees_all_and_is_told_what_the_user_lacks(
         client.execute_command("ACL", "DELUSER", "probe")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "role", ["worker", *(pytest.param(more, marks=pytest.mark.matrix) for more in ("viewer", "operator"))]
 )

@@ -40,6 +40,7 @@ PRINTS_SECRETS = f"echo out token={SECRET['stdout']}; echo 'err x-api-key: {SECR
 CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jobs": tuple((queue,) for queue in QUEUES),
     "show": JOBS,
+    "search": tuple((expression,) for expression in ("dead", "plain", "token", "mail")),
     "errors": ((), *(("--by", by) for by in ("class", "frame", "cause", "message")), ("mail",)),
     "check": (("mail",),),
     "put": (("mail", json.dumps(BODY), "--id", "put"),),
@@ -199,6 +200,7 @@ def test_no_form_of_a_copy_holds_a_secret_unless_its_name_says_so(world: str) ->
     )
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Path) -> None:
     assert set(VIEW_KEYS) == set(VIEWS), "a key opens each view"
@@ -249,6 +251,7 @@ async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Pa
     assert seen.count("••••") > 20, "there were secrets to mask"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_records_who_revealed_a_job(world: str, state_folder: Path) -> None:
     async with screen(world, (160, 45)) as ui:

@@ -63,6 +63,7 @@ def _ours(port: int, files: Files, pair: Files) -> str:
 # Who is let in --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_commands_a_client_and_a_worker_speak_tls(tls: str) -> None:
     assert shell(tls, "put", "mail", "hello", "--raw", "--id", "one").code == 0
     assert shell(tls, "snapshot", "--json").json["queues"][0]["places"][1]["count"] == 1
@@ -73,6 +74,7 @@ def test_commands_a_client_and_a_worker_speak_tls(tls: str) -> None:
         assert client.zcard("rqtui:{mail}:ready") == client.zcard("rqtui:{mail}:reserved") == 0
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_and_its_loops_speak_tls(tls: str) -> None:
     queue = Queue("mail", tls)
@@ -200,6 +202,7 @@ def test_what_tls_has_decrypted_already_ends_the_wait(tls: str, monkeypatch: pyt
             bell.close()
 
 
+@pytest.mark.slow
 def test_a_marker_that_came_with_the_end_of_the_wait_is_put_back_over_tls(tls: str) -> None:
     with connect(tls, block_s=LONG_S) as client:
         bell = WakeWaiter(client, "rqtui:{mail}:wake")

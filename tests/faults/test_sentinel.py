@@ -221,6 +221,7 @@ def test_a_primary_that_was_demoted_is_left_at_the_first_refusal(kind: Any, watc
         assert watched.replica.client.hexists("rqtui:{mail}:jobs", "b")
 
 
+@pytest.mark.slow
 def test_a_client_of_redis_py_for_sentinels_may_be_given(kind: Any, watched: Watched) -> None:
     theirs = Sentinel([("127.0.0.1", watched.sentinel.port)]).master_for("jobs")
     with kind("mail", theirs) as queue:
@@ -245,6 +246,7 @@ def test_a_client_of_redis_py_for_sentinels_and_loops_may_be_given(watched: Watc
         assert queue.put(1, id="a").word == "exists"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_follows_the_primary(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:
@@ -331,7 +333,7 @@ def test_urls_of_several_hosts_are_understood(url: str, hosts: tuple, service: s
         ("redis+sentinel://:se/cret@a/jobs", "no valid host and port"),
         ("redis+sentinel://a/jobs/x", "no database number"),
         ("redis+sentinel://a/jobs?retry=1", "'retry'"),
-        ("redis+sentinel://a/jobs?db=1", "behind the service"),
+        ("redis+sentinel://a/jobs?db=1", "after the service"),
         ("redis+sentinel://a/jobs#x", "after #"),
         ("redis+cluster://a/3", "only 0"),
         ("redis+cluster://a?sentinel_password=x", "sentinel_password"),
@@ -376,6 +378,7 @@ def waiting(server: Server) -> int:
     return sum(each["cmd"] == "bzpopmin" for each in server.client.client_list())
 
 
+@pytest.mark.slow
 def test_puts_leave_an_old_primary_that_still_believes_to_be_one(kind: Any, watched: Watched) -> None:
     with kind("mail", watched.url) as queue:
         queue.put(0, id="first")
@@ -425,6 +428,7 @@ def test_of_two_primaries_that_sentinels_name_the_one_of_the_newer_epoch_is_used
         assert old.client.hlen("rqtui:{mail}:jobs") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind_of_client", ["waits", "awaited"])
 def test_a_client_of_redis_py_for_sentinels_leaves_an_old_primary(watched: Watched, kind_of_client: str) -> None:
     at = [("127.0.0.1", watched.sentinel.port)]
@@ -437,6 +441,7 @@ def test_a_client_of_redis_py_for_sentinels_leaves_an_old_primary(watched: Watch
         assert believes(watched.primary), "the old primary was demoted before this test could show anything"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_and_its_loops_leave_an_old_primary(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:

@@ -169,6 +169,7 @@ def test_one_outlier_does_not_move_the_slope() -> None:
 # ── the screen ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_page_that_was_closed_leaves_no_painted_line_behind(url: str, client: Redis) -> None:
     Queue("mail", url).put(1)

@@ -62,6 +62,7 @@ def dead(client: Redis) -> Seeded:
     return seeded
 
 
+@pytest.mark.slow
 def test_an_act_that_was_killed_is_told_of_and_taken_back(
     client: Redis, url: str, dead: Seeded, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_an_act_that_was_killed_is_told_of_and_taken_back(
     assert client.zcard("rqtui:{mail}:dead") == 0 and client.zcard("rqtui:{mail}:ready") == before
 
 
+@pytest.mark.slow
 def test_the_next_screen_says_so_and_shows_it(client: Redis, url: str, dead: Seeded) -> None:
     run_killed_change(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes")
 
@@ -97,6 +99,7 @@ def test_the_next_screen_says_so_and_shows_it(client: Redis, url: str, dead: See
     run()
 
 
+@pytest.mark.slow
 def test_a_screen_that_is_killed_in_a_bulk_leaves_a_trace(
     client: Redis, url: str, dead: Seeded, state_folder: Path
 ) -> None:
@@ -206,6 +209,25 @@ def test_a_change_that_was_refused_before_it_began_leaves_nothing(client: Redis,
     keeper.discard_unchanged(lambda _verb, _ref: True)
     dead_program(tmp_path)
     assert journal.load_operations(tmp_path) == []
+
+
+def test_jobs_are_on_the_disk_before_they_are_changed(
+    client: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded = Seeded(client)
+    seeded.put("a")
+    seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", Journal(tmp_path, "redis://here"))
+    synced: list[tuple[bool, int]] = []
+    fsync = os.fsync
+
+    def note_and_sync(descriptor: int) -> None:
+        synced.append((b'"rows"' in os.pread(descriptor, 1 << 20, 0), len(seeded.jobs("ready"))))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note_and_sync)
+    seeded.engine.apply_verb("kill", seeded.ref, seeded.jobs("ready"))
+    assert synced == [(True, 1)] and not seeded.jobs("ready")
+    keeper.end_change("kill", "native", "mail")
 
 
 def test_a_change_of_one_job_writes_one_line(client: Redis, tmp_path: Path) -> None:

@@ -178,6 +178,7 @@ def test_after_a_line_that_was_cut_anywhere_the_next_operation_is_read_again(tmp
         assert kept == (["third", "second", "first"] if end >= len(whole) - 1 else ["third", "first"]), end
 
 
+@pytest.mark.slow
 def test_of_writers_that_find_the_journal_full_at_the_same_time_no_note_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def test_a_change_that_is_not_dangerous_says_so_too(client: Redis, url: str, mon
     assert "no undo" not in shell(url, "act", "requeue", "other", "--place", "dead", "--all").err
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_on_the_screen_undo_never_means_the_change_before(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch

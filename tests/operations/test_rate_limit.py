@@ -162,6 +162,7 @@ async def dripping(ui: Screen) -> None:
     await ui.until_shown("Requeue all")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_palettes_throttled_requeue_says_how_far_it_is_and_x_stops_it(url: str, seeded: Seeded) -> None:
     dead(seeded, 60)
@@ -185,6 +186,7 @@ async def test_the_palettes_throttled_requeue_says_how_far_it_is_and_x_stops_it(
         assert len(seeded.jobs("dead")) == left
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_drip_on_the_screen_stops_itself_at_the_line(url: str, seeded: Seeded) -> None:
     dead(seeded, 40)

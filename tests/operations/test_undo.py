@@ -29,8 +29,8 @@ LONG = b"\x00\xff" * 4000  # stands in bodies, and is no text
 Form = dict[str, object]
 
 
-class Kept(Seeded):
-    """Queues whose changes are kept, as a screen or `rqtui act` has them."""
+class RecordedQueue(Seeded):
+    """A queue whose changes are recorded for undo, as by the screen or `rqtui act`."""
 
     def __init__(self, client: Redis, folder: Path, url: str = "redis://here") -> None:
         super().__init__(client)
@@ -65,8 +65,8 @@ class Kept(Seeded):
 
 
 @pytest.fixture
-def it(client: Redis, tmp_path: Path) -> Kept:
-    return Kept(client, tmp_path)
+def it(client: Redis, tmp_path: Path) -> RecordedQueue:
+    return RecordedQueue(client, tmp_path)
 
 
 UNDONE: list[tuple[str, str, Form]] = [
@@ -88,7 +88,7 @@ UNDONE: list[tuple[str, str, Form]] = [
 
 
 @pytest.mark.parametrize(("verb", "place", "form"), UNDONE)
-def test_what_a_verb_changed_comes_back_byte_for_byte(it: Kept, verb: str, place: str, form: Form) -> None:
+def test_what_a_verb_changed_comes_back_byte_for_byte(it: RecordedQueue, verb: str, place: str, form: Form) -> None:
     before = it.state()
     jobs = it.jobs(place)
     name = it.do(verb, jobs, form)
@@ -98,7 +98,7 @@ def test_what_a_verb_changed_comes_back_byte_for_byte(it: Kept, verb: str, place
 
 
 @pytest.mark.parametrize("verb", ["delete", "kill"])
-def test_a_reserved_job_comes_back_to_ready_since_its_lease_is_over(it: Kept, verb: str) -> None:
+def test_a_reserved_job_comes_back_to_ready_since_its_lease_is_over(it: RecordedQueue, verb: str) -> None:
     (held,) = it.jobs("reserved")
     name = it.do(verb, [held], {"force": True})
     assert it.words(name) == {"restored": 1}
@@ -107,7 +107,7 @@ def test_a_reserved_job_comes_back_to_ready_since_its_lease_is_over(it: Kept, ve
     assert it.ids("ready")[0] == "held", "at its old position"
 
 
-def test_a_purge_is_by_id_and_comes_back_whole(it: Kept) -> None:
+def test_a_purge_is_by_id_and_comes_back_whole(it: RecordedQueue) -> None:
     before = it.state()
     outcomes = it.engine.apply_verb("purge", it.ref, (), {"place": "ready", "limit": 1000})
     assert [(one.word, one.moved, one.values["left"]) for one in outcomes] == [("moved", 3, 0)]
@@ -116,18 +116,18 @@ def test_a_purge_is_by_id_and_comes_back_whole(it: Kept) -> None:
     assert it.state() == before
 
 
-def test_an_empty_place_is_purged_as_ever(it: Kept) -> None:
+def test_an_empty_place_is_purged_as_ever(it: RecordedQueue) -> None:
     it.do("purge", (), {"place": "ready", "limit": 1000})
     (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "ready", "limit": 1000})
     assert outcome.word == "empty"
 
 
-def test_a_purge_of_live_leases_is_refused_as_ever(it: Kept) -> None:
+def test_a_purge_of_live_leases_is_refused_as_ever(it: RecordedQueue) -> None:
     (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "reserved", "limit": 10})
     assert (outcome.word, it.ids("reserved")) == ("reserved", ["held"])
 
 
-def test_a_pause_is_undone_by_resume_and_back(it: Kept) -> None:
+def test_a_pause_is_undone_by_resume_and_back(it: RecordedQueue) -> None:
     name = it.do("pause")
     assert it.client.hexists(build_key("meta"), "paused")
     it.undo(name)
@@ -138,13 +138,13 @@ def test_a_pause_is_undone_by_resume_and_back(it: Kept) -> None:
     assert it.client.hexists(build_key("meta"), "paused")
 
 
-def test_a_pause_that_changed_nothing_has_nothing_to_undo(it: Kept) -> None:
+def test_a_pause_that_changed_nothing_has_nothing_to_undo(it: RecordedQueue) -> None:
     it.do("pause")
     assert it.do("pause") == ""
     assert it.client.hexists(build_key("meta"), "paused")
 
 
-def test_acting_on_a_whole_place_is_one_operation(it: Kept) -> None:
+def test_acting_on_a_whole_place_is_one_operation(it: RecordedQueue) -> None:
     before = it.state()
     for _chunk in it.engine.apply_verb_to_place("delete", it.ref, "ready"):
         pass
@@ -155,32 +155,32 @@ def test_acting_on_a_whole_place_is_one_operation(it: Kept) -> None:
 # -- what changed since ------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_somebody_took_since_stays_with_them(it: Kept) -> None:
+def test_a_job_that_somebody_took_since_stays_with_them(it: RecordedQueue) -> None:
     name = it.do("requeue", it.jobs("dead"))
     it.client.zadd(build_key("ready"), {"dead-1": -(2**50)})  # it is next
     it.reserve()
-    assert it.words(name) == {"restored": 1, "it changed since": 1}
+    assert it.words(name) == {"restored": 1, "it changed since then": 1}
     assert (it.ids("reserved"), it.ids("dead")) == (["held", "dead-1"], ["dead-2"])
 
 
-def test_a_job_that_came_back_to_the_same_place_is_another_story_and_stays(it: Kept) -> None:
+def test_a_job_that_came_back_to_the_same_place_is_another_story_and_stays(it: RecordedQueue) -> None:
     name = it.do("kill", [job for job in it.jobs("ready") if job.id == b"plain"])
     it.engine.change_recorder = None
     it.engine.apply_verb("requeue", it.ref, [job for job in it.jobs("dead") if job.id == b"plain"])
     it.engine.apply_verb("kill", it.ref, [job for job in it.jobs("ready") if job.id == b"plain"])
     before = it.state()
-    assert it.words(name) == {"it changed since": 1}
+    assert it.words(name) == {"it changed since then": 1}
     assert it.state() == before
 
 
-def test_a_job_that_is_gone_since_is_said_to_be(it: Kept) -> None:
+def test_a_job_that_is_gone_since_is_said_to_be(it: RecordedQueue) -> None:
     name = it.do("kill", it.jobs("ready"))
     it.engine.change_recorder = None
     it.engine.apply_verb("delete", it.ref, [job for job in it.jobs("dead") if job.id == b"plain"])
-    assert it.words(name) == {"it is gone since": 1, "restored": 2}
+    assert it.words(name) == {"it was deleted since then": 1, "restored": 2}
 
 
-def test_an_id_that_was_taken_since_keeps_its_new_job(it: Kept) -> None:
+def test_an_id_that_was_taken_since_keeps_its_new_job(it: RecordedQueue) -> None:
     name = it.do("delete", [job for job in it.jobs("ready") if job.id in (b"plain", b"second")])
     it.put("plain", body=b'"another"')
     assert it.words(name) == {"the id is taken": 1, "restored": 1}
@@ -188,7 +188,7 @@ def test_an_id_that_was_taken_since_keeps_its_new_job(it: Kept) -> None:
     assert found is not None and found.body == b'"another"'
 
 
-def test_jobs_that_the_verb_did_not_change_are_not_touched(it: Kept) -> None:
+def test_jobs_that_the_verb_did_not_change_are_not_touched(it: RecordedQueue) -> None:
     jobs = it.jobs("dead")
     it.engine.change_recorder = None
     it.engine.apply_verb("delete", it.ref, jobs[:1])
@@ -196,7 +196,7 @@ def test_jobs_that_the_verb_did_not_change_are_not_touched(it: Kept) -> None:
     assert it.words(it.do("requeue", jobs)) == {"restored": 1}
 
 
-def test_what_changed_between_the_look_and_the_change_comes_back_as_it_was_then(it: Kept) -> None:
+def test_what_changed_between_the_look_and_the_change_comes_back_as_it_was_then(it: RecordedQueue) -> None:
     """A job that another operator reprioritised while its record was being written."""
     jobs = [job for job in it.jobs("ready") if job.id == b"plain"]
     chunk = it.keeper.save_jobs(it.engine, "kill", it.ref, jobs)
@@ -211,7 +211,7 @@ def test_what_changed_between_the_look_and_the_change_comes_back_as_it_was_then(
     assert it.state() == before
 
 
-def test_it_is_undone_once(it: Kept) -> None:
+def test_it_is_undone_once(it: RecordedQueue) -> None:
     name = it.do("delete", it.jobs("dead"))
     it.undo(name)
     with pytest.raises(UsageError, match="undone already"):
@@ -221,14 +221,14 @@ def test_it_is_undone_once(it: Kept) -> None:
 # -- crashes and refusals ----------------------------------------------------------------------------------------
 
 
-def test_a_crash_between_the_file_and_the_change_leaves_a_record_and_nothing_to_undo(it: Kept) -> None:
+def test_a_crash_between_the_file_and_the_change_leaves_a_record_and_nothing_to_undo(it: RecordedQueue) -> None:
     before = it.state()
     it.keeper.save_jobs(it.engine, "delete", it.ref, it.jobs("dead"))
     assert it.words(it.keeper.end_change("delete", "native", "mail")) == {"nothing changed": 2}
     assert it.state() == before
 
 
-def run_lost_change(it: Kept, verb: str, jobs: Sequence[Job]) -> str:
+def run_lost_change(it: RecordedQueue, verb: str, jobs: Sequence[Job]) -> str:
     """Run a change whose reply is lost, and return the name of its undo record."""
     it.keeper.save_jobs(it.engine, verb, it.ref, jobs)
     it.engine.change_recorder = None
@@ -236,20 +236,20 @@ def run_lost_change(it: Kept, verb: str, jobs: Sequence[Job]) -> str:
     return it.keeper.end_change(verb, "native", "mail")
 
 
-def test_a_dead_job_deleted_without_an_answer_is_restored(it: Kept) -> None:
+def test_a_dead_job_deleted_without_an_answer_is_restored(it: RecordedQueue) -> None:
     before = it.state()
     assert it.words(run_lost_change(it, "delete", it.jobs("dead"))) == {"restored": 2}
     assert it.state() == before
 
 
-def test_a_ready_job_deleted_without_an_answer_is_not_since_a_worker_may_have_done_it(it: Kept) -> None:
+def test_a_ready_job_deleted_without_an_answer_is_not_since_a_worker_may_have_done_it(it: RecordedQueue) -> None:
     (words,) = it.words(run_lost_change(it, "delete", it.jobs("ready")))
-    assert "the answer was lost" in words and it.ids("ready") == []
+    assert "the reply was lost" in words and it.ids("ready") == []
 
 
 def test_a_lost_reply_leaves_no_word_on_how_the_jobs_were_left(url: str, client: Redis, tmp_path: Path) -> None:
     with Proxy(url) as proxy, connect(proxy.url) as link:
-        it = Kept(link, tmp_path)
+        it = RecordedQueue(link, tmp_path)
         jobs, keep = it.jobs("dead"), it.keeper.save_jobs
         client.script_load(it.engine.systems["native"].scripts["delete"].source)  # else NOSCRIPT is the lost reply
 
@@ -266,7 +266,7 @@ def test_a_lost_reply_leaves_no_word_on_how_the_jobs_were_left(url: str, client:
         assert it.words(name) == {"restored": 2}
 
 
-def test_a_change_that_was_refused_at_first_and_done_then_is_undone_as_one(it: Kept) -> None:
+def test_a_change_that_was_refused_at_first_and_done_then_is_undone_as_one(it: RecordedQueue) -> None:
     before, jobs = it.state(), it.jobs("ready")
     assert {one.word for one in it.engine.apply_verb("reschedule", it.ref, jobs, {"delay_ms": -1})} == {"error"}
     assert it.state() == before
@@ -275,7 +275,7 @@ def test_a_change_that_was_refused_at_first_and_done_then_is_undone_as_one(it: K
     assert it.state() == before
 
 
-def test_a_script_that_the_server_did_not_know_is_undone_too(it: Kept) -> None:
+def test_a_script_that_the_server_did_not_know_is_undone_too(it: RecordedQueue) -> None:
     """Its text follows in a second trip, so that it runs after the look which was sent behind it."""
     before, jobs = it.state(), it.jobs("ready")
     it.client.script_flush()
@@ -287,7 +287,7 @@ def test_a_script_that_the_server_did_not_know_is_undone_too(it: Kept) -> None:
 
 
 def test_over_maxmemory_what_was_deleted_is_refused_whole_and_can_be_undone_later(
-    it: Kept, settings: Callable[[str, str], None]
+    it: RecordedQueue, settings: Callable[[str, str], None]
 ) -> None:
     before = it.state()
     name = it.do("delete", it.jobs("ready"))
@@ -300,13 +300,13 @@ def test_over_maxmemory_what_was_deleted_is_refused_whole_and_can_be_undone_late
     assert it.state() == before
 
 
-def test_over_maxmemory_what_was_moved_comes_back(it: Kept, settings: Callable[[str, str], None]) -> None:
+def test_over_maxmemory_what_was_moved_comes_back(it: RecordedQueue, settings: Callable[[str, str], None]) -> None:
     name = it.do("kill", it.jobs("ready"))
     settings("maxmemory", "1")
     assert it.words(name) == {"restored": 3}
 
 
-def test_a_record_that_cannot_be_written_stops_the_change(it: Kept, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_stops_the_change(it: RecordedQueue, tmp_path: Path) -> None:
     before = it.state()
     it.keeper.folder.rmdir()
     it.keeper.folder.write_text("a file where the folder should be")
@@ -317,13 +317,13 @@ def test_a_record_that_cannot_be_written_stops_the_change(it: Kept, tmp_path: Pa
 
 def test_without_a_folder_changes_go_on_and_the_words_say_that_nothing_is_kept(client: Redis, tmp_path: Path) -> None:
     (tmp_path / "undo").write_text("")
-    it = Kept(client, tmp_path)
+    it = RecordedQueue(client, tmp_path)
     assert it.do("delete", it.jobs("dead")) == "" and it.ids("dead") == []
     words = undo.describe_undo(it.engine.systems["native"], "delete", problem=it.keeper.problem)
     assert words.startswith("no undo: ") and str(tmp_path) in words
 
 
-def test_a_read_only_session_undoes_nothing(it: Kept) -> None:
+def test_a_read_only_session_undoes_nothing(it: RecordedQueue) -> None:
     name = it.do("delete", it.jobs("dead"))
     it.engine.read_only = True
     with pytest.raises(ReadOnly):
@@ -331,7 +331,9 @@ def test_a_read_only_session_undoes_nothing(it: Kept) -> None:
     assert it.ids("dead") == []
 
 
-def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(
+    it: RecordedQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(undo_files, "MAX_RECORDS", 3)
     made = [it.do("reprioritise", it.jobs("ready"), {"priority": number}) for number in range(6)]
     assert undo_files.list_records(it.keeper.folder) == made[:-4:-1]
@@ -339,7 +341,7 @@ def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(it: Kept, monkey
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600} and len(paths) == 3
 
 
-def test_a_record_that_was_cut_short_still_tells_what_it_has(it: Kept) -> None:
+def test_a_record_that_was_cut_short_still_tells_what_it_has(it: RecordedQueue) -> None:
     name = it.do("delete", it.jobs("dead"))
     path = it.keeper.folder / f"{name}.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
@@ -352,7 +354,9 @@ def test_a_record_that_was_cut_short_still_tells_what_it_has(it: Kept) -> None:
 # -- bounds, words -----------------------------------------------------------------------------------------------
 
 
-def test_above_the_limit_nothing_is_kept_as_the_words_have_said(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_limit_nothing_is_kept_as_the_words_have_said(
+    it: RecordedQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 2)
     assert undo.describe_undo(it.engine.systems["native"], "delete", 3) == "no undo: it is kept for at most 2 jobs"
     for _chunk in it.engine.apply_verb_to_place("delete", it.ref, "ready"):
@@ -363,7 +367,7 @@ def test_above_the_limit_nothing_is_kept_as_the_words_have_said(it: Kept, monkey
     assert it.keeper.end_change("purge", "native", "mail") != ""
 
 
-def test_long_bodies_come_in_several_answers(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_bodies_come_in_several_answers(it: RecordedQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo, "ANSWER_BYTES", 5000)
     monkeypatch.setattr(revert, "ANSWER_BYTES", 5000)
     before = it.state()
@@ -407,7 +411,7 @@ def test_a_new_verb_has_the_inverse_that_its_header_tells_of(signature: str, scr
     assert undo.find_inverse_script(native, "bump") == script
 
 
-def test_a_whole_queue_that_goes_has_no_undo(it: Kept) -> None:
+def test_a_whole_queue_that_goes_has_no_undo(it: RecordedQueue) -> None:
     assert (
         undo.describe_undo(it.engine.systems["native"], "purge") == "no undo: the whole queue goes, with its settings"
     )
@@ -416,7 +420,7 @@ def test_a_whole_queue_that_goes_has_no_undo(it: Kept) -> None:
     assert it.state().keys() == {"rqtui:queues"}
 
 
-def test_a_purge_of_leases_that_are_over_comes_back_to_ready(it: Kept) -> None:
+def test_a_purge_of_leases_that_are_over_comes_back_to_ready(it: RecordedQueue) -> None:
     it.client.zadd(build_key("reserved"), {"held": 1000})
     (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "reserved", "limit": 10})
     assert (outcome.word, it.ids("reserved")) == ("moved", [])
@@ -427,7 +431,7 @@ def test_a_purge_of_leases_that_are_over_comes_back_to_ready(it: Kept) -> None:
 @pytest.mark.parametrize(
     "verb", ["ack", "reject", "release", "extend", "enqueue", "reserve", "pull", "cancel", "repair"]
 )
-def test_a_verb_without_one_says_no_undo_and_keeps_nothing(it: Kept, verb: str) -> None:
+def test_a_verb_without_one_says_no_undo_and_keeps_nothing(it: RecordedQueue, verb: str) -> None:
     assert undo.describe_undo(it.engine.systems["native"], verb).startswith("no undo: ")
     assert it.keeper.save_jobs(it.engine, verb, it.ref, it.jobs("reserved")) is None
     assert undo_files.list_records(it.keeper.folder) == []
@@ -484,7 +488,7 @@ def test_what_another_systems_worker_holds_is_not_put_back(client: Redis, tmp_pa
     assert undo.describe_undo(system, "delete", place="todos") == "z puts them back, behind those that wait"
 
 
-def test_a_queue_whose_job_comes_back_is_found_by_its_name_again(it: Kept, client: Redis) -> None:
+def test_a_queue_whose_job_comes_back_is_found_by_its_name_again(it: RecordedQueue, client: Redis) -> None:
     name = it.do("delete", [it.job("plain")])
     it.engine.unregister_queue(it.ref)
     assert not client.sismember("rqtui:queues", "mail")
@@ -492,7 +496,7 @@ def test_a_queue_whose_job_comes_back_is_found_by_its_name_again(it: Kept, clien
     assert client.sismember("rqtui:queues", "mail")
 
 
-def test_an_undo_that_the_configuration_denies_changes_nothing(it: Kept) -> None:
+def test_an_undo_that_the_configuration_denies_changes_nothing(it: RecordedQueue) -> None:
     name = it.do("delete", [it.job("plain")])
     before = it.state()
     it.engine.denied = (("mail", ("undo",)),)
@@ -501,7 +505,7 @@ def test_an_undo_that_the_configuration_denies_changes_nothing(it: Kept) -> None
     assert it.state() == before
 
 
-def test_a_record_that_was_undone_is_told_alone_and_passed_over_among_others(it: Kept) -> None:
+def test_a_record_that_was_undone_is_told_alone_and_passed_over_among_others(it: RecordedQueue) -> None:
     first, second = it.do("delete", [it.job("plain")]), it.do("delete", [it.job("second")])
     it.undo(first)
     (told,) = (one for step in revert.revert_operation(it.engine, it.keeper.folder, [first], "") for one in step)
@@ -511,7 +515,7 @@ def test_a_record_that_was_undone_is_told_alone_and_passed_over_among_others(it:
 
 
 def test_each_change_of_several_jobs_is_written_down_when_it_begins(client: Redis, tmp_path: Path) -> None:
-    it = Kept(client, tmp_path)
+    it = RecordedQueue(client, tmp_path)
     it.engine.change_recorder = it.keeper = UndoRecorder(tmp_path, "", Journal(tmp_path))
     for ids in (("plain", "second"), ("long", "later")):
         it.do("delete", [it.job(id) for id in ids])

@@ -142,11 +142,11 @@ def test_a_new_job_is_written_as_bullmq_writes_it_and_keeps_the_bytes_of_its_dat
 
 
 REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
-    "a text without quotes": ({"body": b"hello"}, "data of a job is JSON"),
-    "no bytes": ({"body": b""}, "data of a job is JSON"),
-    "no number of JSON": ({"body": b"NaN"}, "data of a job is JSON"),
-    "bytes that are no text": ({"body": b'"\xff"'}, "data of a job is JSON"),
-    "a tower": ({"body": b"[" * 100_000}, "data of a job is JSON"),
+    "a text without quotes": ({"body": b"hello"}, "data of a job must be JSON"),
+    "no bytes": ({"body": b""}, "data of a job must be JSON"),
+    "no number of JSON": ({"body": b"NaN"}, "data of a job must be JSON"),
+    "bytes that are no text": ({"body": b'"\xff"'}, "data of a job must be JSON"),
+    "a tower": ({"body": b"[" * 100_000}, "data of a job must be JSON"),
     "a lease": ({"ttr_ms": 5}, "bullmq keeps no ttr;"),
     "opts that are a list": ({"opts": "[1]"}, 'opts are a JSON object, such as {"attempts": 3}'),
     "opts that are none": ({"opts": "{"}, "opts are a JSON object"),
@@ -182,10 +182,10 @@ def test_jobs_are_put_from_a_shell_and_what_is_never_done_is_said_there(url: str
     done = shell(url, "put", "bullmq:mail", '{"to":  1}', "--name", "send", "--opts", '{"attempts": 2}')
     assert (done.code, done.out) == (0, "1  enqueued\n") and client.hget(build_job_key("1"), "data") == b'{"to":  1}'
     refused = shell(url, "put", "bullmq:mail", '"hello"')
-    assert refused.code == 2 and "A text stands in quotes" in refused.err
+    assert refused.code == 2 and "Put a text in quotes" in refused.err
     assert shell(url, "put", "bullmq:mail", '"hello"', "--raw").code == 0
     never = shell(url, "act", "ack", "bullmq:mail", "1")
-    assert never.code == 2 and "only the worker that holds its lock ends a job" in never.err
+    assert never.code == 2 and "only the worker that holds its lock can end a job" in never.err
     assert "a job of other has no opts" in shell(url, "put", "native:other", "{}", "--opts", "{}").err
 
 

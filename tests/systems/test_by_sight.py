@@ -132,4 +132,4 @@ def test_the_shell_says_it_too(client: Redis, url: str) -> None:
     assert "Resque (1 queue, 3 keys)" in shell(url, "snapshot").err
     document = shell(url, "snapshot", "--json").json
     assert document["unspoken"] == [{"system": "resque", "keys": 3, "queues": 1}]
-    assert "known by sight, and not spoken yet: Bull" in shell(url, "layouts").out
+    assert "recognised by their keys, but not supported: Bull" in shell(url, "layouts").out

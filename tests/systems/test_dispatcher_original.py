@@ -160,6 +160,7 @@ def test_there_is_no_lease_so_there_is_no_ack(any_client: Redis) -> None:
 # ── all at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_thousand_tasks_with_both_dispatchers_and_both_kinds_of_workers_run_once_each(
     client: Redis, url: str
 ) -> None:

@@ -77,6 +77,7 @@ class Asked:
         assert dump(self.client) == before, wrong
 
 
+@pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_an_argument_that_is_no_number_is_refused(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
@@ -87,12 +88,14 @@ def test_an_argument_that_is_no_number_is_refused(subject: Subject, name: str, c
                 asked.refuses(asked.with_value(at, ""))
 
 
+@pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_too_few_arguments_are_refused(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
     asked.refuses(*(asked.argv[:number] for number in range(len(asked.script.args))))
 
 
+@pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_limit_is_what_the_header_says(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
@@ -107,6 +110,7 @@ def test_a_limit_is_what_the_header_says(subject: Subject, name: str, client: Re
             asked.run(asked.with_value(at, least))
 
 
+@pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_batch_has_1_to_1000_whole_rows(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
@@ -120,6 +124,7 @@ def test_a_batch_has_1_to_1000_whole_rows(subject: Subject, name: str, client: R
     assert isinstance(answers, list) and len(answers) == most
 
 
+@pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_word_that_the_system_has_not_is_refused(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)

@@ -13,6 +13,7 @@ import pytest
 from redis import Redis
 from shell import shell
 
+from rqtui.client.queue import Queue
 from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
 from rqtui.session import create_engine
@@ -92,6 +93,33 @@ def test_one_that_cannot_be_used_is_a_sentence_and_stops_no_other(client: Redis,
     assert asked.code == 2 and "the system wrong of wrong 1.0 cannot be used" in asked.err
     with pytest.raises(UsageError, match="there is no system"):
         registry.create_system("nobody")
+
+
+MISSPELLED = """
+from pathlib import Path
+from rqtui_hotqueue import HotQueue
+
+class Broken(HotQueue):
+    name = "broken"
+    folder = HotQueue.folder
+    places = (HotQueue.places[0]._replace(name="later"),)
+"""
+
+
+def test_a_package_whose_places_are_not_counted_is_refused_with_the_correction(
+    client: Redis, url: str, bring: Bring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(HOTQUEUE))
+    bring("wrong", ("broken", "wrong:Broken"), module=MISSPELLED)
+    Queue("mail", client).put("{}")
+    result = shell(url, "health", "--json")
+    [finding] = [each for each in result.json["findings"] if each["kind"] == "unusable-system"]
+    assert finding["text"].startswith("the system broken of wrong 1.0 cannot be used: ")
+    assert "`returns` has no value later: return the number of jobs in each place" in finding["text"]
+    assert finding["text"].endswith("rqtui systems --check broken lists 2 more.")
+    checked = shell(url, "systems", "--check", "broken")
+    assert checked.code == 1 and len(checked.out.splitlines()) == 3
+    assert len(shell(url, "jobs", "mail", "ready", "--json").json["jobs"]) == 1, "the other systems work"
 
 
 def test_who_speaks_a_system_replaces_who_knows_it_by_sight(bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:

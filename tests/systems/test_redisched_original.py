@@ -54,7 +54,7 @@ def test_a_put_over_a_reserved_job_overwrites_its_body_and_ours_leaves_it(any_cl
     assert any_client.hget(KEYS["jobs"], "a") == b"first"
     assert theirs.put("a", "second")
     assert any_client.hget(KEYS["jobs"], "a") == b"second"
-    assert "overwritten" in faults(any_client)["two-places"].text
+    assert "replaced its body" in faults(any_client)["two-places"].text
     assert read_outcomes(run_script(any_client, "repair", [(b"a",)])) == ["moved"]
     assert (list_ids(any_client, "due"), any_client.zcard(KEYS["reserved"])) == ([b"a"], 0)
 
@@ -94,9 +94,9 @@ def test_a_job_without_a_body_is_handed_out_by_the_original_and_passed_over_by_o
     assert reserve_job(any_client)[0] == b"a"
     assert list_ids(any_client, "due") == ghosts
     assert run_script(any_client, "pull", limit=10).word == "empty"
-    assert f"ids without a body in {KEYS['queued']}: 60, such as ghost-00" in faults(any_client)["ghost"].text
+    assert f"60 ids in {KEYS['queued']} without a body, such as ghost-00" in faults(any_client)["ghost"].text
     assert theirs.reserve(60_000) == (b"ghost-00", None)
-    assert f"ids without a body in {KEYS['reserved']}: 1, such as ghost-00" in faults(any_client)["ghost"].text
+    assert f"1 id in {KEYS['reserved']} without a body, such as ghost-00" in faults(any_client)["ghost"].text
     assert read_outcomes(run_script(any_client, "delete", [(b"ghost-01", None)])) == ["moved"]
     assert read_facts(any_client, b"ghost-01") == {}
 
@@ -140,7 +140,7 @@ def test_in_a_mixed_topic_the_originals_confuse_units_and_ours_counts_them_apart
     assert (counted["scores_s"], counted["scores_ms"]) == (1, 1)
     assert counted["due_ms"] == NOW + 86_400_000
     mixed = faults(any_client)["mixed-units"]
-    assert "in seconds (1) and in milliseconds (1)" in mixed.text and mixed.severity == "critical"
+    assert "due in seconds and 1 due in milliseconds" in mixed.text and mixed.severity == "critical"
     with pytest.raises(Refused, match="both units.*unit=ms"):
         run_script(any_client, "enqueue", [(b"b", b"", None, None)])
     taken = run_script(any_client, "reserve", limit=10).rows

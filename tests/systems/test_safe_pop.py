@@ -344,6 +344,40 @@ def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> 
     assert [row[0] for row in ask(any_client, "reserve", limit=10, now_ms=NOW + over_in_ms).rows] == [b"b"]
 
 
+LAST_RUNNING_MS = (NOW_S + TIMEOUT_S + 1) * 1000 - 1  # the last millisecond of a lease that began at NOW_S
+
+
+@pytest.mark.parametrize(
+    ("verb", "rows", "args"),
+    [
+        ("pull", [], {"limit": 10}),
+        ("reap", [], {"limit": 10}),
+        ("reserve", [], {"limit": 10}),
+        ("delete", [(b"a", b"a|%d" % NOW_S)], {}),
+    ],
+)
+def test_every_verb_takes_a_job_when_its_lease_is_over_and_not_a_millisecond_before(
+    verb: str, rows: list[tuple[bytes, bytes]], args: dict[str, object], any_client: Redis
+) -> None:
+    push(any_client, f"a|{NOW_S}")
+    before = keyspace.dump(any_client)
+    ask(any_client, verb, rows, now_ms=LAST_RUNNING_MS, **args)
+    assert keyspace.dump(any_client) == before
+    ask(any_client, verb, rows, now_ms=LAST_RUNNING_MS + 1, **args)
+    assert keyspace.dump(any_client) != before
+
+
+@pytest.mark.parametrize(("now_ms", "place"), [(LAST_RUNNING_MS, "in_progress"), (LAST_RUNNING_MS + 1, "expired")])
+def test_every_reader_shows_a_job_as_expired_when_its_lease_is_over(now_ms: int, place: str, any_client: Redis) -> None:
+    push(any_client, f"a|{NOW_S}")
+    counted = ask(any_client, "counts", now_ms=now_ms).values
+    assert counted[place] == counted["in_progress"] + counted["expired"] == 1
+    assert ask(any_client, "show", id=b"a", body_bytes=-1, now_ms=now_ms).values["place"] == place
+    for each in ("in_progress", "expired"):
+        page = ask(any_client, "page", place=each, offset=0, limit=10, body_bytes=-1, now_ms=now_ms)
+        assert len(page.rows) == (each == place)
+
+
 def test_released_and_reaped_jobs_are_popped_next_in_their_order(any_client: Redis) -> None:
     push(any_client, "w", f"a|{RUNNING}", f"x|{LATE}", f"y|{LATE + 1}", f"b|{RUNNING}")
     assert words(ask(any_client, "release", [(b"a", b"a|%d" % RUNNING), (b"b", b"b|%d" % RUNNING)])) == ["moved"] * 2

@@ -239,9 +239,13 @@ def test_a_sound_queue_has_no_findings(any_client: Redis) -> None:
 @run_in_one_test(
     ("kind", "spec", "says"),
     [
-        ("undecodable", {QUEUE: ["a|b", "c|"]}, "seconds: 2, such as"),
-        ("orphan-done-mark", {QUEUE: ["a", f"b|{LATE}"], DONE: {"a", "b", "c"}}, "in progress: 2, such as"),
-        ("two-places", {QUEUE: ["a", f"a|{LATE}"]}, "are in the list twice: 1, such as a;"),
+        ("undecodable", {QUEUE: ["a|b", "c|"]}, "2 list entries neither"),
+        (
+            "orphan-done-mark",
+            {QUEUE: ["a", f"b|{LATE}"], DONE: {"a", "b", "c"}},
+            "2 done marks without a job",
+        ),
+        ("two-places", {QUEUE: ["a", f"a|{LATE}"]}, "1 id twice in the list, such as a:"),
         ("wrong-type", {QUEUE: ["a"], f"{QUEUE}:data:a": ["x"]}, f"such as {QUEUE}:data:a"),
         ("ghost", {QUEUE: [str(uuid.UUID(int=1)), "b"], f"{QUEUE}:data:b": "x"}, str(uuid.UUID(int=1))),
         ("stalled", {QUEUE: ["a", "b", f"slow|{2**33}"]}, "slow is in progress and is popped next"),
@@ -263,10 +267,10 @@ def test_bodies_and_entries_of_a_megabyte_are_named(any_client: Redis) -> None:
     assert "oversized" not in [found.kind for found in findings(any_client)]
     any_client.set(build_data_key(b"c"), long + b"b")
     (found,) = [found for found in findings(any_client) if found.kind == "oversized"]
-    assert "1 MB or more: 1, such as c;" in found.text and found.keys == (build_data_key(b"c"),)
+    assert "1 body of 1 MB or more, such as c:" in found.text and found.keys == (build_data_key(b"c"),)
     any_client.rpush(QUEUE, long, b"|" + long, long[:-11] + b"|%d" % RUNNING)  # fresh, unreadable, and running
     (found,) = [found for found in findings(any_client) if found.kind == "oversized"]
-    assert "1 MB or more: 4, such as" in found.text
+    assert "4 bodies of 1 MB or more, such as" in found.text
 
 
 # --- at work at once ------------------------------------------------------------------------------------------------

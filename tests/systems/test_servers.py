@@ -26,6 +26,7 @@ from rqtui.testing.subject import Subject
 EACH = (NATIVE, DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, BULLMQ, SAFE_POP, SIDEKIQ, TIMEOUT_SETS)
 
 
+@pytest.mark.slow
 @pytest.mark.each_server(but_first=True)  # which runs them all in the systems' own tests
 @pytest.mark.parametrize("subject", EACH, ids=lambda subject: subject.name)
 def test_what_differs_between_servers_holds_on_each(

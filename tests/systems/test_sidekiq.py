@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from families import run_cases, run_in_one_test
 from redis import Redis
+from shell import shell
 
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
@@ -302,6 +303,7 @@ def test_of_a_shared_place_a_sample_is_counted_and_a_walk_meets_each_job_of_the_
     assert getattr(open_engine(client).fetch_job(DEFAULT, b"d02399"), "place", "") == "dead"
 
 
+@pytest.mark.slow
 def test_a_thousand_queues_are_counted_in_one_round_trip_that_looks_at_the_shared_places_once(client: Redis) -> None:
     for number in range(1000):
         client.sadd("queues", f"q{number:03d}")
@@ -381,9 +383,9 @@ def test_schedules_of_sidekiq_cron_and_sidekiq_scheduler_are_told_with_what_is_w
     assert (night.queue, night.pattern, night.call) == ("low", "0 3 * * *", 'ReportJob.perform(1, "x")')
     assert night.last_ms == 1_795_316_400_000 and night.problem.startswith("no process of Sidekiq runs")
     assert (tidy.queue, tidy.pattern, tidy.next_ms) == ("default", "every 45m", 1_795_370_400_000)
-    assert (found["off"].enabled, found["off"].problem) == (False, "") and "gone" in found["cron_job:gone"].problem
+    assert (found["off"].enabled, found["off"].problem) == (False, "") and "missing" in found["cron_job:gone"].problem
     process(any_client, EIGHT)
-    assert not list_schedules()["nightly"].problem and "gone" in list_schedules()["cron_job:gone"].problem
+    assert not list_schedules()["nightly"].problem and "missing" in list_schedules()["cron_job:gone"].problem
 
 
 def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Redis) -> None:
@@ -411,6 +413,17 @@ def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Red
 # -- what killed processes held ----------------------------------------------------------------------------------------
 
 
+def test_failures_of_the_last_minutes_are_unknown_where_sidekiq_6_stores_no_runs(client: Redis, url: str) -> None:
+    client.sadd("queues", "default")
+    client.zadd("dead", {build_failed_job(f"dead-{number}", 25): now_s() - 3 for number in range(12)})
+    client.mset({"stat:processed": 15, "stat:failed": 12})
+    process(client, SIX)
+    ran = shell(url, "health")
+    assert "cannot know failures of the last minutes" in ran.out and not ran.out.startswith("ok")
+    process(client, EIGHT)
+    assert "failures of the last minutes" not in shell(url, "health").out, "Sidekiq 8 would have stored runs"
+
+
 def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when_redis_has_lost_it(
     client: Redis,
 ) -> None:
@@ -423,7 +436,7 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
     assert (
         found.severity == "critical"
         and found.jobs == 2
-        and "2 will be lost" in found.text
+        and "2 jobs will be lost" in found.text
         and "rqtui reap sidekiq:default --once" in found.remedy
     )
     assert found.until_ms is not None and 0 < found.until_ms - queue.counted_ms <= 1500
@@ -528,26 +541,26 @@ FAULTS: dict[str, tuple[Callable[[Redis], object], str, str]] = {
     "poller-behind": (lambda c: (_nobody_polls(c), process(c, EIGHT)), "although processes run", "clocks"),
     "no-consumer": (
         lambda c: (push(c, job("x")), process(c, EIGHT, capsules={"a": {"weights": {"low": 1}}})),
-        "1 in queue:default",
+        "in queue:default",
         "bundle exec sidekiq -q default",
     ),
     "undecodable": (
         lambda c: c.zadd("schedule", {b'{"class":"X\xff': 5e9}),
-        "1 in schedule",
+        "1 entry in schedule",
         "rqtui jobs sidekiq:default schedule",
     ),
-    "unreadable": (lambda c: push(c, b"\x00raw"), "1 in queue:default", "rqtui jobs sidekiq:default queue"),
-    "raw-bytes": (lambda c: c.zadd("dead", {b"[1, 2]": now_s()}), "1 in dead", "act delete sidekiq:default ID"),
+    "unreadable": (lambda c: push(c, b"\x00raw"), "in queue:default", "rqtui jobs sidekiq:default queue"),
+    "raw-bytes": (lambda c: c.zadd("dead", {b"[1, 2]": now_s()}), "1 entry in dead", "act delete sidekiq:default ID"),
     "no-retry": (lambda c: push(c, job("mute", leave="retry")), "mute", "retry"),
     "milliseconds": (lambda c: c.zadd("retry", {build_failed_job("late"): now_s() * 1000}), "late", "act promote"),
     "stale-process": (lambda c: c.sadd("processes", "a b:1:x"), "a b:1:x", "redis-cli SREM processes 'a b:1:x'"),
     "dead-full": (
         lambda c: c.zadd("dead", {job(f"d{n}"): now_s() - n for n in range(9600)}),
-        "9600 dead",
+        "600 dead jobs of all queues",
         "rqtui errors sidekiq:default",
     ),
     "dead-old": (lambda c: c.zadd("dead", {job("old"): now_s() - 178 * 86400}), "old", "rqtui jobs sidekiq:default"),
-    "unlisted": (lambda c: (push(c, job("x")), c.srem("queues", "default")), "1 ready", "SADD queues default"),
+    "unlisted": (lambda c: (push(c, job("x")), c.srem("queues", "default")), "1 ready job:", "SADD queues default"),
     "wrong-type": (lambda c: c.set("retry", "text"), "key retry is a string", "RENAME"),
 }  # fmt: skip
 

@@ -94,6 +94,7 @@ def test_an_ack_that_moved_nothing_is_a_success_there_and_a_word_here(client: Re
     assert settle_lease(client, "ack", job) == "gone" and read_places(client)["done"] == set()
 
 
+@pytest.mark.slow
 def test_the_cleaner_asks_for_everything_and_a_reaper_walks(client: Redis) -> None:
     client.sadd("in_progress", *range(9000))
     assert original.Cleaner(client).step() == 9000  # all of them in one pass, and in one answer
@@ -179,6 +180,17 @@ def test_an_item_to_do_with_a_lock_is_left_to_whoever_works_on_it(client: Redis)
     for verb in ("reserve", "pull"):
         answer = run_script(client, verb, limit=5)
         assert answer.word == "empty" and 4000 < answer.values["next_ms"] <= 5000
+
+
+def test_the_only_item_without_a_lock_is_found_among_many(client: Redis) -> None:
+    client.sadd("todos", *range(100))
+    for item in range(99):
+        client.set(f"{item}-lock", "", px=60_000)
+    for verb in ("reserve", "pull"):
+        answer = run_script(client, verb, limit=1)
+        assert [row[0] for row in answer.rows] == [b"99"], verb
+        client.sadd("todos", 99)
+        client.delete("99-lock")
 
 
 # --- the suite catches faults in these scripts ------------------------------------------------------------------------

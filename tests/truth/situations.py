@@ -32,7 +32,7 @@ RUNS_TWICE = r"job-000001\b.*(given out 2 times|w2 took)|^1 given out again, the
 FREED = r".* · .*(reap|release|come back|gives back|SREM)"  # how to give the jobs of a worker out again
 
 
-class Told(NamedTuple):
+class ReportedFinding(NamedTuple):
     """One finding: its kind, severity, queue and all of its text."""
 
     kind: str
@@ -53,7 +53,7 @@ class Expected(NamedTuple):
     pattern: str
     severity: str = ""
 
-    def fits(self, told: Told, world: World) -> bool:
+    def fits(self, told: ReportedFinding, world: World) -> bool:
         """Return whether a finding is the expected one."""
         severity = self.severity or ("critical" if told.kind in CRITICAL else "warning")
         if (told.kind in self.kinds, told.severity, told.queue) != (True, severity, world.queue):
@@ -518,7 +518,7 @@ SITUATIONS: Sequence[Situation] = (
     Situation("Q13b", "a worker stopped the polite way ends a job of two minutes", play_closing_worker),
     Situation("Q14", "screen opened one second ago on a well queue", play_first_second),
     Situation("Q15", "a queue works at its limit of jobs at once", play_limit,
-              (Expected({"at-limit", "held-by-limit"}, r"at its limit of 2 at once: (18|5)\b", "info"),)),
+              (Expected({"at-limit", "held-by-limit"}, r"of 2 jobs at once: (2 .* 18 ready|5) jobs wait", "info"),)),
     Situation(
         "L1", "120 jobs went well, then 60 of 60 fail in a minute", play_sudden_failure,
         (Expected({"failing"}, r"^100 % .*\b([5-7]\d) of \1 in the last minute.*\(CardDeclined 60\)", "critical"),),
@@ -594,7 +594,7 @@ SITUATIONS: Sequence[Situation] = (
         (Expected({"parent-failed", "parent-of-failed"}, r"\b3\b.*(wait|child).*requeue"),),
     ),
     Situation("L17", "a key of the wrong type", play_wrong_type,
-              (Expected({"wrong-type"}, r"^key KEY holds a string\b.* · find out whose"),)),
+              (Expected({"wrong-type"}, r"^key KEY holds a string\b.* · find out which program"),)),
     Situation(
         "L18", "a job runs longer than the time after which it is given out again", play_overrun,
         (Expected({"interrupted", "foreign-restore", "runs-twice"}, RUNS_TWICE),),

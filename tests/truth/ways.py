@@ -10,7 +10,7 @@ from unittest.mock import patch
 from redis import Redis
 from shell import shell
 from truth.simulated_clock import SimulatedClock
-from truth.situations import OPEN, Expected, Situation, Told
+from truth.situations import OPEN, Expected, ReportedFinding, Situation
 from truth.worlds import World
 
 from rqtui.cli import second_look
@@ -28,7 +28,7 @@ MAX_STEP_S = 5.0  # between two refreshes, and between two heartbeats of the sim
 class Answer(NamedTuple):
     """The findings of one refresh, the worst first, and the facts that are unknown."""
 
-    findings: tuple[Told, ...]
+    findings: tuple[ReportedFinding, ...]
     unknown: frozenset[str] = frozenset()
 
 
@@ -65,10 +65,10 @@ class Screen:
         self._engine.client.close()
 
 
-def _describe(finding: Finding, now_ms: int) -> Told:
+def _describe(finding: Finding, now_ms: int) -> ReportedFinding:
     causes = ", ".join(f"{cause.text} {cause.jobs}" for cause in finding.causes)
     text = f"{format_finding(finding, now_ms)} ({causes}) · {finding.remedy or finding.key}"
-    return Told(finding.kind, finding.severity, finding.queue, text)
+    return ReportedFinding(finding.kind, finding.severity, finding.queue, text)
 
 
 def ask_once(world: World) -> Answer:
@@ -87,7 +87,7 @@ def ask_once(world: World) -> Answer:
         if each["queue"] is not None:
             causes = ", ".join(f"{cause['text']} {cause['jobs']}" for cause in each["causes"])
             text = f"{each['text']}, {each['detail']} ({causes}) · {each['remedy']}"
-            found.append(Told(each["kind"], each["severity"], each["queue"], text))
+            found.append(ReportedFinding(each["kind"], each["severity"], each["queue"], text))
     what = frozenset(fact for each in document["unknown"] if each["queue"] == world.queue for fact in each["what"])
     return Answer(tuple(found), what)
 

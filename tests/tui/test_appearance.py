@@ -88,6 +88,7 @@ async def test_at_80_columns_a_name_of_fifteen_letters_is_whole(url: str, client
         await ui.until_shown("billing.refunds")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [NARROW, pytest.param(WIDE, marks=pytest.mark.matrix)], ids=["80x24", "160x45"])
 @run_on_event_loop
 async def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, size: tuple[int, int]) -> None:

@@ -7,19 +7,31 @@ import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from families import run_in_one_test
 from ptys import run_in_pty
 from redis import Redis
 from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
 from screens import WIDE, Seeded, run_on_event_loop, screen
-from textual._compositor import ChopsUpdate, Compositor
+from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
+from textual.geometry import Region
+from textual.strip import Strip
 
 from rqtui.tui.screens.overview import Overview
-from rqtui.tui.terminal.diff_output import PLAIN, Ink, PartialUpdate, encode_style_change
+from rqtui.tui.terminal.diff_output import (
+    PLAIN,
+    FullUpdate,
+    Ink,
+    PartialUpdate,
+    SentCells,
+    encode_style_change,
+)
 
 pytestmark = pytest.mark.newest_textual
 
@@ -56,6 +68,7 @@ LATER = (
 )
 
 
+@pytest.mark.slow
 def test_the_first_picture_waits_for_nothing_that_is_needed_later(url: str, client: Redis, tmp_path: Path) -> None:
     assert [name for name in LATER if find_spec(name) is None] == []
     Seeded(client).put("first")
@@ -86,6 +99,7 @@ async def test_the_stylesheet_is_read_once_until_there_are_other_colours(
         await ui.until(lambda: ui.app.screen.styles.background.hex.lower() == "#f7f7f5", "a light ground")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_rules_of_views_and_dialogs_are_read_with_the_first_of_them(url: str) -> None:
     async with screen(url) as ui:
@@ -113,6 +127,7 @@ async def test_a_view_knows_its_size_before_its_widgets_get_their_styles(
 
 
 Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]
+INVISIBLE_ON_BLANKS = ("38", "1", "2", "3")  # the codes of a colour of the text, bold, dim and italic
 
 
 def drawn(sent: str) -> Cells:
@@ -126,7 +141,8 @@ def drawn(sent: str) -> Cells:
         elif kind == "m":
             _take(style, codes.split(";"))
         elif sign != "\n":
-            cells[line, column] = (sign, frozenset(style.items()))
+            shown = {code: value for code, value in style.items() if sign != " " or code not in INVISIBLE_ON_BLANKS}
+            cells[line, column] = (sign, frozenset(shown.items()))
             column += 1
     return cells
 
@@ -144,40 +160,136 @@ def _take(style: dict[str, str], codes: list[str]) -> None:
             style[code] = "on"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeded = Seeded(client)
     seeded.put(*(f"job{number:02}" for number in range(30)))
-    updates: list[ChopsUpdate] = []
-    render = Compositor.render_partial_update
-
-    def noted(self: Compositor) -> ChopsUpdate | None:
-        update = render(self)
-        updates.extend([update] if update else [])
-        return update
-
-    monkeypatch.setattr(Compositor, "render_partial_update", noted)
+    updates: list[ChopsUpdate | LayoutUpdate] = []
+    for name in ("render_partial_update", "render_full_update"):
+        _record_updates(name, updates, monkeypatch)
     async with screen(url, WIDE) as ui:
         await ui.press("enter", "j", "j", "space", "k")
         seeded.reserve(3)
         await ui.until_refreshed()
         seeded.bury("dies")
         await ui.until_refreshed()
-        await ui.press("2", "3", "1")
+        await ui.press("2", "3", "1", "question_mark", "escape", "escape", "enter")
     console = Console(color_system="truecolor", force_terminal=True)
     ours = textuals = 0
-    assert len(updates) > 5
+    cells, on_terminal, expected = SentCells(), Cells(), Cells()
+    assert {type(update) for update in updates} == {ChopsUpdate, LayoutUpdate} and len(updates) > 10
     for update in updates:
-        mine, usual = PartialUpdate.from_update(update).render_segments(console), update.render_segments(console)
-        within = {(y + 1, x + 1) for y, first, last in update.spans for x in range(first, last)}
-        cells = drawn(mine)
-        assert cells.keys() == within
-        assert cells == {at: cell for at, cell in drawn(usual).items() if at in within}
-        assert mine.endswith("\x1b[0m")
-        ours, textuals = ours + len(mine), textuals + len(usual)
-    assert ours < 0.7 * textuals
+        usual = update.render_segments(console)
+        own_class = PartialUpdate if isinstance(update, ChopsUpdate) else FullUpdate
+        alone = own_class.from_update(update).render_segments(console)
+        changes = own_class.from_update(update, cells).render_segments(console)
+        region = find_painted_cells(update)
+        painted = {at: cell for at, cell in drawn(usual).items() if at in region}
+        assert drawn(alone) == painted
+        on_terminal |= drawn(changes)
+        expected |= painted
+        assert on_terminal == expected
+        assert {changes[-4:], alone[-4:]} <= {"", "\x1b[0m"}
+        ours, textuals = ours + len(changes), textuals + len(usual)
+    assert ours < 0.3 * textuals
+
+
+@pytest.mark.parametrize(("key", "most"), [("j", 4_000), ("k", 4_000), ("enter", 25_000)])
+@run_on_event_loop
+async def test_a_key_on_the_overview_sends_few_bytes(
+    key: str, most: int, url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        Seeded(client, f"queue{number:02}").put(*(f"job{at:02}" for at in range(20)))
+    updates: list[ChopsUpdate | LayoutUpdate] = []
+    for name in ("render_partial_update", "render_full_update"):
+        _record_updates(name, updates, monkeypatch)
+    console, cells = Console(color_system="truecolor", force_terminal=True), SentCells()
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("queue11")
+        await ui.press("j", "j", "k")
+        await ui.until_refreshed()
+        first = len(updates)
+        await ui.press(key)
+        await ui.until_refreshed()
+    own = [
+        (PartialUpdate if isinstance(each, ChopsUpdate) else FullUpdate).from_update(each, cells) for each in updates
+    ]
+    sent = [len(each.render_segments(console).encode()) for each in own]
+    assert sum(sent[:first]) > 5_000
+    # A snapshot may be painted with the key; the key alone takes 1 kB, and took 7 to 12 when whole rows were sent.
+    assert 100 < (sum if key == "enter" else max)(sent[first:]) <= most
+
+
+def _record_updates(name: str, updates: list[ChopsUpdate | LayoutUpdate], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record the updates that a method of Textual's compositor returns."""
+    render = getattr(Compositor, name)
+
+    def render_and_record(self: Compositor, *args: Any, **options: Any) -> Any:
+        update = render(self, *args, **options)
+        updates.extend([update] if update else [])
+        return update
+
+    monkeypatch.setattr(Compositor, name, render_and_record)
+
+
+def find_painted_cells(update: ChopsUpdate | LayoutUpdate) -> set[tuple[int, int]]:
+    """Return the cells that an update paints, as (line, column) from 1 on."""
+    if isinstance(update, ChopsUpdate):
+        return {(y + 1, x + 1) for y, first, last in update.spans for x in range(first, last)}
+    return {(y + 1, x + 1) for x in update.region.column_range for y in update.region.line_range}
+
+
+def paint_line(cells: SentCells, *texts: str, y: int = 0) -> str:
+    """Return what is sent to paint a line of these texts, each of its own style."""
+    strip = Strip([Segment(text, Style(color=f"color({number + 1})")) for number, text in enumerate(texts)])
+    update = FullUpdate.from_update(LayoutUpdate([[strip]], Region(0, y, strip.cell_length, 1)), cells)
+    return re.sub(r"\x1b\[[\d;]*m", "", update.render_segments(Console(color_system="truecolor", force_terminal=True)))
+
+
+def test_only_changed_cells_are_sent_and_wide_characters_as_a_whole() -> None:
+    cells = SentCells()
+    assert paint_line(cells, "queue01 of 12") == "\x1b[1;1Hqueue01 of 12"
+    assert paint_line(cells, "queue01 of 12") == ""
+    assert paint_line(cells, "queue02 of 12") == "\x1b[1;7H2"
+    assert paint_line(cells, "queue02 of 19") == "\x1b[1;13H9"
+    assert paint_line(cells, "queue02", " of 19") == "\x1b[1;9Hof 19"  # the same text in another colour
+    assert paint_line(cells, "山田    queue") == "\x1b[1;1H山田    queue"
+    assert paint_line(cells, "山口    queue") == "\x1b[1;3H口"
+    assert paint_line(cells, "山 x    queue") == "\x1b[1;3H x"
+    assert paint_line(cells, "ax x    queue") == "\x1b[1;1Hax"
+
+
+def test_a_row_with_text_of_disputed_width_is_sent_as_a_whole_and_so_is_what_follows_it() -> None:
+    cells = SentCells()
+    paint_line(cells, "mail  orders")
+    whole = paint_line(cells, "नेहा  orders")
+    assert whole.endswith("orders") and paint_line(cells, "नेहा  orders") == whole
+    assert paint_line(cells, "mail  orders") == "\x1b[1;1Hmail  orders"
+    assert paint_line(cells, "mail  orders") == ""
+
+
+@pytest.mark.hooks
+@run_on_event_loop
+async def test_the_whole_screen_is_sent_after_a_suspension_and_at_another_size(url: str, client: Redis) -> None:
+    cells = SentCells()
+    first, second = object(), object()
+    cells.clear_if_taken_again(first)
+    paint_line(cells, "mail")
+    cells.clear_if_taken_again(first)
+    assert paint_line(cells, "mail") == ""
+    cells.clear_if_taken_again(second)
+    assert paint_line(cells, "mail") == "\x1b[1;1Hmail"
+    Seeded(client).put("a")
+    async with screen(url, WIDE) as ui:
+        cleared: list[bool] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SentCells, "clear", lambda _self: cleared.append(True))
+            await ui.pilot.resize_terminal(100, 30)
+            await ui.until(lambda: bool(cleared), "the cells were forgotten")
 
 
 @run_in_one_test(
@@ -199,6 +311,7 @@ def test_of_a_style_only_what_differs_is_sent_and_what_is_taken_back_by_a_reset(
     assert encode_style_change(before, now) == codes
 
 
+@pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
 async def test_what_the_app_sends_goes_through_the_spans(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,7 @@ def test_thousands_of_bodies_are_shown_without_a_control_byte(many: int) -> None
         assert not find_harmful_character(shown), (number, raw, find_harmful_character(shown))
 
 
+@pytest.mark.slow
 @MANY
 def test_thousands_of_names_and_errors_keep_to_their_cells(many: int) -> None:
     source = random.Random(2)

@@ -91,6 +91,7 @@ async def test_a_place_of_a_hundred_thousand_is_counted_exactly_and_paged(url: s
 # ── hostile and broken bodies ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_raw_bytes(
     url: str, seeded: Seeded
@@ -111,6 +112,7 @@ async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_r
         assert job is not None and job.body == raw
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_body_of_30_mb_is_told_by_its_length_and_never_fetched_on_a_tick(url: str, client: Redis) -> None:
     Queue("mail", url).put(b'"' + b"x" * (30 << 20) + b'"', id="big")
@@ -136,6 +138,7 @@ UNDECODABLE = {
 }
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_no_undecodable_body_breaks_a_page(url: str, client: Redis) -> None:
     for number, body in enumerate(UNDECODABLE.values()):
@@ -154,6 +157,7 @@ async def test_no_undecodable_body_breaks_a_page(url: str, client: Redis) -> Non
                 await return_to_overview(ui)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_record_that_cannot_be_read_is_a_row_with_its_problem(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
@@ -170,6 +174,7 @@ async def test_a_record_that_cannot_be_read_is_a_row_with_its_problem(url: str, 
 # ── restricted servers ───────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
     url: str, restricted: str, seeded: Seeded
@@ -267,6 +272,7 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
     assert told.ms > ms_of_scripts(client)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
@@ -286,6 +292,7 @@ async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, se
 # ── bad input ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.real_terminal
 def test_pasted_text_full_of_capitals_triggers_no_verb(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
@@ -306,6 +313,7 @@ def test_pasted_text_full_of_capitals_triggers_no_verb(url: str, seeded: Seeded)
     assert not seeded.client.hget("rqtui:{mail}:meta", "paused")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_keys_of_a_queue_that_vanish_under_its_board_leave_a_sentence(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")

@@ -64,6 +64,7 @@ async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis
             await ui.until(lambda name=name: board(ui).find_current_pane().place.name == name, f"{name} is opened")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_press_on_a_pane_counts_though_the_panes_move_under_the_mouse(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -112,6 +113,7 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it(url: str, client: Red
         await ui.until(lambda: view.sort == "name" and rows(ui).index("aaa") < rows(ui).index("zzz"), "by name")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -126,7 +128,7 @@ async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: st
         await click(ui, "␣ mark")
         await ui.until_shown("1 marked")
         await click(ui, "? keys")
-        await ui.until_shown("Here and now")
+        await ui.until_shown("On the current row")
         assert seeded.ids("ready") == ["a"]
 
 

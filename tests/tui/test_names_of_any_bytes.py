@@ -54,6 +54,7 @@ async def press_and_check(ui: Screen, *keys: str) -> None:
         check_painted_rows(ui)
 
 
+@pytest.mark.slow
 @every_system
 def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: NamedSystem) -> None:
     systems = plant_queues(client, system)
@@ -78,6 +79,7 @@ def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: 
     run()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_every_side_view_shows_such_queues(url: str, client: Redis) -> None:
     for system in SYSTEMS:
@@ -96,6 +98,7 @@ async def test_every_side_view_shows_such_queues(url: str, client: Redis) -> Non
                 assert ui.app.session.refresh_failure is None
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_that_is_shown(
     url: str, client: Redis

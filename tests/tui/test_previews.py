@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 
@@ -87,6 +88,7 @@ async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_o
         await ui.until_shown("3 causes in 5 dead jobs", "ValueError: new")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -108,6 +110,7 @@ async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, cli
         await ui.until_shown("240 of 1 030 dead jobs read")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_small_terminal_shows_whole_findings_in_the_rows_that_the_list_leaves(url: str, client: Redis) -> None:
     plant_jobs(client)
@@ -141,6 +144,7 @@ async def test_what_happened_tells_of_findings_as_they_come_and_go(url: str, cli
         await ui.until(lambda: any("finding" in row and "mail" in row for row in ui.text().splitlines()), "it came")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_example(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -159,6 +163,7 @@ async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_ex
         await ui.until_shown('File "charge.py", line 88, in charge', "raise Declined(code)")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client: Redis) -> None:
     plant_jobs(client)
@@ -183,6 +188,7 @@ async def test_a_small_terminal_shows_the_worker_and_the_kind_under_the_cursor(u
         await ui.until_shown("─  send  ─", "100 % of all jobs are of this kind.", "No job that was read failed.")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_event_under_the_cursor_names_the_kind_of_its_job(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -198,6 +204,12 @@ def test_a_stacked_plot_colours_the_part_that_failed_and_marks_an_instant() -> N
     rows = plot.draw_stacked_plot([4.0, 4.0, 2.0, 2.0], [2.0, 2.0, 0.0, 0.0], 2, 4.0, marks=(1,), ascii_only=True)
     upper, lower = rows
     assert upper == [("##", plot.AREA), ("  ", "")] or upper[0] == ("##", plot.AREA)
-    assert lower == [("##", plot.LOWER), ("##", plot.AREA)]
+    assert lower == [("xx", plot.LOWER), ("##", plot.AREA)]
     empty = plot.draw_stacked_plot([0.0, 0.0], [], 1, 1.0, marks=(1,), ascii_only=True)
     assert empty == [[(" ", ""), ("|", plot.MARK)]]
+
+
+def test_the_part_that_failed_differs_without_colour() -> None:
+    ((failed, _lower), (completed, _area)) = plot.draw_stacked_plot([4.0] * 4, [4.0, 4.0, 0.0, 0.0], 1, 4.0)[0]
+    assert (completed, failed) == plot.draw_legend_signs(ascii_only=False) == ("⣿", "⡪")
+    assert plot.draw_legend_signs(ascii_only=True) == ("#", "x")

@@ -91,6 +91,7 @@ def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int,
     run()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded) -> None:
     async with screen(url, (80, 24)) as ui:
@@ -222,6 +223,7 @@ def test_a_signal_gives_the_terminal_back_during_a_change_of_many_jobs(
     assert client.hlen("rqtui:{mail}:jobs") == left, "each job is whole or gone"
 
 
+@pytest.mark.slow
 def test_a_terminal_that_says_dumb_still_gets_text(url: str, seeded: Seeded) -> None:
     with run_in_pty([sys.executable, "-m", "rqtui", url], TERM="dumb", LANG="C.UTF-8") as terminal:
         terminal.until(b"mail")

@@ -32,21 +32,21 @@ QUEUES = {
 LOOKS_EVERY_S = 1.0  # a loop
 
 
-def footer(it: Screen) -> str:
-    return it.text().splitlines()[-1]
+def footer(ui: Screen) -> str:
+    return ui.text().splitlines()[-1]
 
 
-def pane(it: Screen) -> Pane:
-    assert isinstance(it.app.navigation.view, Board)
-    return it.app.navigation.view.find_current_pane()
+def pane(ui: Screen) -> Pane:
+    assert isinstance(ui.app.navigation.view, Board)
+    return ui.app.navigation.view.find_current_pane()
 
 
-async def open_board(it: Screen, ref: str, *keys: str) -> None:
+async def open_board(ui: Screen, ref: str, *keys: str) -> None:
     """Open the board of a queue, and press keys on it."""
-    it.app.open_board(Ref(*ref.split(":")))
-    await it.until(lambda: isinstance(it.app.navigation.view, Board), "the board")
-    await it.until_refreshed()
-    await it.press(*keys)
+    ui.app.open_board(Ref(*ref.split(":")))
+    await ui.until(lambda: isinstance(ui.app.navigation.view, Board), "the board")
+    await ui.until_refreshed()
+    await ui.press(*keys)
 
 
 def plant(client: Redis) -> None:
@@ -90,11 +90,11 @@ async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tu
     plant(client)
     client.sadd("q:done", "s9")  # without it a list tells nothing of itself
     Seeded(client, "mail").put("native-1")
-    async with screen(url, WIDE, systems=named) as it:
+    async with screen(url, WIDE, systems=named) as ui:
         queues = {**QUEUES, "orizuru": "jobs" if named else "orizuru", "native": "mail"}
-        await it.until_shown(*queues.values(), *queues, "6 queues")
+        await ui.until_shown(*queues.values(), *queues, "6 queues")
         rows = {
-            queue: next(line for line in it.text().splitlines()[3:] if f" {queue} " in line)
+            queue: next(line for line in ui.text().splitlines()[3:] if f" {queue} " in line)
             for queue in queues.values()
         }
         assert all(system in rows[queue] for system, queue in queues.items())
@@ -105,18 +105,18 @@ async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tu
 @run_on_event_loop
 async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, NARROW, systems=ALL) as it:
-        await it.until_shown("5 queues")
+    async with screen(url, NARROW, systems=ALL) as ui:
+        await ui.until_shown("5 queues")
         seen = set()
 
         def find_frames() -> list[str]:
-            return [line for line in it.text().splitlines() if line.startswith("╭")]
+            return [line for line in ui.text().splitlines() if line.startswith("╭")]
 
         for _ in range(5):
-            await it.until(lambda: len(find_frames()) > 1, "the details of the queue")
+            await ui.until(lambda: len(find_frames()) > 1, "the details of the queue")
             seen.add(find_frames()[1].split()[1])
-            await it.press("j")
-            await it.until_refreshed()
+            await ui.press("j")
+            await ui.until_refreshed()
         assert seen == {f"{system}:{queue}" for system, queue in QUEUES.items()}
 
 
@@ -126,46 +126,48 @@ async def test_a_board_counts_by_place_and_says_no_word_of_what_its_system_does_
     url: str, client: Redis, system: str, queue: str
 ) -> None:
     plant(client)
-    async with screen(url, NARROW, systems=ALL) as it:
-        await open_board(it, f"{system}:{queue}")
-        snapshot = it.app.session.snapshot
+    async with screen(url, NARROW, systems=ALL) as ui:
+        await open_board(ui, f"{system}:{queue}")
+        snapshot = ui.app.session.snapshot
         counted = snapshot.find_queue(Ref(system, queue)) if snapshot else None
         assert counted is not None
         for number, place in enumerate(registry.create_system(system).places, 1):
-            await it.until_shown(f"{number} {place.name} {counted.count_in_place(place.name) or '0'}")
-            await it.press(str(number))
-            await it.until(lambda place=place: pane(it).place.name == place.name)
-            await it.until_refreshed()
-            titles = it.text().splitlines()[3].split()
+            await ui.until_shown(f"{number} {place.name} {counted.count_in_place(place.name) or '0'}")
+            await ui.press(str(number))
+            await ui.until(lambda place=place: pane(ui).place.name == place.name)
+            await ui.until_refreshed()
+            titles = ui.text().splitlines()[3].split()
             assert "tried" not in titles and "error" not in titles
             assert ("worker" in titles) == (system == "orizuru" and place.name != "source"), titles
-            if pane(it).jobs:
-                await it.press("enter")
-                await it.until(lambda: isinstance(it.app.navigation.view, JobPage))
-                await it.until_shown("place", place.name, "body")
-                assert not [word for word in ("attempts", "priority", "the queue's") if word in it.text()]
-                await it.press("escape")
+            if pane(ui).jobs:
+                await ui.press("enter")
+                await ui.until(lambda: isinstance(ui.app.navigation.view, JobPage))
+                await ui.until_shown("place", place.name, "body")
+                assert not [word for word in ("attempts", "priority", "the queue's") if word in ui.text()]
+                await ui.press("escape")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_read_only_offers_no_verb_of_any_system_and_runs_no_loop(url: str, client: Redis) -> None:
     plant(client)
     before = {key: client.dump(key) for key in client.scan_iter()}
-    async with screen(url, systems=ALL, read_only=True) as it:
+    async with screen(url, systems=ALL, read_only=True) as ui:
         for system, queue in QUEUES.items():
-            await open_board(it, f"{system}:{queue}", "D", "A", "N", "R", "full_stop", "greater_than_sign", "comma")
-            await it.until_refreshed()
-            assert not isinstance(it.app.screen, Question)
-            assert not [w for w in ("delete", "ack", "enqueue", "promote", "lease", "pull") if w in footer(it)], footer(
-                it
+            await open_board(ui, f"{system}:{queue}", "D", "A", "N", "R", "full_stop", "greater_than_sign", "comma")
+            await ui.until_refreshed()
+            assert not isinstance(ui.app.screen, Question)
+            assert not [w for w in ("delete", "ack", "enqueue", "promote", "lease", "pull") if w in footer(ui)], footer(
+                ui
             )
-            await it.press("escape")
+            await ui.press("escape")
         assert {key: client.dump(key) for key in client.scan_iter()} == before
 
 
 # ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, client: Redis) -> None:
     plant(client)
@@ -173,27 +175,27 @@ async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, clie
     client.zadd(dispatcher.DELAYED, past)
     native = Seeded(client, "mail")
     native.put("n0")
-    async with screen(url, systems=ALL) as it:
+    async with screen(url, systems=ALL) as ui:
         native.put("n1", delay_ms=20)
-        await it.until(lambda: native.ids("ready") == ["n0", "n1"], "the dispatcher of ours runs from the start")
-        await it.pilot.pause(1.2 * LOOKS_EVERY_S)
+        await ui.until(lambda: native.ids("ready") == ["n0", "n1"], "the dispatcher of ours runs from the start")
+        await ui.pilot.pause(1.2 * LOOKS_EVERY_S)
         assert client.zscore(dispatcher.DELAYED, b"due") and client.zscore("__REDIS_SCHED_RESERVED__help", "x1")
-        await open_board(it, "dispatcher:readytasklist", "t")
-        await it.until_shown("loops for readytasklist", "dispatch ■ off", "reap  not needed")
-        await it.press("escape", "comma")
-        await it.until_toast("dispatcher is on for readytasklist")
-        await it.until(lambda: client.zscore(dispatcher.DELAYED, b"due") is None, "it is dispatched")
-        await it.press("t")
-        await it.until_shown("loops for readytasklist", "dispatch ▶")
-        await it.press("escape", "comma")
-        await it.until_toast("dispatcher of this screen is off for readytasklist")
+        await open_board(ui, "dispatcher:readytasklist", "t")
+        await ui.until_shown("loops for readytasklist", "dispatch ■ off", "reap  not needed")
+        await ui.press("escape", "comma")
+        await ui.until_toast("dispatcher is on for readytasklist")
+        await ui.until(lambda: client.zscore(dispatcher.DELAYED, b"due") is None, "it is dispatched")
+        await ui.press("t")
+        await ui.until_shown("loops for readytasklist", "dispatch ▶")
+        await ui.press("escape", "comma")
+        await ui.until_toast("dispatcher of this screen is off for readytasklist")
         client.zadd(dispatcher.DELAYED, past)
         native.put("n2", delay_ms=20)
-        await it.until(lambda: native.ids("ready") == ["n0", "n1", "n2"], "ours still runs")
+        await ui.until(lambda: native.ids("ready") == ["n0", "n1", "n2"], "ours still runs")
         assert client.zscore(dispatcher.DELAYED, b"due") and client.zscore("__REDIS_SCHED_RESERVED__help", "x1")
-        await it.press("escape")
-        await open_board(it, "redisched:help", "full_stop")
-        await it.until(lambda: not client.zscore("__REDIS_SCHED_RESERVED__help", "x1"), "it is reaped")
+        await ui.press("escape")
+        await open_board(ui, "redisched:help", "full_stop")
+        await ui.until(lambda: not client.zscore("__REDIS_SCHED_RESERVED__help", "x1"), "it is reaped")
         assert client.lrange("q", -1, -1)[0].startswith(b"s0|"), "the reaper leaves the others alone"
 
 
@@ -204,10 +206,10 @@ async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, clie
     ("system", "commands", "words"),
     [
         ("dispatcher", ["ZADD delayedtaskset -5 x"], "below 0"),
-        ("dispatcher", ["ZADD delayedtaskset 1800000000000 x"], "look like milliseconds"),
+        ("dispatcher", ["ZADD delayedtaskset 1800000000000 x"], "in milliseconds instead"),
         ("dispatcher", ["ZADD delayedtaskset inf x"], "infinite"),
         ("redisched", ["ZADD __REDIS_SCHED_QUEUED__help 99 ghost"], "without a body"),
-        ("redisched", ["HSET __REDIS_SCHED_JOBS__help lost {}"], "stand in no place"),
+        ("redisched", ["HSET __REDIS_SCHED_JOBS__help lost {}"], "in no place of the queue"),
         ("redisched", ["ZADD __REDIS_SCHED_QUEUED__help 99 r1"], "queued and reserved at once"),
         (
             "redisched",
@@ -215,20 +217,20 @@ async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, clie
             "seconds",
         ),
         ("timeout_sets", ["SADD in_progress 77"], "without a lock"),
-        ("timeout_sets", ["SADD done 2"], "another set as well"),
-        ("timeout_sets", ["SADD todos url1"], "no whole numbers"),
-        ("timeout_sets", ["LPUSH 1-lock x"], "another program's data"),
+        ("timeout_sets", ["SADD done 2"], "in another set"),
+        ("timeout_sets", ["SADD todos url1"], "not a whole number"),
+        ("timeout_sets", ["LPUSH 1-lock x"], "the data of another program"),
         (
             "orizuru",
             ["HSET orizuru:heartbeats gone 1", "LPUSH orizuru:consumers:gone:processing x"],
             "sent no heartbeat",
         ),
-        ("orizuru", ["LPUSH orizuru:consumers:w1:processing \xc1"], "not MessagePack"),
+        ("orizuru", ["LPUSH orizuru:consumers:w1:processing \xc1"], "not in MessagePack"),
         ("orizuru", ["SET orizuru:consumers:w1:unacked text"], "is not a list"),
-        ("safe_pop", ["RPUSH q id|notanumber"], "neither an id nor id|unix seconds"),
-        ("safe_pop", ["SADD q:done nobody"], "done marks without"),
+        ("safe_pop", ["RPUSH q id|notanumber"], "neither of the form ID"),
+        ("safe_pop", ["SADD q:done nobody"], "done mark without"),
         ("safe_pop", ["LPUSH q s2"], "twice"),
-        ("safe_pop", ["LPUSH q 6ba7b810-9dad-41d1-80b4-00c04fd430c8"], "data has expired"),
+        ("safe_pop", ["LPUSH q 6ba7b810-9dad-41d1-80b4-00c04fd430c8"], "job without data"),
     ],
 )
 @run_on_event_loop
@@ -244,9 +246,9 @@ async def test_a_finding_is_said_in_the_verdict(
     for command in commands:
         client.execute_command(*(word.encode("latin-1") for word in command.split()))
     spec = next(spec for spec in ALL if spec.startswith(system))
-    async with screen(url, (250, 45), systems=(spec,)) as it:
-        await it.until(lambda: words in it.text(), f"{words} in the verdict")
-        finding = next(f for q in it.app.session.snapshot.queues for f in q.findings if words in f.text)  # type: ignore[union-attr]
+    async with screen(url, (250, 45), systems=(spec,)) as ui:
+        await ui.until(lambda: words in ui.text(), f"{words} in the verdict")
+        finding = next(f for q in ui.app.session.snapshot.queues for f in q.findings if words in f.text)  # type: ignore[union-attr]
         assert finding.remedy and finding.queue == QUEUES[system]
 
 
@@ -261,13 +263,14 @@ KEYS = {
 }
 
 
-def read_verdict(it: Screen, ref: Ref) -> object:
+def read_verdict(ui: Screen, ref: Ref) -> object:
     """Return the findings of a queue on the screen."""
-    snapshot = it.app.session.snapshot
+    snapshot = ui.app.session.snapshot
     queue = snapshot.find_queue(ref) if snapshot else None
     return queue is not None and (queue.error or queue.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system", [each if each == "safe_pop" else pytest.param(each, marks=pytest.mark.matrix) for each in KEYS]
 )
@@ -276,30 +279,31 @@ async def test_a_key_of_another_type_is_said_and_never_written(url: str, client:
     ref = Ref(system, QUEUES[system])
     spec = next(spec for spec in ALL if spec.startswith(system))
     plant(client)
-    async with screen(url, WIDE, systems=(spec,)) as it:
-        await it.until_shown(ref.queue)
+    async with screen(url, WIDE, systems=(spec,)) as ui:
+        await ui.until_shown(ref.queue)
         for key in KEYS[system]:
             with name_case(key):
                 client.flushall()
                 plant(client)
-                await it.until_refreshed()
+                await ui.until_refreshed()
                 client.delete(key)
                 client.set(key, "another program's") if system != "redisched" else client.rpush(
                     key, "another program's"
                 )
                 before = client.dump(key)
-                await open_board(it, f"{system}:{ref.queue}")
+                await open_board(ui, f"{system}:{ref.queue}")
                 for number in range(1, len(registry.create_system(system).places) + 1):
-                    await it.press(str(number), "D")
-                    await it.until_refreshed()
-                    await it.press("y" if isinstance(it.app.screen, Question) else "g")
-                await it.press("greater_than_sign", "less_than_sign")
-                await it.until_refreshed()
-                await it.until(lambda: read_verdict(it, ref), "it says so")
-                assert it.app.is_running and client.dump(key) == before
-                await return_to_overview(it)
+                    await ui.press(str(number), "D")
+                    await ui.until_refreshed()
+                    await ui.press("y" if isinstance(ui.app.screen, Question) else "g")
+                await ui.press("greater_than_sign", "less_than_sign")
+                await ui.until_refreshed()
+                await ui.until(lambda: read_verdict(ui, ref), "it says so")
+                assert ui.app.is_running and client.dump(key) == before
+                await return_to_overview(ui)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_members_that_cannot_be_read_are_shown_with_their_problem_and_deleted_only_on_request(
     url: str, client: Redis
@@ -309,23 +313,24 @@ async def test_members_that_cannot_be_read_are_shown_with_their_problem_and_dele
     client.lpush("jobs", b"\xda\xff", b"\x91\x01")
     orizuru.Worker(client, "jobs", "w1").register()
     client.zadd(dispatcher.DELAYED, {b"\x00\xff\x1b[31m": "-inf", b"due-never": "inf"})
-    async with screen(url, systems=ALL) as it:
-        await open_board(it, "safe_pop:q", "1")
-        await it.until_shown("‹FF›" if "‹FF›" in it.text() else "fine")
+    async with screen(url, systems=ALL) as ui:
+        await open_board(ui, "safe_pop:q", "1")
+        await ui.until_shown("‹FF›" if "‹FF›" in ui.text() else "fine")
         assert client.lrange("q", 0, -1) == [b"id|notanumber", b"\xff\xfe", b"fine"]
-        await it.press("escape")
-        await open_board(it, "orizuru:jobs", "1")
-        await it.until_shown("its body is no Messag", "0=1")
-        await it.press("escape")
-        await open_board(it, "dispatcher:readytasklist", "1")
-        await it.until_shown("a due time below 0", "a due time that is infinite")
-        await it.press("G")
-        await it.until(lambda: (job := pane(it).find_current_job()) is not None and job.member == b"due-never")
-        await it.press("D", "y")
-        await it.until(lambda: client.zscore(dispatcher.DELAYED, b"due-never") is None, "it is deleted")
+        await ui.press("escape")
+        await open_board(ui, "orizuru:jobs", "1")
+        await ui.until_shown("its body is no Messag", "0=1")
+        await ui.press("escape")
+        await open_board(ui, "dispatcher:readytasklist", "1")
+        await ui.until_shown("a due time below 0", "a due time that is infinite")
+        await ui.press("G")
+        await ui.until(lambda: (job := pane(ui).find_current_job()) is not None and job.member == b"due-never")
+        await ui.press("D", "y")
+        await ui.until(lambda: client.zscore(dispatcher.DELAYED, b"due-never") is None, "it is deleted")
         assert client.zcard(dispatcher.DELAYED) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ref", "key", "place"),
     [
@@ -342,102 +347,107 @@ async def test_a_body_of_30_mb_in_a_list_is_shown_by_its_size(
     client.rpush(key, big, b"\x91\x01" if key == "jobs" else b"small")
     orizuru.Worker(client, "jobs", "w1").register()
     read = client.info("stats")["total_net_output_bytes"]
-    async with screen(url, systems=ALL) as it:
-        await open_board(it, ref, place)
-        await it.until(lambda: len(pane(it).jobs) == 2, "both are listed")
-        long = next(job for job in pane(it).jobs.values() if job.body_bytes > 1_000_000 or job.is_partial)
-        while pane(it).cursor_id != long.id:
-            await it.press("j")
-        await it.press("enter")
-        await it.until_shown("body", "are too many to show" if long.body is None else "x")
+    async with screen(url, systems=ALL) as ui:
+        await open_board(ui, ref, place)
+        await ui.until(lambda: len(pane(ui).jobs) == 2, "both are listed")
+        long = next(job for job in pane(ui).jobs.values() if job.body_bytes > 1_000_000 or job.is_partial)
+        while pane(ui).cursor_id != long.id:
+            await ui.press("j")
+        await ui.press("enter")
+        await ui.until_shown("body", "are too many to show" if long.body is None else "x")
         assert client.info("stats")["total_net_output_bytes"] - read < 3_000_000, "it was never sent"
-        await it.press("D", "y")
-        await it.until(lambda: client.llen(key) == 1, "it is deleted, as whole as it is")
+        await ui.press("D", "y")
+        await ui.until(lambda: client.llen(key) == 1, "it is deleted, as whole as it is")
         assert client.lindex(key, 0) != big
 
 
 # ── whole places ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_whole_set_is_run_again_and_deleted_beyond_what_is_held_of_it(url: str, client: Redis) -> None:
     total = 11_000
     for start in range(0, total, 1_000):
         client.sadd(timeout_sets.DONE, *range(start, start + 1_000))
     client.sadd(timeout_sets.TODOS, 1_000_000)
-    async with screen(url, systems=("timeout_sets",)) as it:
-        await open_board(it, "timeout_sets:todos", "3")
-        await it.until_shown("3 done 11 000", "of 10 000", "part of 11 000")
-        await it.press("asterisk", "R")
-        await it.until_shown("Requeue")
-        await it.press("y")
-        await it.until(lambda: client.scard(timeout_sets.DONE) == 0, "all of them", timeout_s=40)
+    async with screen(url, systems=("timeout_sets",)) as ui:
+        await open_board(ui, "timeout_sets:todos", "3")
+        await ui.until_shown("3 done 11 000", "of 10 000", "part of 11 000")
+        await ui.press("asterisk", "R")
+        await ui.until_shown("Requeue")
+        await ui.press("y")
+        await ui.until(lambda: client.scard(timeout_sets.DONE) == 0, "all of them", timeout_s=40)
         assert client.scard(timeout_sets.TODOS) == total + 1
-        await it.until_shown("3 done 0")
-        await it.press("1", "asterisk", "D")
-        await it.until_shown("Delete")
-        await it.press("y")
-        await it.until(lambda: client.scard(timeout_sets.TODOS) == 0, "all of them", timeout_s=40)
+        await ui.until_shown("3 done 0")
+        await ui.press("1", "asterisk", "D")
+        await ui.until_shown("Delete")
+        await ui.press("y")
+        await ui.until(lambda: client.scard(timeout_sets.TODOS) == 0, "all of them", timeout_s=40)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, client: Redis) -> None:
     now_s = int(time.time())
     client.lpush("q", *(b"new%d" % n for n in range(700)), *(b"held%d|%d" % (n, now_s) for n in range(7)))
     client.lpush("q", b"late|%d" % (now_s - 900))
-    async with screen(url, systems=("safe_pop:queue=q,timeout_s=600",)) as it:
-        await open_board(it, "safe_pop:q")
-        await it.until_shown("1 ready 700", "2 in_progress 7", "3 expired 1")
-        await it.press("1", "asterisk", "D", "y")
-        await it.until(lambda: client.llen("q") == 8, "the ready ones are gone", timeout_s=20)
+    async with screen(url, systems=("safe_pop:queue=q,timeout_s=600",)) as ui:
+        await open_board(ui, "safe_pop:q")
+        await ui.until_shown("1 ready 700", "2 in_progress 7", "3 expired 1")
+        await ui.press("1", "asterisk", "D", "y")
+        await ui.until(lambda: client.llen("q") == 8, "the ready ones are gone", timeout_s=20)
         assert all(b"|" in entry for entry in client.lrange("q", 0, -1))
-        await it.press("2", "asterisk", "L")
-        await it.until_shown("Release")
-        await it.press("y")
-        await it.until(
+        await ui.press("2", "asterisk", "L")
+        await ui.until_shown("Release")
+        await ui.press("y")
+        await ui.until(
             lambda: sum(b"|" not in entry for entry in client.lrange("q", 0, -1)) == 7, "they are given back"
         )
         assert client.lrange("q", 0, -1).count(b"late|%d" % (now_s - 900)) == 1
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_equal_entries_are_rows_of_their_own_and_one_verb_takes_one(url: str, client: Redis) -> None:
     client.rpush(dispatcher.READY, b"same", b"same", b"same", b"other")
-    async with screen(url, systems=("dispatcher",)) as it:
-        await open_board(it, "dispatcher:readytasklist", "2")
-        await it.until(lambda: len(pane(it).jobs) == 4)
-        await it.press("j", "space", "space")
-        await it.until_shown("2 marked")
-        await it.press("D", "y")
-        await it.until(lambda: client.lrange(dispatcher.READY, 0, -1) == [b"same", b"other"], "two of the three")
+    async with screen(url, systems=("dispatcher",)) as ui:
+        await open_board(ui, "dispatcher:readytasklist", "2")
+        await ui.until(lambda: len(pane(ui).jobs) == 4)
+        await ui.press("j", "space", "space")
+        await ui.until_shown("2 marked")
+        await ui.press("D", "y")
+        await ui.until(lambda: client.lrange(dispatcher.READY, 0, -1) == [b"same", b"other"], "two of the three")
 
 
 # ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client: Redis) -> None:
     client.rpush(dispatcher.READY, b'{"to": "a@b.c", "token": "sesame"}', b"other")
-    async with screen(url, systems=("dispatcher",)) as it:
-        await open_board(it, "dispatcher:readytasklist", "2", "enter")
-        await it.until_shown("place       ready", '"to": "a@b.c"', "••••")
-        assert "sesame" not in it.text()
+    async with screen(url, systems=("dispatcher",)) as ui:
+        await open_board(ui, "dispatcher:readytasklist", "2", "enter")
+        await ui.until_shown("place       ready", '"to": "a@b.c"', "••••")
+        assert "sesame" not in ui.text()
         client.lpop(dispatcher.READY)
-        await it.until_shown("This job no longer exists")
-        await it.press("D")
-        await it.until_refreshed()
-        assert isinstance(it.app.navigation.view, JobPage) and client.llen(dispatcher.READY) == 1
+        await ui.until_shown("This job no longer exists")
+        await ui.press("D")
+        await ui.until_refreshed()
+        assert isinstance(ui.app.navigation.view, JobPage) and client.llen(dispatcher.READY) == 1
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_a_question_says_of_a_holder_depends_on_tokens(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, systems=ALL) as it:
-        await open_board(it, "orizuru:jobs", "2", "D")
-        await it.until_shown("w1 holds it: it goes on, and may still release it.")
-        await it.press("n", "escape")
-        await open_board(it, "redisched:help", "3", "D")
-        await it.until_shown("A worker holds it: its answer will change nothing.")
+    async with screen(url, systems=ALL) as ui:
+        await open_board(ui, "orizuru:jobs", "2", "D")
+        await ui.until_shown("w1 holds it and does not stop: it may still release the job.")
+        await ui.press("n", "escape")
+        await open_board(ui, "redisched:help", "3", "D")
+        await ui.until_shown("A worker holds it and does not stop: its result will be refused.")
 
 
 # ── palette and forms ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -450,23 +460,23 @@ async def test_the_palette_offers_just_the_verbs_that_act_here(
 ) -> None:
     plant(client)
     instance = registry.create_system(system)
-    async with screen(url, systems=ALL) as it:
-        await open_board(it, f"{system}:{queue}")
+    async with screen(url, systems=ALL) as ui:
+        await open_board(ui, f"{system}:{queue}")
         met = set()
         for number, place in enumerate(instance.places, 1):
-            await it.press(str(number))
-            await it.until(lambda place=place: pane(it).place.name == place.name and bool(pane(it).jobs), "its jobs")
+            await ui.press(str(number))
+            await ui.until(lambda place=place: pane(ui).place.name == place.name and bool(pane(ui).jobs), "its jobs")
             ways = {
-                verb.name for verb, _words in it.app.verb_starter.list_offered_verbs() if verb.script
+                verb.name for verb, _words in ui.app.verb_starter.list_offered_verbs() if verb.script
             }  # to use another verb's script
-            offered = {verb.name for verb, _words in it.app.verb_starter.list_offered_verbs()} - ways
+            offered = {verb.name for verb, _words in ui.app.verb_starter.list_offered_verbs()} - ways
             assert {"duplicate", "edit and retry", "drip requeue"} >= ways and ("duplicate" in ways) == instance.can(
                 "enqueue"
             )
             met |= offered
             rows = [row for row in instance.verbs() if not row.is_hidden]
             assert offered == {row.name for row in rows if row.scope != "job" or instance.can(row.name, place.name)}
-            commands = {command.title for command in it.app.palette.list_commands()}
+            commands = {command.title for command in ui.app.palette.list_commands()}
             assert commands >= {row.label for row in rows if row.name in offered} and not commands & {
                 "pause",
                 "resume",
@@ -518,47 +528,50 @@ async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
     plant(client)
     before = {key: client.dump(key) for key in client.scan_iter()}
     named = tuple("orizuru" if ref == "orizuru:orizuru" and "orizuru" in spec else spec for spec in ALL)
-    async with screen(url, systems=named) as it:
-        await open_board(it, ref, "N")
-        await it.until_shown("Enqueue a job in", "as it is")
-        it.app.screen.query_one(TextArea).text = typed
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until(lambda: sentence in " ".join((it.text(), *it.toasts)).replace("\n", " "), sentence)
+    async with screen(url, systems=named) as ui:
+        await open_board(ui, ref, "N")
+        await ui.until_shown("Enqueue a job in", "as it is")
+        ui.app.screen.query_one(TextArea).text = typed
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until(lambda: sentence in " ".join((ui.text(), *ui.toasts)).replace("\n", " "), sentence)
         assert {key: client.dump(key) for key in client.scan_iter()} == before
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_without_a_source_what_needs_it_is_refused_in_words_and_the_rest_works(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, systems=("orizuru",)) as it:
-        await open_board(it, "orizuru:orizuru", "colon", '"lease', "enter")
-        await it.until_shown("Lease the next job of orizuru")
-        await it.press("y")
-        await it.until_shown("needs the source list")
-        await it.press("escape")
-        await it.press("2", "K", "y")
-        await it.until(lambda: client.llen(orizuru.build_key("w1", "unacked")) == 2, "it is rejected")
-        await it.press("3", "R")
-        await it.until(lambda: sum("requeue needs the source" in told for told in it.toasts) == 1)
+    async with screen(url, systems=("orizuru",)) as ui:
+        await open_board(ui, "orizuru:orizuru", "colon", '"lease', "enter")
+        await ui.until_shown("Lease the next job of orizuru")
+        await ui.press("y")
+        await ui.until_shown("needs the source list")
+        await ui.press("escape")
+        await ui.press("2", "K", "y")
+        await ui.until(lambda: client.llen(orizuru.build_key("w1", "unacked")) == 2, "it is rejected")
+        await ui.press("3", "R")
+        await ui.until(lambda: sum("requeue needs the source" in told for told in ui.toasts) == 1)
         assert client.llen(orizuru.build_key("w1", "unacked")) == 2
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, systems=ALL) as it:
-        await open_board(it, "safe_pop:q", "N")
-        it.app.screen.query_one(TextArea).text = "no JSON, \u00e9"
-        it.app.screen.query_one("#field-id", Input).value = "mine"
-        await it.press("tab", "enter")
-        await it.until(lambda: client.get("q:data:mine") == "no JSON, é".encode(), "it is put")
-        await it.press("escape")
-        await open_board(it, "redisched:help", "N", "tab", "tab", '"1h', "enter")
-        await it.until(lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 6, "an id was made")
+    async with screen(url, systems=ALL) as ui:
+        await open_board(ui, "safe_pop:q", "N")
+        ui.app.screen.query_one(TextArea).text = "no JSON, \u00e9"
+        ui.app.screen.query_one("#field-id", Input).value = "mine"
+        await ui.press("tab", "enter")
+        await ui.until(lambda: client.get("q:data:mine") == "no JSON, é".encode(), "it is put")
+        await ui.press("escape")
+        await open_board(ui, "redisched:help", "N", "tab", "tab", '"1h', "enter")
+        await ui.until(lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 6, "an id was made")
         assert client.zcount("__REDIS_SCHED_QUEUED__help", (time.time() + 3500) * 1000, "inf") == 2
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str) -> None:
     Client("held", client).put({})
@@ -566,15 +579,15 @@ async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str
     client.sadd("rq:queues", "rq:queue:mail")
     client.hset("rq:job:a", mapping={"status": "queued", "origin": "mail"})
     client.rpush("rq:queue:mail", "a")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("rqtui:{held}:dead holds a string", "not known")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("rqtui:{held}:dead holds a string", "not known")
         assert (
-            "keeps no dead" not in it.text() and "keeps no list" not in it.text() and "nothing waits" not in it.text()
+            "keeps no dead" not in ui.text() and "keeps no list" not in ui.text() and "nothing waits" not in ui.text()
         )
-        await open_board(it, "rq:mail")
-        await it.until_shown("its hash has no data")
-        await it.press("enter")
-        await it.until_shown("body · none", "it has no body")
+        await open_board(ui, "rq:mail")
+        await ui.until_shown("its hash has no data")
+        await ui.press("enter")
+        await ui.until_shown("body · none", "it has no body")
 
 
 @run_on_event_loop
@@ -583,14 +596,15 @@ async def test_queues_of_one_name_in_two_systems_are_told_apart_where_it_is_narr
     for name in ("default", "mailers"):
         client.lpush(f"queue:{name}", f'{{"class": "A", "args": [], "jid": "s1", "queue": "{name}"}}')
         client.sadd("queues", name)
-    async with screen(url, NARROW) as it:
-        await it.until_shown("rq:default", "sidekiq:default", " mailers", "3 queues")
-        assert "sidekiq:mailers" not in "\n".join(it.text().splitlines()[3:])
-    async with screen(url, WIDE) as it:
-        await it.until_shown("rq", "sidekiq", "3 queues")
-        assert "rq:default" not in it.text().splitlines()[4], "its system has a column"
+    async with screen(url, NARROW) as ui:
+        await ui.until_shown("rq:default", "sidekiq:default", " mailers", "3 queues")
+        assert "sidekiq:mailers" not in "\n".join(ui.text().splitlines()[3:])
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("rq", "sidekiq", "3 queues")
+        assert "rq:default" not in ui.text().splitlines()[4], "its system has a column"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_loops_of_a_system_without_dispatcher_are_opened_from_its_scheduled_jobs(
     url: str, client: Redis
@@ -599,14 +613,14 @@ async def test_the_loops_of_a_system_without_dispatcher_are_opened_from_its_sche
     client.sadd("rq:queues", "rq:queue:default")
     client.zadd("rq:scheduled:default", {"r1": 1})
     client.zadd("schedule", {'{"class": "A", "args": [], "jid": "s1", "queue": "default"}': 1})
-    async with screen(url, WIDE) as it:
-        await it.until_shown("sidekiq")
-        await it.until(lambda: it.app.session.snapshot is not None)
-        it.app.open_board(Ref("sidekiq", "default"))
-        await it.until_shown("1 schedule 1")
-        await it.press("t")
-        await it.until_shown("dispatch  not needed")
-        assert "r1" not in it.text() and "due 1" not in it.text(), "what waits there is another system's"
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("sidekiq")
+        await ui.until(lambda: ui.app.session.snapshot is not None)
+        ui.app.open_board(Ref("sidekiq", "default"))
+        await ui.until_shown("1 schedule 1")
+        await ui.press("t")
+        await ui.until_shown("dispatch  not needed")
+        assert "r1" not in ui.text() and "due 1" not in ui.text(), "what waits there is another system's"
 
 
 def test_jobs_that_an_upgrade_left_in_paused_are_resumed_by_the_key_of_a_paused_queue() -> None:
@@ -620,6 +634,7 @@ def test_jobs_that_an_upgrade_left_in_paused_are_resumed_by_the_key_of_a_paused_
     assert (meant(0), meant(2)) == ("pause", "resume")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_has_too(
     url: str, client: Redis
@@ -629,10 +644,10 @@ async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_
     seeded.put("held", "waiting")
     seeded.reserve()
     redisched.Scheduler(client, "mail").put("r1", b"{}", -60)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("2 queues")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("2 queues")
         for view in ("kinds", "errors", "workers", "loops"):
-            await open_view(it, view)
-            await it.press("quotation_mark")  # all queues, and not the one under the cursor alone
-            await it.until_shown("native:mail")
-            await return_to_overview(it)
+            await open_view(ui, view)
+            await ui.press("quotation_mark")  # all queues, and not the one under the cursor alone
+            await ui.until_shown("native:mail")
+            await return_to_overview(ui)

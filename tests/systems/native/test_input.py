@@ -31,6 +31,7 @@ def raw(client: Redis, name: str, *argv: object) -> object:
     return client.eval(script.source, len(keys), *keys, *argv)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @run_in_one_test(("name", "source"), CHANGING)
 def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client: Redis) -> None:
     prepared = PreparedScript.build(NATIVE, client, name, source)

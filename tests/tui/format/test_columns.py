@@ -203,12 +203,13 @@ async def test_a_board_shows_the_columns_of_the_settings_and_says_which_are_none
         await ui.until(lambda: app.session.snapshot is not None)
         await ui.press("enter")
         await ui.until_shown("a1", "prio", "password")
-        await ui.until_toast("no such column: nope")
+        await ui.until_toast("unknown column: nope")
         row = next(line for line in read_text(app).splitlines() if "a1" in line)
         assert row.split()[1:6] == ["a1", "send", "7", MASK, "3"]
         assert "hunter2" not in read_text(app)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_bracket_at_the_end_of_a_sample_takes_other_members(url: str, client: Redis) -> None:
     many = 25_000

@@ -135,6 +135,7 @@ async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Se
 # ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_80_columns_show_of_the_dead_160_show_too(url: str, seeded: Seeded) -> None:
     seeded.put("r1")
@@ -201,6 +202,7 @@ async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_ther
         await ui.until(lambda: "paused" in ui.text().splitlines()[3])
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
@@ -252,6 +254,7 @@ def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
     assert board_layout.choose_first_place(parts, counted._replace(findings=(late,))) == "late"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
     client: Redis, url: str, mill: type[Mill]
@@ -279,6 +282,7 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
         await ui.until(lambda: "waits" in ui.text().splitlines()[3], "nothing of the mill is due")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
     client: Redis, url: str, mill: type[Mill]
@@ -322,6 +326,36 @@ def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_tell_the_places_ap
         assert all(f" {number} " in made for number in range(1, len(places) + 1)), made
         names = [word for word in made.split() if word.isalpha()]
         assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("system", "numbers", "tabs"),
+    [
+        (
+            "sidekiq",
+            (106, 227, 64, 12, 9_912, 106),
+            "1 schedule 106 2 retry 227 3 queue 64 4 work 12 5 lost 9.9k 6 dead 106",
+        ),
+        (
+            "celery",
+            (0, 7, 36, 0, 7, 36, 0, 7),
+            "1 2 queue 7 3 unacked 36 4 5 running 7 6 succeeded 36 7 8 revoked 7",
+        ),
+        (
+            "native",
+            (20_927,) * 5,
+            "1 scheduled 21k 2 ready 21k 3 reserved 21k 4 done 21k 5 dead 21k",
+        ),
+    ],
+)
+def test_tabs_come_close_together_before_a_name_loses_letters(system: str, numbers: tuple[int, ...], tabs: str) -> None:
+    places = registry.create_system(system).places
+    counts = tuple(Count(place.name, place.state, number) for place, number in zip(places, numbers, strict=True))
+    panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=78)) for place in places]
+    title = "".join(
+        piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", system, counts))
+    )
+    assert title.split() == tabs.split()
 
 
 def test_a_name_that_begins_like_another_one_is_told_by_the_first_letters_of_its_words() -> None:

@@ -20,6 +20,7 @@ from rqtui.tui.screens.error_group import ErrorGroup
 from rqtui.tui.screens.errors import Errors as ErrorsView
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -> None:
     mail, images = Queue("mail", client), Queue("images", client)
@@ -63,6 +64,7 @@ async def test_the_keys_of_verbs_are_grey_while_the_first_report_is_built(
         await ui.until_shown("R requeue", "D delete")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_members_beyond_the_sample_are_acted_on_too(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
@@ -78,6 +80,7 @@ async def test_members_beyond_the_sample_are_acted_on_too(
         await ui.until(lambda: client.zcard(build_queue_keys("mail")["dead"]) == 0, "all six")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s\n    at the\n    very end")
@@ -93,6 +96,7 @@ async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(
         await ui.until_shown("errors of mail")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_comes_from_data_is_text(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "\x1b]0;owned\x07[bold]x[/bold] \u202e", name="[red]\u202ekind")
@@ -122,6 +126,7 @@ async def test_a_session_that_may_not_change_offers_no_verbs(url: str, client: R
         assert client.zcard(build_queue_keys("mail")["dead"]) == 1
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
@@ -138,6 +143,7 @@ async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: s
         assert client.zcard(build_queue_keys("mail")["dead"]) == 1
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_job_list_that_does_not_fit_the_filter_says_what_to_press(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
@@ -148,6 +154,7 @@ async def test_a_job_list_that_does_not_fit_the_filter_says_what_to_press(url: s
         await ui.until_shown("nothing matches /nosuch")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_report_with_very_many_rows_draws_the_first_of_them(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +169,7 @@ async def test_a_report_with_very_many_rows_draws_the_first_of_them(
         await ui.until_shown("ErrorE: x")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_lost_link_leaves_the_report_and_a_new_one_comes_with_it(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
@@ -182,6 +190,7 @@ def build_traceback(why: str, line: int = 88) -> str:
     return f"Traceback (most recent call last):\n{frames}charge.Declined: {why}"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_error(url: str, client: Redis) -> None:
     add_failed_jobs(
@@ -207,6 +216,7 @@ async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_
         assert view.find_selected_group().count == 3  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: str, client: Redis) -> None:
     mail = Queue("mail", client)
@@ -244,6 +254,7 @@ async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: 
         await ui.until(lambda: message() == "ErrorA: x", "g follows the first row again")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since_is_told(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
@@ -269,6 +280,7 @@ async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since
         assert sorted(group.message for group in view.list_error_groups()) == left
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_page_of_a_group_says_how_many_where_and_since_when(url: str, client: Redis) -> None:
     add_failed_jobs(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from crier_system import Crier, add_ready_jobs, crier, publish_begin, publish_end, publish_heartbeat
 from proxy import Proxy
 from redis import Redis
@@ -24,6 +25,7 @@ async def wait_until_listening(ui: Screen) -> None:
     )
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1", "b2", "c3")
@@ -34,8 +36,8 @@ async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url:
         await ui.press("enter")
         await ui.until_shown("1 waiting 2", "3 finished 1")
         await ui.press("3")
-        await ui.until_shown("heard since", "a1")
-        assert re.search(r"heard since \d\d:\d\d ·", ui.text())
+        await ui.until_shown("from Pub/Sub events since", "a1")
+        assert re.search(r"since \d\d:\d\d ·", ui.text())
         publish_end(client, "mail", "b2", error="ValueError: boom")
         await ui.press("4")
         await ui.until_shown("4 failed 1", "b2", "ValueError: boom")
@@ -46,7 +48,7 @@ async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url:
         await ui.press("escape")
         await ui.press("escape")
         await ui.press("2")
-        await ui.until_shown("nothing heard since")
+        await ui.until_shown("nothing from Pub/Sub events since")
 
 
 @run_on_event_loop
@@ -59,7 +61,7 @@ async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, cr
         await ui.press("enter")
         await ui.until_shown("1 waiting 1", "b2", "D delete")
         await ui.press("3")
-        await ui.until_shown("a1", "heard since")
+        await ui.until_shown("a1", "from Pub/Sub events since")
         assert ui.app.verb_starter.check_verb_key("D") is None, "it is grey"
         await ui.press("D")
         await ui.until_refreshed()
@@ -82,7 +84,7 @@ async def test_a_gap_is_told_on_the_frame(client: Redis, url: str, crier: type[C
             await wait_until_listening(ui)
             publish_end(client, "mail", "a1")
             await ui.press("enter", "3")
-            await ui.until_shown("a1", "heard since")
+            await ui.until_shown("a1", "from Pub/Sub events since")
             proxy.cut()
             await ui.until_shown("missed")
             assert "a1" in ui.text()
@@ -98,7 +100,7 @@ async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
         async with screen(url.replace("redis://", "redis://deaf:x@"), NARROW, systems=("crier",)) as ui:
             await ui.until_shown("mail", "1 queue")
             await ui.press("enter", "3")
-            await ui.until_shown("not heard: the user may not listen to crier.", "the right &crier.")
+            await ui.until_shown("no Pub/Sub events: the user may not listen to crier.", "the right", "&crier.")
             await ui.until_shown("1 waiting 1", "3 finished ?")
     finally:
         client.execute_command("ACL", "DELUSER", "deaf")
@@ -132,6 +134,7 @@ async def test_the_overview_tells_of_jobs_of_which_nobody_says_whose_they_are(
         await ui.until_shown("1 job of crier in finished: of no queue that is known here.")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_filter_looks_through_all_that_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1")
@@ -177,4 +180,4 @@ async def test_read_only_and_calm_screens_listen_too(client: Redis, url: str, cr
         await wait_until_listening(ui)
         publish_end(client, "mail", "a1")
         await ui.press("enter", "3")
-        await ui.until_shown("a1", "heard since")
+        await ui.until_shown("a1", "from Pub/Sub events since")

@@ -24,6 +24,7 @@ def seeded(client: Redis) -> Seeded:
     return Seeded(client)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_v_shows_the_body_as_json_as_text_and_in_hex_and_secrets_in_none(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b'{"to":"a@b.c","password":"hunter2"}')
@@ -43,6 +44,7 @@ async def test_v_shows_the_body_as_json_as_text_and_in_hex_and_secrets_in_none(u
         await ui.until_shown("body · json", "hunter2")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_msgpack_body_is_shown_as_what_it_holds(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=msgpack.packb({"to": "a@b.c", "password": "hunter2"}))
@@ -54,6 +56,7 @@ async def test_a_msgpack_body_is_shown_as_what_it_holds(url: str, seeded: Seeded
         assert "hunter" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: Seeded) -> None:
     body = {"items": [{"n": n, "odd": n % 50 == 0} for n in range(200)]}
@@ -75,6 +78,7 @@ async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: S
         await ui.until(lambda: " of 2" not in ui.text())
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, seeded: Seeded) -> None:
     body = json.dumps({"items": ["x" * 90] * 1_000, "end": "the very end"}).encode()
@@ -99,6 +103,7 @@ async def test_a_body_that_is_too_long_for_a_screen_says_where_it_can_be_had(url
         assert "yyyy" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
@@ -115,6 +120,7 @@ async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded
         await ui.until(lambda: seeded.ids("ready") == ["a2", "a3"])
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_errors_of_all_attempts_stand_on_the_page_the_newest_first_and_masked(url: str, seeded: Seeded) -> None:
     seeded.put("a1", backoff_ms=0)
@@ -189,6 +195,7 @@ FACTS = [
 ]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
     client: Redis, url: str, mill: type[Mill]
@@ -229,6 +236,7 @@ async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
         await ui.until(lambda: job() == "q1", "a click opens a link")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", error="ValueError: chaff")
@@ -242,6 +250,7 @@ async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Red
         await ui.until(lambda: "f2" not in ui.text() and "f1" in ui.text(), "found by its call")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_an_error_longer_than_the_body_gets_the_wider_column(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")

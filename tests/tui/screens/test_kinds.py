@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from redis import Redis
 from screens import run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
@@ -10,6 +11,7 @@ from rqtui.client.queue import Queue
 from rqtui.tui.screens.kinds import build_kind_filter
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: Redis) -> None:
     mail = Queue("mail", client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from families import run_in_one_test
 from redis import Redis
 from screens import WIDE, Seeded, run_on_event_loop, screen
@@ -12,6 +13,7 @@ from rqtui.connection.connect import connect
 from rqtui.model import Job, Ref, State
 from rqtui.reports.loops import format_target_places
 from rqtui.systems import registry
+from rqtui.tui.screens import loops
 from rqtui.tui.screens.loops import Loops
 
 HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", attempts=1, max_attempts=3)
@@ -64,6 +66,7 @@ async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, cl
         assert snapshot.cost.round_trips == 1
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_loop_is_stopped_stepped_and_started_here(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -84,6 +87,7 @@ async def test_a_loop_is_stopped_stepped_and_started_here(url: str, client: Redi
         await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "overview", "back")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: Redis) -> None:
     Seeded(client).put("a")
@@ -94,6 +98,7 @@ async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: 
             await ui.until(lambda: any("reap" in x and "elsewhere 1" in x for x in ui.text().splitlines()), "one more")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes_on(url: str, client: Redis) -> None:
     def connections() -> int:
@@ -125,3 +130,31 @@ async def test_read_only_says_that_the_loops_are_off(url: str, client: Redis) ->
         await ui.until_shown("The loops are off", "later")
         assert isinstance(ui.app.navigation.view, Loops)
         assert ui.app.navigation.view.build_target().ref == Ref("native", "mail")
+
+
+@run_on_event_loop
+async def test_a_screen_that_moves_due_jobs_says_so_once(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a", "b", delay_ms=1)
+    async with screen(url) as ui:
+        await ui.until_toast("The dispatcher of this screen is on and moved 2 due jobs; , stops it.")
+        seeded.put("c", delay_ms=1)
+        await ui.until(lambda: seeded.ids("ready") == ["a", "b", "c"], "the dispatcher moved the third job")
+        await ui.until_refreshed()
+        assert sum("of this screen is on and moved" in toast for toast in ui.toasts) == 1
+
+
+@run_on_event_loop
+async def test_a_read_only_screen_moves_no_job_and_says_nothing_of_it(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a", delay_ms=1)
+    async with screen(url, read_only=True) as ui:
+        await ui.until_shown("1 due")
+        assert seeded.ids("scheduled") == ["a"] and not any("moved" in toast for toast in ui.toasts)
+
+
+def test_late_jobs_that_a_system_only_counts_are_not_called_none() -> None:
+    late, next_in = loops._format_nearest_job("reap", None, 3)
+    assert (late.plain, next_in.plain) == ("3 late", "")
+    none_late, no_lease = loops._format_nearest_job("reap", None, 0)
+    assert (none_late.plain, no_lease.plain) == ("nothing late", "no lease runs")

@@ -40,30 +40,31 @@ def spread(client: Redis) -> None:
     client.hset(build_key("meta"), mapping={"version": 1, **counted})
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_plots_tell_rates_and_their_ranges_change(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     spread(client)
-    async with screen(url) as it:
-        await it.press("m")
-        await it.until_shown("throughput", "depth", "failures", "oldest ready")
-        await it.press("2")
-        await it.until_shown("backlog in time", "⣿")
-        metrics = it.app.screen
+    async with screen(url) as ui:
+        await ui.press("m")
+        await ui.until_shown("throughput", "depth", "failures", "oldest ready")
+        await ui.press("2")
+        await ui.until_shown("backlog in time", "⣿")
+        metrics = ui.app.screen
         assert isinstance(metrics, Metrics) and metrics._minutes == 60
-        await it.press("right_square_bracket")
-        await it.until(lambda: metrics._minutes == 1440 and metrics._loaded_minutes > 1440)
-        await it.press("left_square_bracket", "left_square_bracket")
-        await it.until_shown("oldest ready")
+        await ui.press("right_square_bracket")
+        await ui.until(lambda: metrics._minutes == 1440 and metrics._loaded_minutes > 1440)
+        await ui.press("left_square_bracket", "left_square_bracket")
+        await ui.until_shown("oldest ready")
 
 
 @run_on_event_loop
 async def test_the_hour_counts_what_happened_in_it(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     spread(client)
-    async with screen(url, (160, 45)) as it:
-        await it.press("m", "2")
-        await it.until(lambda: re.search(r"(660|720|780) of \d \d{3} attempts", it.text()), "the hour's failures")
+    async with screen(url, (160, 45)) as ui:
+        await ui.press("m", "2")
+        await ui.until(lambda: re.search(r"(660|720|780) of \d \d{3} attempts", ui.text()), "the hour's failures")
 
 
 @run_on_event_loop
@@ -71,10 +72,10 @@ async def test_several_queues_are_added_up_in_the_plots(client: Redis, url: str)
     mail, images = Seeded(client), Seeded(client, "images")
     mail.put("a", "b")
     images.put("c")
-    async with screen(url) as it:
-        it.app.push_screen(registry.create_view("metrics", (mail.ref, images.ref)))
-        it.app.call_after_refresh(it.app.navigation.draw_opened_view)
-        await it.until_shown("2 queues together", "not done 3")
+    async with screen(url) as ui:
+        ui.app.push_screen(registry.create_view("metrics", (mail.ref, images.ref)))
+        ui.app.call_after_refresh(ui.app.navigation.draw_opened_view)
+        await ui.until_shown("2 queues together", "not done 3")
 
 
 @run_on_event_loop
@@ -84,54 +85,55 @@ async def test_the_plots_show_the_metrics_of_bullmq_before_the_view_was_opened(c
     now_ms = int(client.time()[0]) * 1000
     bullmq_subject.plant_metrics(client, "completed", [600] * 30, 10, now_ms)
     bullmq_subject.plant_metrics(client, "failed", [60] * 10, 1, now_ms)
-    async with screen(url) as it:
-        await it.press("m")
-        await it.until_shown("throughput", "most 10/s", "⣿", "jobs")
-        assert "counts nothing" not in it.text()
-        await it.press("2")
-        await it.until_shown("601 of 18 611 jobs", "nothing is known of this time yet")
+    async with screen(url) as ui:
+        await ui.press("m")
+        await ui.until_shown("throughput", "most 10/s", "⣿", "jobs")
+        assert "counts nothing" not in ui.text()
+        await ui.press("2")
+        await ui.until_shown("601 of 18 611 jobs", "nothing is known of this time yet")
 
 
 @run_on_event_loop
 async def test_bullmq_without_metrics_counts_nothing_by_the_minute(client: Redis, url: str) -> None:
     bullmq_subject.plant_queue(client)
     bullmq_subject.plant_job(client, "a", "wait")
-    async with screen(url) as it:
-        await it.press("m")
-        await it.until_shown("counts nothing by the minute", "not done 1")
+    async with screen(url) as ui:
+        await ui.press("m")
+        await ui.until_shown("counts nothing by the minute", "not done 1")
 
 
 @run_on_event_loop
 async def test_a_system_without_counters_shows_depth_and_says_so(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a", "b")
-    async with screen(url) as it:
-        await it.press("m")
-        await it.until_shown("counts nothing by the minute", "not done 2")
+    async with screen(url) as ui:
+        await ui.press("m")
+        await ui.until_shown("counts nothing by the minute", "not done 2")
 
 
 @run_on_event_loop
 async def test_ascii_plots_have_no_braille(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     spread(client)
-    async with screen(url) as it:
-        await it.press("m", "2")
-        await it.until_shown("backlog in time")
-        for pane in it.app.screen.query("PlotPane"):
+    async with screen(url) as ui:
+        await ui.press("m", "2")
+        await ui.until_shown("backlog in time")
+        for pane in ui.app.screen.query("PlotPane"):
             pane._ascii_only = True
             pane.refresh()
-        await it.until_shown("#")
-        assert not [letter for letter in it.text() if 0x2800 <= ord(letter) < 0x2900]
+        await ui.until_shown("#")
+        assert not [letter for letter in ui.text() if 0x2800 <= ord(letter) < 0x2900]
 
 
 @run_on_event_loop
 async def test_on_a_small_terminal_two_plots_stay(client: Redis, url: str) -> None:
     Seeded(client).put("a")
-    async with screen(url, (60, 16)) as it:
-        await it.press("m")
-        await it.until_shown("throughput", "depth")
-        assert "failures" not in it.text()
+    async with screen(url, (60, 16)) as ui:
+        await ui.press("m")
+        await ui.until_shown("throughput", "depth")
+        assert "failures" not in ui.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size",
     [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
@@ -145,17 +147,18 @@ def test_the_plots_look_as_they_did(planted_url: str, clock: None, size: tuple[i
     check_snapshot(f"metrics-{size[0]}x{size[1]}", asyncio.run(look()))
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them(client: Redis, url: str) -> None:
     Seeded(client, "mail").put("a", "b")
     Seeded(client, "images").put("c")
-    async with screen(url) as it:
-        await it.press("e", "quotation_mark", "m")
-        await it.until_shown("2 queues together", "not done 3")
-        await it.press("f")
-        await it.until_shown("● recording", "2 queues")
+    async with screen(url) as ui:
+        await ui.press("e", "quotation_mark", "m")
+        await ui.until_shown("2 queues together", "not done 3")
+        await ui.press("f")
+        await ui.until_shown("● recording", "2 queues")
         Seeded(client, "images").put("later")
-        await it.until_shown("later", "images")
+        await ui.until_shown("later", "images")
 
 
 @run_on_event_loop
@@ -169,11 +172,11 @@ async def test_of_many_queues_the_busiest_are_followed_and_the_view_says_so(
         Seeded(client, f"q-{number:02}").put("a")
     busy = Seeded(client, "q-99")
     busy.put(*(f"job-{number}" for number in range(30)))
-    async with screen(url, size=WIDE) as it:
-        await it.until_shown("q-00", "53 queues")
-        await it.press("e", "quotation_mark", key)
-        await it.until_shown(words)
-        view = it.app.navigation.view
+    async with screen(url, size=WIDE) as ui:
+        await ui.until_shown("q-00", "53 queues")
+        await ui.press("e", "quotation_mark", key)
+        await ui.until_shown(words)
+        view = ui.app.navigation.view
         assert isinstance(view, Events | Metrics)
         assert busy.ref in (view._read_refs if isinstance(view, Events) else view._refs)
 
@@ -186,8 +189,8 @@ async def test_the_fourth_range_shows_what_sidekiq_counts_by_the_day(client: Red
     for back in range(20):
         client.set(f"stat:processed:{now - timedelta(days=back):%Y-%m-%d}", 86_400)
         client.set(f"stat:failed:{now - timedelta(days=back):%Y-%m-%d}", 10)
-    async with screen(url) as it:
-        await it.press("m")
-        await it.until_shown("counted by the day", "4: 30 days")
-        await it.press("4")
-        await it.until_shown("all queues of sidekiq", "200 of 1.7M runs", f"{now:%m-%d}", "is not counted by the day")
+    async with screen(url) as ui:
+        await ui.press("m")
+        await ui.until_shown("counted by the day", "4: 30 days")
+        await ui.press("4")
+        await ui.until_shown("all queues of sidekiq", "200 of 1.7M runs", f"{now:%m-%d}", "is not counted by the day")

@@ -14,6 +14,7 @@ from rqtui.connection.embedded import EmbeddedServer
 from screenshots.seeded import NOW, open_still_app
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -> None:
     Seeded(client).put("a")
@@ -43,6 +44,7 @@ async def test_a_server_without_info_still_has_a_page(fake_server: EmbeddedServe
         await ui.until_shown("this server has no", "round trip")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) -> None:
     Seeded(client).put("a")

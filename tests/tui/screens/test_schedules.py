@@ -14,6 +14,7 @@ from rqtui.systems import registry
 __all__ = ["mill"]  # a fixture
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong(
     client: Redis, url: str, mill: type[Mill]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
 from redis import Redis
 from screens import NARROW, run_on_event_loop, screen
@@ -20,6 +21,7 @@ def plant(client: Redis) -> None:
         add_mill_jobs(client, "bran", "deferred", other.decode())
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_queues_alone(
     client: Redis, url: str, mill: type[Mill]

@@ -96,6 +96,7 @@ def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 600, "KeyError: 'user'": 400})
@@ -115,6 +116,7 @@ async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, se
         assert seeded.jobs("dead") == ()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 30})
@@ -131,6 +133,7 @@ async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Se
         assert len(seeded.ids("ready")) == 29
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_change_of_many_shows_how_far_it_is_and_x_stops_it_between_two_chunks(url: str, seeded: Seeded) -> None:
     rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(6_000)]
@@ -184,6 +187,7 @@ async def test_a_group_over_several_queues_is_asked_once_and_told_once(url: str,
         assert [toast for toast in ui.toasts if "requeued" in toast] == ["3 requeued"]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_change_over_several_systems_is_filed_under_each_of_them(
     url: str, client: Redis, state_folder: Path
@@ -233,6 +237,7 @@ async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seede
         assert "Reading the jobs" not in ui.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size", [(60, 16), *(pytest.param(size, marks=pytest.mark.matrix) for size in ((80, 24), (160, 45)))]
 )
@@ -254,6 +259,7 @@ def open_guarded_app(url: str) -> Cockpit:
     return Cockpit(Settings(url, badge="PROD", is_guarded=True), interval_s=0.25)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, seeded: Seeded) -> None:
     seeded.put("a1")

@@ -46,6 +46,7 @@ async def wait_until_shown(ui: Screen, *words: str) -> None:
     await ui.until_shown(*words)
 
 
+@pytest.mark.slow
 @SIZES
 def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
     url: str, seeded: Seeded, size: tuple[int, int]
@@ -55,6 +56,7 @@ def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
 
     async def run() -> None:
         app = Counted(Settings(url, is_calm=True), interval_s=0.5)
+        app.loops.announce_first_moves = lambda: None  # type: ignore[method-assign]  # its toast is painted and ends
         async with app.run_test(size=size, notifications=True) as pilot:
             ui = Screen(app, pilot)
             await wait_until_shown(ui, "mail")
@@ -78,6 +80,7 @@ def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
     asyncio.run(asyncio.wait_for(run(), HANGS_S))
 
 
+@pytest.mark.slow
 def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
 
@@ -112,6 +115,7 @@ def test_what_tells_something_keeps_telling_it() -> None:
     assert to_ascii("╭─ ready ▶ 12/s ─╮ × ◆ … café 日 ⣿") == "+- ready > 12/s -+ x * ~ cafe ?? @"
 
 
+@pytest.mark.slow
 @SIZES
 def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     seeded.put("café-日本", "a2")

@@ -36,8 +36,8 @@ def no_file_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-class Kept(Seeded):
-    """A queue whose changes are kept."""
+class RecordedQueue(Seeded):
+    """A queue whose changes are recorded for undo."""
 
     def __init__(self, client: Redis, folder: Path, queue: str = "mail") -> None:
         super().__init__(client, queue)
@@ -45,7 +45,7 @@ class Kept(Seeded):
         self.engine.change_recorder = self.keeper
 
     def fill(self, number: int) -> None:
-        """Put so many waiting jobs."""
+        """Put this number of waiting jobs."""
         rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(number)]
         for start in range(0, number, 1000):
             self.engine.send_request(self.engine.systems["native"].put_request(self.queue, rows[start : start + 1000]))
@@ -62,21 +62,21 @@ class Kept(Seeded):
 
 
 @pytest.fixture
-def it(client: Redis, tmp_path: Path) -> Kept:
-    return Kept(client, tmp_path)
+def it(client: Redis, tmp_path: Path) -> RecordedQueue:
+    return RecordedQueue(client, tmp_path)
 
 
 # ── the record on the disk ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_disk_that_takes_a_part_of_the_record_stops_the_change(it: Kept) -> None:
+def test_a_disk_that_takes_a_part_of_the_record_stops_the_change(it: RecordedQueue) -> None:
     it.put("one", "two", body=b"x" * 50_000)
     with no_file_longer_than(80_000), pytest.raises(RqtuiError, match="nothing more was changed"):
         it.delete_all()
     assert it.ids("ready") == ["one", "two"]
 
 
-def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_done(it: Kept) -> None:
+def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_done(it: RecordedQueue) -> None:
     it.put("one", "two", body=b"x" * 50_000)
     with no_file_longer_than(80_000):
         with pytest.raises(RqtuiError):
@@ -89,7 +89,7 @@ def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_do
     assert it.delete_all() != ""
 
 
-def test_a_full_disk_after_the_change_hides_no_answer_of_it(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_after_the_change_hides_no_answer_of_it(it: RecordedQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     it.fill(3)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     rows = undo_files.UndoFile.write_jobs
@@ -110,7 +110,7 @@ def test_a_full_disk_after_the_change_hides_no_answer_of_it(it: Kept, monkeypatc
     assert told.count == 3
 
 
-def test_a_record_of_another_version_is_refused_in_a_sentence(it: Kept) -> None:
+def test_a_record_of_another_version_is_refused_in_a_sentence(it: RecordedQueue) -> None:
     it.fill(1)
     name = it.delete_all()
     path = it.keeper.folder / f"{name}.jsonl"
@@ -119,7 +119,9 @@ def test_a_record_of_another_version_is_refused_in_a_sentence(it: Kept) -> None:
         undo_files.read_record(it.keeper.folder, name)
 
 
-def test_two_programs_that_make_room_at_the_same_time_stop_no_change(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_programs_that_make_room_at_the_same_time_stop_no_change(
+    it: RecordedQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = undo_files.list_records
     monkeypatch.setattr(
         undo_files, "list_records", lambda folder: [*names(folder), "1-delete-gone"]
@@ -128,7 +130,7 @@ def test_two_programs_that_make_room_at_the_same_time_stop_no_change(it: Kept, m
     assert it.delete_all() != "" and it.total() == 0
 
 
-def test_jobs_that_did_not_fit_into_the_undo_are_told(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_did_not_fit_into_the_undo_are_told(it: RecordedQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     it.fill(700)
     monkeypatch.setattr(undo_files, "OPERATION_BYTES", 1000)
     name = it.delete_all()
@@ -140,7 +142,7 @@ def test_jobs_that_did_not_fit_into_the_undo_are_told(it: Kept, monkeypatch: pyt
 # ── undo, cut short ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_undo_that_was_ended_goes_on_with_the_rest_and_asks_no_job_twice(it: Kept) -> None:
+def test_an_undo_that_was_ended_goes_on_with_the_rest_and_asks_no_job_twice(it: RecordedQueue) -> None:
     it.fill(1200)
     name = it.delete_all()
     steps = revert.revert_record(it.engine, it.keeper.folder, name)
@@ -152,7 +154,7 @@ def test_an_undo_that_was_ended_goes_on_with_the_rest_and_asks_no_job_twice(it: 
         next(revert.revert_record(it.engine, it.keeper.folder, name))
 
 
-def test_a_lock_ends_an_undo_between_two_steps(it: Kept) -> None:
+def test_a_lock_ends_an_undo_between_two_steps(it: RecordedQueue) -> None:
     it.fill(1200)
     name = it.delete_all()
     steps = revert.revert_record(it.engine, it.keeper.folder, name)
@@ -165,7 +167,7 @@ def test_a_lock_ends_an_undo_between_two_steps(it: Kept) -> None:
 
 def test_a_link_that_drops_in_an_undo_leaves_the_rest_for_the_next(url: str, client: Redis, tmp_path: Path) -> None:
     with Proxy(url) as proxy, connect(proxy.url) as link:
-        here = Kept(link, tmp_path)
+        here = RecordedQueue(link, tmp_path)
         here.fill(1200)
         name = here.delete_all()
         steps = revert.revert_record(here.engine, here.keeper.folder, name)
@@ -178,7 +180,7 @@ def test_a_link_that_drops_in_an_undo_leaves_the_rest_for_the_next(url: str, cli
         assert here.total() == 1200
 
 
-def test_what_comes_back_after_the_whole_queue_was_purged_is_found_again(it: Kept) -> None:
+def test_what_comes_back_after_the_whole_queue_was_purged_is_found_again(it: RecordedQueue) -> None:
     it.fill(2)
     name = it.delete_all()
     it.engine.apply_verb("purge", it.ref, (), {"limit": 1000, "force": True})
@@ -188,7 +190,7 @@ def test_what_comes_back_after_the_whole_queue_was_purged_is_found_again(it: Kep
     assert build_engine(it.client, [registry.create_system("native")]).refs == [it.ref] and it.total() == 2
 
 
-def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
+def test_an_undo_is_for_the_redis_on_which_it_was_done(it: RecordedQueue) -> None:
     it.fill(1)
     name = it.delete_all()
     with pytest.raises(UsageError, match="redis://here, and this is redis://there"):
@@ -240,6 +242,7 @@ async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_othe
         assert [here.ids("ready") for here in heres] == [[], ["one"]]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
     url: str, client: Redis, state_folder: Path
@@ -263,6 +266,7 @@ async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
         await ui.until(lambda: here.ids("ready") == ["one"], "the undo of the first")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_an_undo_of_thousands_shows_how_far_it_is_and_x_ends_it(url: str, client: Redis) -> None:
     here = Seeded(client)
@@ -282,12 +286,13 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_x_ends_it(url: str, 
             await ui.press("X")
         finally:
             client.client_unpause()
-        await ui.until_toast("stopped: z goes on with the rest")
+        await ui.until_toast("stopped: z continues with")
         assert client.zcard("rqtui:{mail}:ready") < 4000
         await ui.press("z")
         await ui.until(lambda: client.zcard("rqtui:{mail}:ready") == 4000, "the rest")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(url: str, client: Redis) -> None:
     here = Seeded(client)
@@ -324,6 +329,7 @@ async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
         assert len(here.ids("dead")) == left > 0
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_two_operators_on_one_job_do_it_once(url: str, client: Redis) -> None:
     here = Seeded(client)
@@ -353,7 +359,7 @@ def acl_engine(url: str, client: Redis, rules: str) -> Engine:
 def test_where_the_acl_denies_a_command_of_a_script_nothing_is_changed_and_the_rest_is_not_sent(
     url: str, client: Redis, tmp_path: Path
 ) -> None:
-    here = Kept(client, tmp_path)
+    here = RecordedQueue(client, tmp_path)
     here.fill(700)
     try:
         engine = acl_engine(url, client, "-zrem")
@@ -385,6 +391,7 @@ async def test_a_folder_that_cannot_be_written_is_told_in_the_question(
         await ui.until(lambda: here.ids("ready") == [], "the deletion")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(url: str, client: Redis) -> None:
     here = Seeded(client)
@@ -401,6 +408,7 @@ async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(u
         await ui.until(lambda: here.ids("dead") == [], "the deletion")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
@@ -422,6 +430,7 @@ async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
         assert client.zcard("rqtui:{mail}:ready") == 2500
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after_an_undo(
     url: str, client: Redis

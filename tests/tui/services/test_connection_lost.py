@@ -46,6 +46,7 @@ async def test_the_diagnosis_stays_over_every_try_and_hides_the_password(nowhere
         assert "sesame" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_e_edits_the_url_and_connects_to_the_new_one(nowhere: str, url: str, seeded: Seeded) -> None:
     seeded.put("a1")
@@ -78,6 +79,7 @@ async def test_escape_leaves_the_url_as_it_was(nowhere: str, client: Redis) -> N
         assert ui.app.session.settings.url == nowhere
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_d_opens_a_demo_on_a_redis_of_its_own(nowhere: str, client: Redis) -> None:
     async with screen(nowhere) as ui:

@@ -167,17 +167,18 @@ def test_a_tmux_that_does_not_answer_leaves_it_in_a_file() -> None:
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_y_offers_what_is_under_the_cursor(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
-    async with screen(url) as it:
-        await it.press("y")
-        await it.until_shown("name of the queue", "this row", "the list (1 row)")
-        await it.press("escape", "enter", "y")
-        await it.until_shown("copy a1", "i  id", "j  JSON", "redis-cli", "Python", "raw bytes", "the list (2 rows)")
-        await it.press("escape", "space", "space", "y")
-        await it.until_shown("copy 2 jobs", "the 2 marked rows")
-        await it.press("escape")
+    async with screen(url) as ui:
+        await ui.press("y")
+        await ui.until_shown("name of the queue", "this row", "the list (1 row)")
+        await ui.press("escape", "enter", "y")
+        await ui.until_shown("copy a1", "i  id", "j  JSON", "redis-cli", "Python", "raw bytes", "the list (2 rows)")
+        await ui.press("escape", "space", "space", "y")
+        await ui.until_shown("copy 2 jobs", "the 2 marked rows")
+        await ui.press("escape")
         assert seeded.ids("ready") == ["a1", "a2"]
 
 
@@ -191,14 +192,15 @@ async def test_y_offers_the_screen_and_sends_its_lines(
         clipboard, "send_to_clipboard", lambda data, *_, **__: given.append(data) or clipboard.CopyResult("here")
     )
     seeded.put("a1", "a2")
-    async with screen(url) as it:
-        await it.press("y")
-        await it.until_shown("name of the queue", "this row", "the list (1 row)", "the screen")
-        await it.press("s")
-        await it.until_toast("sent the screen", "to here")
-        assert "mail" in given[0].decode() and len(given[0].decode().split("\n")) == it.app.size.height
+    async with screen(url) as ui:
+        await ui.press("y")
+        await ui.until_shown("name of the queue", "this row", "the list (1 row)", "the screen")
+        await ui.press("s")
+        await ui.until_toast("sent the screen", "to here")
+        assert "mail" in given[0].decode() and len(given[0].decode().split("\n")) == ui.app.size.height
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_was_sent_is_told_in_number_and_size(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
@@ -206,26 +208,26 @@ async def test_what_was_sent_is_told_in_number_and_size(
     for name in ("TMUX", "STY"):
         monkeypatch.delenv(name, raising=False)
     seeded.put("a1", "a2")
-    async with screen(url, WIDE) as it:
-        await it.press("enter", "y", "i")
-        await it.until_toast("sent 1 id (2 bytes) to the terminal")
-        await it.press("space", "space", "y", "b")
-        await it.until_toast("sent 2 bodies (31 bytes) to the terminal")
-        await it.press("y", "l")
-        await it.until_toast("sent 2 rows")
-        await it.press("u", "k", "y")
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter", "y", "i")
+        await ui.until_toast("sent 1 id (2 bytes) to the terminal")
+        await ui.press("space", "space", "y", "b")
+        await ui.until_toast("sent 2 bodies (31 bytes) to the terminal")
+        await ui.press("y", "l")
+        await ui.until_toast("sent 2 rows")
+        await ui.press("u", "k", "y")
         seeded.client.flushall()
-        await it.press("j")
-        await it.until_toast("Nothing was copied: the job no longer exists")
+        await ui.press("j")
+        await ui.until_toast("Nothing was copied: the job no longer exists")
 
 
 @run_on_event_loop
 async def test_a_body_of_80_kb_goes_into_a_file(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMUX", raising=False)
     seeded.put("a1", body=b'"' + b"x" * 80_000 + b'"')
-    async with screen(url, WIDE) as it:
-        await it.press("enter", "y", "b")
-        told = await it.until_toast("1 body (78.1 kB) are in the file", "56 kB at most")
+    async with screen(url, WIDE) as ui:
+        await ui.press("enter", "y", "b")
+        told = await ui.until_toast("1 body (78.1 kB) are in the file", "56 kB at most")
         path = Path(re.sub(r"\s", "", told).partition("file")[2].partition(":")[0])
         assert path.stat().st_size == 80_002
         path.unlink()
@@ -248,6 +250,7 @@ def test_in_a_stock_tmux_the_id_is_in_tmuxs_buffer(small: Terminal, url: str, cl
     assert small._run_tmux("show-buffer") == "the-id-14-long"
 
 
+@pytest.mark.slow
 @pytest.mark.real_terminal
 def test_outside_of_tmux_osc_52_reaches_the_terminal_once(url: str, client: Redis) -> None:
     Queue("mail", url).put({}, id="the-id-14-long")
@@ -266,18 +269,20 @@ def test_outside_of_tmux_osc_52_reaches_the_terminal_once(url: str, client: Redi
         terminal.until_ended()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_key_that_copies_nothing_goes_to_the_view(url: str, seeded: Seeded) -> None:
     seeded.bury("d1")
-    async with screen(url) as it:
-        await it.press("enter", "5", "R")  # one job needs no question, so that a habitual y opens the dialog of copies
-        await it.until(lambda: seeded.ids("ready") == ["d1"], "the requeue")
-        await it.press("y")
-        await it.until_shown("copy")
-        await it.press("z")
-        await it.until(lambda: seeded.ids("dead") == ["d1"], "the undo")
+    async with screen(url) as ui:
+        await ui.press("enter", "5", "R")  # one job needs no question, so that a habitual y opens the dialog of copies
+        await ui.until(lambda: seeded.ids("ready") == ["d1"], "the requeue")
+        await ui.press("y")
+        await ui.until_shown("copy")
+        await ui.press("z")
+        await ui.until(lambda: seeded.ids("dead") == ["d1"], "the undo")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_key_that_closes_the_dialog_of_copies_does_nothing_else(url: str, seeded: Seeded) -> None:
     seeded.put("a1")

@@ -84,6 +84,7 @@ def test_every_binding_that_can_be_moved_is_one_of_the_app_or_of_what_it_opens()
     assert not loose
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_the_help_show_it(
     url: str, client: Redis
@@ -99,7 +100,7 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
         await ui.press("enter", "m")
         await ui.until_shown("◆a")
         await ui.press("question_mark")
-        await ui.until_shown("Here and now")
+        await ui.until_shown("On the current row")
         assert re.search(r"│ m +mark the job", ui.text())
 
 
@@ -129,6 +130,7 @@ def test_sentences_name_the_keys_of_the_keymap() -> None:
     assert keys.apply_keymap("Esc, then N") == "Esc, then N"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(url: str, client: Redis) -> None:
     here = Seeded(client)
@@ -139,9 +141,11 @@ async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(ur
     )
     async with screen(settings) as ui:
         await ui.until_shown("paused", "Ctrl+U resume")
-        await ui.press("tilde", *"nothing", "enter")
-        await ui.until_shown("no queue matches the filter: ~ changes it")
-        await ui.press("escape", "escape", "enter", "2", "D")
+        await ui.press("tilde", *"nothing")
+        await ui.until_shown("no queue matches: ~ changes the filter")
+        await ui.press("enter")
+        await ui.until_shown("no job that was read matches: ~ searches for something else")
+        await ui.press("escape", "enter", "2", "D")
         await ui.until_shown("Z undoes it")
         await ui.press("escape", "escape")
         here.engine.apply_verb("delete", here.ref, here.jobs("ready"))

@@ -20,20 +20,20 @@ from rqtui.tui.services.palette import parse_typed_job_ids, score_command_match
 from rqtui.tui.widgets.finder import Finder, Hits
 
 
-async def find(it: Screen, words: str) -> None:
+async def find(ui: Screen, words: str) -> None:
     """Type words into the palette's line."""
-    await it.press("colon")
-    await it.until(lambda: isinstance(it.app.screen, Finder), "the line")
-    await it.press(f'"{words}')
+    await ui.press("colon")
+    await ui.until(lambda: isinstance(ui.app.screen, Finder), "the line")
+    await ui.press(f'"{words}')
 
 
-def lines(it: Screen) -> list[str]:
+def lines(ui: Screen) -> list[str]:
     """Return the lines that the palette found."""
-    return [str(option.prompt) for option in it.app.screen.query_one(Hits).options]
+    return [str(option.prompt) for option in ui.app.screen.query_one(Hits).options]
 
 
-def view_name(it: Screen) -> str:
-    view = it.app.navigation.view
+def view_name(ui: Screen) -> str:
+    view = ui.app.navigation.view
     return view.NAME if view is not None else ""
 
 
@@ -41,91 +41,94 @@ def view_name(it: Screen) -> str:
 async def test_a_queue_is_found_by_any_part_of_its_name_and_enter_opens_its_board(url: str, client: Redis) -> None:
     for name in ("acme.eu.mail-worker", "acme.us.mail-worker", "other"):
         Seeded(client, name).put("a")
-    async with screen(url) as it:
-        await it.until_shown("acme.us", "other")
-        await find(it, "us mail")
-        await it.until(lambda: lines(it) and lines(it)[0].startswith("queue acme.us.mail-worker"), "the queue")
-        assert "1 ready" in lines(it)[0]
-        assert not any("acme.eu" in line for line in lines(it))
-        await it.press("enter")
-        await it.until(lambda: view_name(it) == "board", "the board")
-        await it.until_shown("acme.us.mail-worker", "send")
+    async with screen(url) as ui:
+        await ui.until_shown("acme.us", "other")
+        await find(ui, "us mail")
+        await ui.until(lambda: lines(ui) and lines(ui)[0].startswith("queue acme.us.mail-worker"), "the queue")
+        assert "1 ready" in lines(ui)[0]
+        assert not any("acme.eu" in line for line in lines(ui))
+        await ui.press("enter")
+        await ui.until(lambda: view_name(ui) == "board", "the board")
+        await ui.until_shown("acme.us.mail-worker", "send")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_job_is_found_by_its_id_in_every_queue_and_opens_on_its_board(url: str, client: Redis) -> None:
     for number in range(30):
         Seeded(client, f"queue-{number:02}").put("common")
     mail = Seeded(client)
     mail.bury("wanted-4711")
-    async with screen(url) as it:
-        await it.until_shown("queue-03")
-        await find(it, "wanted-4711")
-        await it.until(lambda: any("wanted-4711" in line and "mail · dead" in line for line in lines(it)), "the job")
-        await it.press("enter")
-        await it.until(lambda: isinstance(it.app.screen, JobPage), "its page")
-        await it.until_shown("wanted-4711", "TimeoutError: smtp")
-        await it.press("escape")
-        await it.until(lambda: isinstance(it.app.screen, Board), "its board")
-        board = it.app.screen
+    async with screen(url) as ui:
+        await ui.until_shown("queue-03")
+        await find(ui, "wanted-4711")
+        await ui.until(lambda: any("wanted-4711" in line and "mail · dead" in line for line in lines(ui)), "the job")
+        await ui.press("enter")
+        await ui.until(lambda: isinstance(ui.app.screen, JobPage), "its page")
+        await ui.until_shown("wanted-4711", "TimeoutError: smtp")
+        await ui.press("escape")
+        await ui.until(lambda: isinstance(ui.app.screen, Board), "its board")
+        board = ui.app.screen
         assert isinstance(board, Board) and board.ref == mail.ref
-        await it.until(lambda: board.find_current_pane().place.name == "dead", "the place of the job")
+        await ui.until(lambda: board.find_current_pane().place.name == "dead", "the place of the job")
 
 
 @run_on_event_loop
 async def test_enter_waits_for_the_answer_where_nothing_else_fits(url: str, client: Redis) -> None:
     Seeded(client).put("wanted-4711")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("colon", '"wanted-4711', "enter")  # faster than any answer
-        await it.until(lambda: isinstance(it.app.screen, JobPage), "the page of the job")
-        await it.until_shown("life-line")  # it is there as a whole before the program ends
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("colon", '"wanted-4711', "enter")  # faster than any answer
+        await ui.until(lambda: isinstance(ui.app.screen, JobPage), "the page of the job")
+        await ui.until_shown("life-line")  # it is there as a whole before the program ends
 
 
 @run_on_event_loop
-async def test_enter_on_what_is_nowhere_does_nothing(url: str, client: Redis) -> None:
+async def test_enter_on_what_has_no_such_name_searches_the_jobs(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("colon", '"zyx-0815', "enter")
-        await it.until_shown("nothing here has that name")
-        await it.press("enter")
-        assert isinstance(it.app.screen, Finder)
-        await it.press("ctrl+u")
-        await it.until(lambda: len(lines(it)) > 10, "every command again")
-        await it.press("escape")
-        assert view_name(it) == "overview"
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("colon", '"zyx-0815', "enter")
+        await ui.until_shown("no job that was read matches", "/zyx-0815")
+        await ui.press("escape", "colon", '"zyx-0815')
+        await ui.until_shown("search zyx-0815")
+        await ui.press("ctrl+u")
+        await ui.until(lambda: len(lines(ui)) > 10, "every command again")
+        await ui.press("escape")
+        assert view_name(ui) == "overview"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_view_a_verb_and_a_profile_are_found_by_their_words(url: str, client: Redis, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[profiles.staging]\nurl = "{url}/1"\n')
     Seeded(client).put("a")
-    async with screen(Settings(url, config=str(config))) as it:
-        await it.until_shown("mail")
+    async with screen(Settings(url, config=str(config))) as ui:
+        await ui.until_shown("mail")
         for words, title in (("throughput", "metrics"), ("stag", "profile staging"), ("paus", "pause")):
-            await find(it, words)
-            await it.until(lambda title=title: lines(it)[0].startswith(title), title)
-            await it.press("escape")
-        await find(it, "metrics")
-        await it.press("enter")
-        await it.until(lambda: view_name(it) == "metrics", "the view")
+            await find(ui, words)
+            await ui.until(lambda title=title: lines(ui)[0].startswith(title), title)
+            await ui.press("escape")
+        await find(ui, "metrics")
+        await ui.press("enter")
+        await ui.until(lambda: view_name(ui) == "metrics", "the view")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_filter_used_before_is_found_and_holds_again(url: str, client: Redis) -> None:
     Seeded(client).put("alpha", "beta")
-    async with screen(url) as it:
-        await it.until_shown("mail")
-        await it.press("enter")
-        await it.until_shown("alpha", "beta")
-        await it.press("slash", '"id:beta', "enter", "escape")
-        await it.until_shown("alpha")
-        await find(it, "id:b")
-        await it.until(lambda: lines(it)[0].startswith("filter id:beta"), "the filter")
-        await it.press("enter")
-        await it.until(lambda: "alpha" not in it.text(), "only what fits")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
+        await ui.until_shown("alpha", "beta")
+        await ui.press("slash", '"id:beta', "enter", "escape")
+        await ui.until_shown("alpha")
+        await find(ui, "id:b")
+        await ui.until(lambda: lines(ui)[0].startswith("filter id:beta"), "the filter")
+        await ui.press("enter")
+        await ui.until(lambda: "alpha" not in ui.text(), "only what fits")
 
 
 @run_on_event_loop
@@ -133,19 +136,19 @@ async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str
     mail = Seeded(client, "mail")
     Seeded(client, "mail-two").put("a")
     mail.put("mail")  # a job that is called as the queue is
-    async with screen(url) as it:
-        await it.until_shown("mail-two")
+    async with screen(url) as ui:
+        await ui.until_shown("mail-two")
         held = threading.Event()
-        it.app.session.call_engine(
+        ui.app.session.call_engine(
             lambda _engine: held.wait(20), lambda _answer: None
         )  # the thread has no time for the id
-        await find(it, "mail")
-        await it.press("down")
-        hits = it.app.screen.query_one(Hits)
+        await find(ui, "mail")
+        await ui.press("down")
+        hits = ui.app.screen.query_one(Hits)
         chosen = hits.highlighted_option
         assert chosen is not None and "mail-two" in str(chosen.prompt)
         held.set()
-        await it.until(lambda: any(line.startswith("job mail") for line in lines(it)), "the job")
+        await ui.until(lambda: any(line.startswith("job mail") for line in lines(ui)), "the job")
         now = hits.highlighted_option
         assert now is not None and str(now.prompt) == str(chosen.prompt)
 
@@ -153,14 +156,14 @@ async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str
 @run_on_event_loop
 async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url) as it:
-        await it.until_shown("mail")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
         held = threading.Event()
-        it.app.session.call_engine(lambda _engine: held.wait(20), lambda _answer: None)
-        await find(it, "mai")
-        assert lines(it)[0].startswith("queue mail")
-        await it.press("escape")
-        assert view_name(it) == "overview"
+        ui.app.session.call_engine(lambda _engine: held.wait(20), lambda _answer: None)
+        await find(ui, "mai")
+        assert lines(ui)[0].startswith("queue mail")
+        await ui.press("escape")
+        assert view_name(ui) == "overview"
         held.set()
 
 
@@ -169,10 +172,10 @@ async def test_a_system_whose_jobs_can_only_be_looked_through_is_said(url: str, 
     client.rpush("jobs", b"entry-1")
     Seeded(client).put("a")
     settings = Settings(url, ("native", "orizuru:source=jobs"))
-    async with screen(settings) as it:
-        await it.until_shown("mail")
-        await find(it, "entry-1")
-        await it.until_shown("ids cannot be searched in orizuru")
+    async with screen(settings) as ui:
+        await ui.until_shown("mail")
+        await find(ui, "entry-1")
+        await ui.until_shown("ids cannot be searched in orizuru")
 
 
 def test_the_ids_of_all_queues_and_systems_are_looked_up_in_one_round_trip(

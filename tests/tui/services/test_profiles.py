@@ -76,6 +76,7 @@ async def test_a_switch_takes_a_person_from_a_board_to_the_overview_and_stops_th
         await ui.until(lambda: not any(loop.is_running for loop in loops), "the loops of before stopped")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_to_and_fro_there_is_one_overview_whatever_was_open_above_it(url: str, client: Redis) -> None:
     Seeded(client).put("a")
@@ -126,6 +127,7 @@ async def test_a_broken_config_opens_the_screen_and_says_file_and_line(url: str,
         assert "unlock" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_words_with_an_argument_work_in_the_palette(url: str, client: Redis) -> None:
     Seeded(client).put("a", "b")
@@ -142,6 +144,7 @@ async def test_words_with_an_argument_work_in_the_palette(url: str, client: Redi
         await ui.until_shown("2 ready")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_palette_goes_over_to_a_url(url: str, client: Redis) -> None:
     Seeded(client).put("a")
@@ -153,6 +156,7 @@ async def test_the_palette_goes_over_to_a_url(url: str, client: Redis) -> None:
         assert not ui.app.session.refs
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, client: Redis, tmp_path: Path) -> None:
     seeded = Seeded(client)

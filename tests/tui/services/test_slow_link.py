@@ -61,6 +61,7 @@ def holds(ui: Screen, kind: str, wanted: object) -> bool:
     return (view.find_current_pane().cursor_id if kind == "cursor" else view.find_current_pane().place.name) == wanted
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_each_key_paints_before_any_answer_comes(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.bury("d1", "d2")
@@ -80,6 +81,7 @@ async def test_each_key_paints_before_any_answer_comes(url: str, proxy: Proxy, s
         await ui.until(lambda: ui.app.session.snapshot is not pictured, "answers come again")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_while_one_answer_is_under_way_no_second_is_asked_for(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
@@ -102,6 +104,7 @@ async def test_while_one_answer_is_under_way_no_second_is_asked_for(url: str, pr
         assert pictures < 50, proxy.requests[asked:]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_at_200_ms_each_way_the_screen_opens_and_follows(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
@@ -117,6 +120,7 @@ async def test_at_200_ms_each_way_the_screen_opens_and_follows(url: str, proxy: 
         assert ui.app.session.connection_loss is None
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_slow_link_makes_it_calm_by_itself_and_a_quick_one_lively_again(
     url: str, proxy: Proxy, seeded: Seeded
@@ -131,6 +135,7 @@ async def test_a_slow_link_makes_it_calm_by_itself_and_a_quick_one_lively_again(
         await ui.until(lambda: not ui.app.slow_link.is_calm, "it is lively", 20.0)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_link_that_drops_dims_the_picture_and_takes_nothing_away(
     url: str, proxy: Proxy, seeded: Seeded
@@ -159,6 +164,7 @@ def test_the_tries_after_a_loss_come_1_to_13_seconds_apart() -> None:
     assert [compute_reconnect_delay_s(number) for number in range(8)] == [1, 1, 2, 3, 5, 8, 13, 13]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_redis_that_says_nothing_leaves_the_screen_alive(url: str, seeded: Seeded) -> None:
     """A black hole: connections are taken, and no answer ever comes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 
@@ -59,6 +60,7 @@ async def test_the_header_says_how_many_causes_once_somebody_looked_and_nothing_
         await ui.until(lambda: "e errors 1 " in header(ui)[1], "it is remembered")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_change_made_here_is_counted_beside_the_operations(url: str, client: Redis) -> None:
     plant_jobs(client)
@@ -77,6 +79,7 @@ async def test_a_click_on_a_view_in_the_header_goes_there(url: str, client: Redi
         await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "metrics")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(url: str, client: Redis) -> None:
     plant_jobs(client)
@@ -95,6 +98,7 @@ async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(ur
         assert len(VIEWS) == 9
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_and_a_click_lead_from_the_list_too_and_escape_leaves_it(url: str, client: Redis) -> None:
     plant_jobs(client)

@@ -56,6 +56,7 @@ async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: st
         assert ui.app.session.loops == {}
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_palette_unlocks_and_locks(url: str, client: Redis) -> None:
     Seeded(client).put("one")
@@ -139,6 +140,7 @@ def test_what_is_not_named_is_allowed(client: Redis) -> None:
     assert engine(client).explain_denial("delete", Ref("native", "other")) == ""
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_key_of_a_denied_verb_is_hidden_on_that_queue_alone(url: str, client: Redis) -> None:
     Seeded(client, "mail").put("one")

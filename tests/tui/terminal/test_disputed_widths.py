@@ -168,6 +168,7 @@ def test_a_change_leaves_nothing_of_it_and_the_frame_stays(width_of: Widths) -> 
     assert [terminal.text(y, 0, width + 2) for y in (0, 1)] == [f"│{plain.text}│"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
 async def test_a_terminal_with_widths_of_its_own_shows_each_line_of_a_table_as_it_is(

@@ -66,6 +66,7 @@ def _forty(client: Redis) -> None:
     Seeded(client).put(*(f"a{number:02}" for number in range(40)))
 
 
+@pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
 async def test_every_hook_is_on_here(url: str, client: Redis) -> None:
@@ -74,6 +75,7 @@ async def test_every_hook_is_on_here(url: str, client: Redis) -> None:
         assert await _use_screen(ui, client) == IS_ON.keys() == DIFFERENCES.keys()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_one_switch_turns_all_of_them_off(url: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(hooks.SWITCH, "1")
@@ -82,6 +84,7 @@ async def test_one_switch_turns_all_of_them_off(url: str, client: Redis, monkeyp
         assert await _use_screen(ui, client) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.hooks
 @pytest.mark.parametrize(
     "hook",
@@ -107,6 +110,7 @@ def test_where_textual_differs_the_screen_works_without_that_hook(
     asyncio.run(asyncio.wait_for(run(), screens.HANGS_S))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", ["driver", "diff_output"])
 def test_where_textual_differs_a_terminal_is_drawn_to_and_read(hook: str, url: str, client: Redis) -> None:
     _forty(client)
@@ -169,6 +173,7 @@ def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
     assert (said.split() == uncaught_error.FIXED_SENTENCE.split()) is not is_debug
 
 
+@pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
 async def test_what_widgets_keep_of_their_lines_is_what_they_would_draw(url: str, client: Redis) -> None:

@@ -127,6 +127,7 @@ def _may_meet_theirs(path: Path, nodes: Iterable[ast.AST], root: Path) -> bool:
     return root / "tui" in path.parents or any(map(_is_theirs, names))
 
 
+@pytest.mark.slow
 def test_no_module_outside_of_terminal_uses_a_private_name_of_textual_or_rich() -> None:
     assert find_private_names(OURS) == []
 
@@ -219,6 +220,7 @@ def clashes(modules: Iterable[ModuleType]) -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_no_class_has_or_uses_a_private_name_of_the_class_of_textual_that_it_stands_on() -> None:
     paths = [path.relative_to(OURS.parent).with_suffix("") for path in _modules(OURS / "tui")]
     paths = [path for path in paths if path.parts[2:3] != ("terminal",)]

@@ -25,6 +25,7 @@ def burst(ui: Screen, *keys: str) -> None:
                 ui.app.post_message(build_key_event(each))
 
 
+@pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
 async def test_a_job_is_made_by_keys_that_come_at_once(url: str, client: Redis) -> None:
@@ -37,6 +38,7 @@ async def test_a_job_is_made_by_keys_that_come_at_once(url: str, client: Redis) 
         assert first and second and (first.name, second.name) == ("", "mail")
 
 
+@pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
 async def test_a_filter_and_what_is_done_with_what_it_found(url: str, client: Redis) -> None:

@@ -34,8 +34,8 @@ def bodies(seeded: Seeded, place: str = "ready") -> dict[bytes, bytes | None]:
     return {job.id: job.body for job in found if job}
 
 
-def area(it: Screen) -> TextArea:
-    return it.app.screen.query_one("#field-body", TextArea)
+def area(ui: Screen) -> TextArea:
+    return ui.app.screen.query_one("#field-body", TextArea)
 
 
 # ── the words about JSON ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -55,6 +55,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_tidying_changes_nothing_but_the_space_between_the_tokens(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
@@ -72,22 +73,23 @@ def test_tidying_keeps_numbers_and_repeated_keys_as_they_were_written() -> None:
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_json_is_checked_while_it_is_typed(url: str, seeded: Seeded) -> None:
     seeded.put("first")
-    async with screen(url) as it:
-        await it.press("enter", "N")
-        await it.until_shown("Enqueue a job in mail")
-        area(it).text = '{"a" 1}'
-        await it.until_shown("not JSON: line 1, column 6")
-        area(it).text = '{"a": 1}'
-        await it.until(lambda: "not JSON" not in it.text())
-        await it.press("ctrl+r")
-        await it.until(lambda: area(it).text == '{\n  "a": 1\n}')
-        it.app.screen.query_one("#field-id", Input).value = "mine"
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("enqueue: enqueued · mine")
+    async with screen(url) as ui:
+        await ui.press("enter", "N")
+        await ui.until_shown("Enqueue a job in mail")
+        area(ui).text = '{"a" 1}'
+        await ui.until_shown("not JSON: line 1, column 6")
+        area(ui).text = '{"a": 1}'
+        await ui.until(lambda: "not JSON" not in ui.text())
+        await ui.press("ctrl+r")
+        await ui.until(lambda: area(ui).text == '{\n  "a": 1\n}')
+        ui.app.screen.query_one("#field-id", Input).value = "mine"
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until_toast("enqueue: enqueued · mine")
         assert bodies(seeded)[b"mine"] == b'{\n  "a": 1\n}'
 
 
@@ -106,106 +108,111 @@ ODD = [
 async def test_a_duplicate_has_the_same_bytes_under_a_new_id(url: str, seeded: Seeded, body: bytes) -> None:
     seeded.engine.apply_verb("enqueue", seeded.ref, (), {"id": "a1", "body": body, "name": "send", "priority": 7})
     seeded.engine.register_queue(seeded.ref)
-    async with screen(url) as it:
-        await it.press("enter", "2", "C")
-        await it.until_shown("Duplicate a1", "kind of job")
-        assert it.app.screen.query_one("#field-name", Input).value == "send"
-        assert it.app.screen.query_one("#field-priority", Input).value == "7"
+    async with screen(url) as ui:
+        await ui.press("enter", "2", "C")
+        await ui.until_shown("Duplicate a1", "kind of job")
+        assert ui.app.screen.query_one("#field-name", Input).value == "send"
+        assert ui.app.screen.query_one("#field-priority", Input).value == "7"
         if body_editor.explain_unshowable_body(body):
-            await it.until_shown("it goes as it is, byte for byte")
-        it.app.screen.query_one("#field-id", Input).value = "copy"
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("enqueue: enqueued · copy")
+            await ui.until_shown("it goes as it is, byte for byte")
+        ui.app.screen.query_one("#field-id", Input).value = "copy"
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until_toast("enqueue: enqueued · copy")
         assert bodies(seeded) == {b"a1": body, b"copy": body}
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_duplicate_in_another_system_has_the_same_bytes(url: str, client: Redis) -> None:
     body = b"\x82\xa2to\xa1a\xa1n\xff"  # MessagePack
     client.rpush("jobs", body)
-    async with screen(url, systems=("orizuru:source=jobs",)) as it:
-        await it.press("enter", "1", "C")
-        await it.until_shown("Duplicate ", "it goes as it is, byte for byte")
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("enqueue:")
+    async with screen(url, systems=("orizuru:source=jobs",)) as ui:
+        await ui.press("enter", "1", "C")
+        await ui.until_shown("Duplicate ", "it goes as it is, byte for byte")
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until_toast("enqueue:")
         assert client.lrange("jobs", 0, -1) == [body, body]
 
 
-async def editing_again(it: Screen, seeded: Seeded) -> None:
+async def editing_again(ui: Screen, seeded: Seeded) -> None:
     """Open the form that edits and retries a dead job."""
     seeded.bury("d1")
-    await it.press("enter", "5")
-    await it.until_shown("d1")
-    await it.press("colon", '"edit and retry')
-    await it.until_shown("Edit and retry a job: enqueue")
-    await it.press("enter")
-    await it.until_shown("Edit and retry d1", "[x] delete the original")
+    await ui.press("enter", "5")
+    await ui.until_shown("d1")
+    await ui.press("colon", '"edit and retry')
+    await ui.until_shown("Edit and retry a job: enqueue")
+    await ui.press("enter")
+    await ui.until_shown("Edit and retry d1", "[x] delete the original")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_edit_and_retry_puts_the_new_body_and_takes_the_old_job_away(url: str, seeded: Seeded) -> None:
     seeded.put("other")
-    async with screen(url) as it:
-        await editing_again(it, seeded)
-        area(it).text = '{"to": "fixed@b.c"}'
-        it.app.screen.query_one("#field-id", Input).value = "new"
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("delete: deleted · d1")
+    async with screen(url) as ui:
+        await editing_again(ui, seeded)
+        area(ui).text = '{"to": "fixed@b.c"}'
+        ui.app.screen.query_one("#field-id", Input).value = "new"
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until_toast("delete: deleted · d1")
         assert bodies(seeded)[b"new"] == b'{"to": "fixed@b.c"}'
         assert seeded.ids("dead") == []
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_original_stays_when_it_changed_since_it_was_read(url: str, seeded: Seeded) -> None:
     seeded.put("other")
-    async with screen(url) as it:
-        await editing_again(it, seeded)
+    async with screen(url) as ui:
+        await editing_again(ui, seeded)
         seeded.engine.apply_verb("requeue", seeded.ref, seeded.jobs("dead"))
-        it.app.screen.query_one("#field-id", Input).value = "new"
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("delete:", "ready")
+        ui.app.screen.query_one("#field-id", Input).value = "new"
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until_toast("delete:", "ready")
         assert set(seeded.ids("ready")) == {"other", "d1", "new"}
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_original_stays_when_it_ran_meanwhile_and_died_again(url: str, seeded: Seeded) -> None:
     seeded.put("other", delay_ms=3_600_000)
-    async with screen(url) as it:
-        await editing_again(it, seeded)
+    async with screen(url) as ui:
+        await editing_again(ui, seeded)
         seeded.engine.apply_verb("requeue", seeded.ref, seeded.jobs("dead"))
         seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(), {"error": "another end", "final": True})
-        it.app.screen.query_one("#field-id", Input).value = "new"
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("delete: it has changed since it was read, and stays · d1")
+        ui.app.screen.query_one("#field-id", Input).value = "new"
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until_toast("delete: it has changed since it was read, and stays · d1")
         assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["new"])
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_original_stays_when_the_new_job_is_refused(url: str, seeded: Seeded) -> None:
     seeded.put("other")
-    async with screen(url) as it:
-        await editing_again(it, seeded)
-        it.app.screen.query_one("#field-id", Input).value = "other"
-        it.app.screen.query_one("#yes").focus()
-        await it.press("enter")
-        await it.until_toast("enqueue:", "other")
-        await it.until_refreshed()
+    async with screen(url) as ui:
+        await editing_again(ui, seeded)
+        ui.app.screen.query_one("#field-id", Input).value = "other"
+        ui.app.screen.query_one("#yes").focus()
+        await ui.press("enter")
+        await ui.until_toast("enqueue:", "other")
+        await ui.until_refreshed()
         assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["other"])
 
 
 @run_on_event_loop
 async def test_a_job_that_went_meanwhile_cannot_be_copied(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
-    async with screen(url) as it:
-        await it.press("enter", "2", "p")  # the rows stand
+    async with screen(url) as ui:
+        await ui.press("enter", "2", "p")  # the rows stand
         seeded.engine.apply_verb("delete", seeded.ref, [job for job in seeded.jobs("ready") if job.id == b"a1"])
-        await it.press("C")
-        await it.until_toast("The job no longer exists.")
+        await ui.press("C")
+        await ui.until_toast("The job no longer exists.")
         assert seeded.ids("ready") == ["a2"]
 
 
@@ -299,15 +306,15 @@ async def test_what_an_editor_left_is_told_in_the_form(
 ) -> None:
     monkeypatch.setenv("VISUAL", shlex.join(script(tmp_path, code)))
     seeded.put("a1")
-    async with screen(url, (120, 35)) as it:
-        monkeypatch.setattr(type(it.app), "suspend", lambda _app: nullcontext())  # there is no terminal to hand over
-        await it.press("enter", "N")
-        body = it.app.screen.query_one(body_editor.BodyEditor)
+    async with screen(url, (120, 35)) as ui:
+        monkeypatch.setattr(type(ui.app), "suspend", lambda _app: nullcontext())  # there is no terminal to hand over
+        await ui.press("enter", "N")
+        body = ui.app.screen.query_one(body_editor.BodyEditor)
         body.replace_body(b'{"as": "it was"}')
-        await it.press("ctrl+e")
-        await it.until_shown(shown)
+        await ui.press("ctrl+e")
+        await ui.until_shown(shown)
         assert body.read_bytes() == left
-        assert isinstance(it.app.screen, Question) and seeded.ids("ready") == ["a1"]
+        assert isinstance(ui.app.screen, Question) and seeded.ids("ready") == ["a1"]
 
 
 def test_which_editor_is_said_by_the_environment() -> None:
@@ -323,9 +330,9 @@ async def test_the_form_says_when_there_is_no_editor(url: str, seeded: Seeded) -
     seeded.put("a1")
     before = {name: os.environ.pop(name) for name in ("EDITOR", "VISUAL") if name in os.environ}
     try:
-        async with screen(url) as it:
-            await it.press("enter", "N", "ctrl+e")
-            await it.until_shown("$EDITOR is not set: export EDITOR=vi")
+        async with screen(url) as ui:
+            await ui.press("enter", "N", "ctrl+e")
+            await ui.until_shown("$EDITOR is not set: export EDITOR=vi")
     finally:
         os.environ.update(before)
 
@@ -339,25 +346,26 @@ CAPITALS = "NAKDLERTPUHCZ\nDy\nyyy"
 @run_on_event_loop
 async def test_pasted_capitals_trigger_no_verb_anywhere(url: str, seeded: Seeded, keys: tuple[str, ...]) -> None:
     seeded.put("a1", "a2")
-    async with screen(url) as it:
-        await it.press(*keys)
+    async with screen(url) as ui:
+        await ui.press(*keys)
         if keys[-1:] in (("D",), ("C",)):
-            await it.until(lambda: isinstance(it.app.screen, Question), "the question, once Redis has answered")
-        above = it.app.screen
-        it.app.post_message(events.Paste(CAPITALS))
-        await it.until_refreshed()
-        assert it.app.screen is above
+            await ui.until(lambda: isinstance(ui.app.screen, Question), "the question, once Redis has answered")
+        above = ui.app.screen
+        ui.app.post_message(events.Paste(CAPITALS))
+        await ui.until_refreshed()
+        assert ui.app.screen is above
         assert seeded.ids("ready") == ["a1", "a2"]
-        queue = it.app.session.snapshot.queues[0] if it.app.session.snapshot else None
+        queue = ui.app.session.snapshot.queues[0] if ui.app.session.snapshot else None
         assert queue is not None and not queue.is_paused
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_is_pasted_into_a_form_stands_in_the_field_that_has_the_focus(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
-    async with screen(url) as it:
-        await it.press("enter", "N")
-        it.app.screen.query_one("#field-name").focus()
-        it.app.post_message(events.Paste("DELETE"))
-        await it.until(lambda: it.app.screen.query_one("#field-name", Input).value == "DELETE")
-        assert isinstance(it.app.screen, Question) and seeded.ids("ready") == ["a1"]
+    async with screen(url) as ui:
+        await ui.press("enter", "N")
+        ui.app.screen.query_one("#field-name").focus()
+        ui.app.post_message(events.Paste("DELETE"))
+        await ui.until(lambda: ui.app.screen.query_one("#field-name", Input).value == "DELETE")
+        assert isinstance(ui.app.screen, Question) and seeded.ids("ready") == ["a1"]

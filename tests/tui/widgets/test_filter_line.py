@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import msgpack
+import pytest
 from redis import Redis
 from screens import Screen, Seeded, run_on_event_loop, screen
 
@@ -32,6 +33,7 @@ def plant_bodies(client: Redis) -> Seeded:
     return mail
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_line_starts_empty_and_up_recalls_earlier_filters_the_newest_first(url: str, client: Redis) -> None:
     plant_bodies(client)
@@ -55,6 +57,7 @@ async def test_the_line_starts_empty_and_up_recalls_earlier_filters_the_newest_f
         assert find_filter_line(ui).value == "0-job"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_ctrl_u_empties_the_line_wherever_the_cursor_stands(url: str, client: Redis) -> None:
     Seeded(client).put("a")
@@ -63,6 +66,7 @@ async def test_ctrl_u_empties_the_line_wherever_the_cursor_stands(url: str, clie
         assert find_filter_line(ui).value == "" and find_filter_line(ui).is_open
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_puts_the_cursor_on_the_first_match(url: str, client: Redis) -> None:
     mail = Seeded(client)
@@ -77,6 +81,7 @@ async def test_enter_puts_the_cursor_on_the_first_match(url: str, client: Redis)
         await ui.until(lambda: under_cursor(ui) == b"match-3", "the cursor on the first match")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_puts_the_cursor_on_the_first_match_of_a_place_that_is_scanned(url: str, client: Redis) -> None:
     mail = Seeded(client)
@@ -92,6 +97,7 @@ async def test_enter_puts_the_cursor_on_the_first_match_of_a_place_that_is_scann
         await ui.until_shown("2 of 700 match")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_member_of_the_body_is_a_filter_and_tab_offers_its_path(url: str, client: Redis) -> None:
     mail = plant_bodies(client)
@@ -112,6 +118,7 @@ async def test_a_member_of_the_body_is_a_filter_and_tab_offers_its_path(url: str
         assert "0-job" not in ui.text() and "Tab .cus" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_tab_in_an_empty_line_offers_every_path_and_puts_in_the_first(url: str, client: Redis) -> None:
     plant_bodies(client)

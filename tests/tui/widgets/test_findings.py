@@ -47,6 +47,19 @@ def test_a_sentence_is_wrapped_while_lines_are_left_and_then_loses_its_remedy() 
     ]
 
 
+def test_a_command_starts_a_line_rather_than_being_broken() -> None:
+    remedy = "start a worker: rqtui work mail -- COMMAND"
+    stuck = Finding("no-live-worker", "warning", "mail", "no worker is alive, and 2 jobs are ready", remedy, key="w")
+    queue = Queue("mail", "native", findings=(stuck,))
+    for width in range(46, 140):
+        lines = [left.plain for left, _right in findings.format_findings(queue, 1, width, max_lines=4)]
+        assert any("rqtui work mail -- COMMAND" in line for line in lines), (width, lines)
+    assert [left.plain for left, _right in findings.format_findings(queue, 1, 76, max_lines=3)] == [
+        "▲ no worker is alive, and 2 jobs are ready: start a worker:",
+        "  rqtui work mail -- COMMAND",
+    ]
+
+
 def test_without_room_for_all_the_last_line_counts_the_others() -> None:
     queue = Queue("q", "s", findings=(FAILING, LATE, OLD))
     assert [left for left, _right in format_findings(queue, 1)] == [

@@ -57,6 +57,14 @@ def test_the_totals_of_all_queues_name_the_time_of_their_rates_and_of_the_failin
     assert frame.format_overview_totals(3, few, 1, is_short=True).plain == (
         "1 of 3 queues  in 2/s  out 14/s (<1 min)  <1 % fail (<1 min)"
     )
+    for ended, long, short in (
+        (1, "1 of 1 attempts failed", "1 of 1 fail"),
+        (9, "1 of 9 attempts failed", "1 of 9 fail"),
+        (10, "10 % of attempts fail", "10 % fail"),
+    ):
+        few = Rate(recent=RecentActivity(4_000, completed=ended - 1, failed=1), window_ms=4_000)
+        assert frame.format_overview_totals(1, few).plain.endswith(f"   {long} (<1 min)"), "a small sample is no share"
+        assert frame.format_overview_totals(1, few, is_short=True).plain.endswith(f"  {short} (<1 min)")
     assert frame.format_overview_totals(1, Rate()).plain == "1 queue   in 0/s   out 0/s", "no time is known yet"
 
 

@@ -39,7 +39,7 @@ def test_the_keys_of_this_screen_come_first(view: str) -> None:
 
 def test_what_works_here_and_now_comes_before_all_else_and_stands_there_once() -> None:
     groups = help_content.build_key_groups("board", {"kill", "filter", "mark"})
-    assert groups[0].title == "Here and now"
+    assert groups[0].title == "On the current row"
     assert [line.name for line in groups[0].lines] == ["kill", "mark", "filter"]
     names = [line.name for group in groups for line in group.lines]
     assert len(names) == len(set(names)) and set(names) == {
@@ -47,6 +47,7 @@ def test_what_works_here_and_now_comes_before_all_else_and_stands_there_once() -
     }
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_help_begins_with_the_keys_that_work_for_what_is_under_the_cursor(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -59,7 +60,7 @@ async def test_the_help_begins_with_the_keys_that_work_for_what_is_under_the_cur
             await ui.press(place)
             await ui.until_shown("1-1 of 1", f"{works}  D delete")
             await ui.press("question_mark")
-            await ui.until_shown("Here and now")
+            await ui.until_shown("On the current row")
             first = "\n".join(ui.text().splitlines()[1:9])
             assert works in first and "delete" in first and other not in first, place
             await ui.press("escape")
@@ -86,19 +87,20 @@ def test_the_search_finds_a_key_by_its_sign_its_words_or_its_name() -> None:
     assert filter_key_groups([KeyGroup("a", (KeyLine("j", "down"),))], "  ") == [KeyGroup("a", (KeyLine("j", "down"),))]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_help_is_searched_and_left_with_keys(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as ui:
         await ui.press("question_mark")
-        await ui.until_shown("Here and now")
+        await ui.until_shown("On the current row")
         await ui.press("slash", '"memory')
         await ui.until_shown("the server: memory")
-        assert "Here and now" not in ui.text()
+        assert "On the current row" not in ui.text()
         await ui.press("escape")
-        await ui.until_shown("Here and now")
+        await ui.until_shown("On the current row")
         await ui.press("G")
-        await ui.until(lambda: "Here and now" not in ui.text(), "the end of the page")
+        await ui.until(lambda: "On the current row" not in ui.text(), "the end of the page")
         await ui.press("escape")
         await ui.until_shown("1 queue")
         assert ui.app.screen is ui.app.navigation.view
@@ -128,6 +130,7 @@ async def test_the_palette_has_the_verbs_here_every_view_and_the_lock(url: str, 
         assert {"interval", "theme", "filter", "url", "queue", "view"} <= words
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client: Redis) -> None:
     Seeded(client).put("a")
@@ -182,3 +185,11 @@ def test_of_a_verb_that_a_system_lacks_the_help_says_why() -> None:
     ]
     assert [line.more for line in lines if line.name == "pause"] == ["s: it cannot"]
     assert all("cannot" not in line.more for line in lines if line.name != "pause")
+
+
+def test_a_verb_has_the_word_of_the_systems_users_and_beside_it_that_of_the_shell() -> None:
+    groups = help_content.build_key_groups("board", {"requeue"}, verb_labels={"requeue": "retry", "kill": "cancel"})
+    lines = {line.name: (line.words.strip(), line.more) for group in groups for line in group.lines}
+    assert lines["requeue"] == ("retry", "requeue: dead, done")
+    assert lines["kill"] == ("cancel", "kill: scheduled, ready · asks first")
+    assert lines["delete"][0] == "delete" and not lines["delete"][1].startswith("delete:")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from redis import Redis
 from screens import VIEW_KEYS, Seeded, run_on_event_loop, screen
 
@@ -13,6 +14,7 @@ from rqtui.tui.widgets.question_dialog import Question
 from rqtui.tui.widgets.view_list import ViewList
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: str, client: Redis) -> None:
     seeded = Seeded(client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from redis import Redis
 from screens import Screen, Seeded, run_on_event_loop, screen
 from textual.widgets import Button, Input
@@ -26,6 +27,7 @@ async def is_left(ui: Screen) -> None:
     await ui.until(lambda: not is_asking(ui) and ui.app.screen is ui.app.navigation.view, "the question is left")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_every_question_has_its_focus_on_cancel_and_enter_esc_and_n_leave_it(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -55,6 +57,7 @@ async def test_every_question_has_its_focus_on_cancel_and_enter_esc_and_n_leave_
         assert not client.hget("rqtui:{mail}:meta", "paused")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_form_that_was_typed_into_asks_before_esc_throws_it_away(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -80,6 +83,7 @@ async def test_a_form_that_was_typed_into_asks_before_esc_throws_it_away(url: st
         assert seeded.ids("ready") == ["a1"]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_body_of_a_new_job_is_not_thrown_away_by_one_key(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
@@ -95,6 +99,7 @@ async def test_the_body_of_a_new_job_is_not_thrown_away_by_one_key(url: str, cli
         await is_left(ui)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_guarded_question_is_answered_by_the_name_alone(url: str, client: Redis) -> None:
     seeded = Seeded(client)

@@ -17,8 +17,8 @@ from rqtui.tui.widgets.frame import Bar
 from rqtui.tui.widgets.long_text import Text
 
 
-class Told(App[None]):
-    """One widget, and the lines of it that were asked to be drawn again; None: all of it."""
+class OneWidgetApp(App[None]):
+    """An app with one widget."""
 
     def __init__(self, widget: Bar | Text) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ def _list_repainted_lines(widget: Bar | Text, *steps: Any) -> list[int] | None:
 
     async def run() -> None:
         nonlocal asked
-        app = Told(widget)
+        app = OneWidgetApp(widget)
         async with app.run_test(size=(40, 6)) as pilot:
             widget.styles.height = len(steps[0]) if isinstance(widget, Bar) else "auto"
             for step in steps[:-1]:

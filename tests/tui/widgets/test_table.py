@@ -2,108 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Callable
 
 import pytest
-from textual.app import App, ComposeResult
+from rich.style import Style
+from table_app import COLUMNS, House, build_row, house, rows
 from textual.color import Color
-from textual.message import Message
 from textual.pilot import Pilot
-from textual.strip import Strip
-from textual.widgets import Input
 
-import rqtui.tui
 from rqtui.text.pieces import Piece
 from rqtui.tui.format import theme
 from rqtui.tui.format.rows import Column, ListWindow, Row, fit_columns, keep_cursor_row
+from rqtui.tui.widgets.paint import Painter
 from rqtui.tui.widgets.table import Table
-
-COLUMNS = (
-    Column("id", "id", 6),
-    Column("job", "job", 10, weight=1),
-    Column("age", "age", 6, align="right", style="muted"),
-)
-
-
-def build_row(number: int | str, age: str = "1s") -> Row:
-    return Row(f"j{number}".encode(), (f"j{number}", "send_invoice", age))
-
-
-def rows(*numbers: int | str) -> list[Row]:
-    return [build_row(number) for number in numbers]
-
-
-class Watched(Table):
-    """It counts the lines that are drawn."""
-
-    drawn: ClassVar[list[int]] = []
-
-    def render_line(self, y: int) -> Strip:
-        self.drawn.append(y)
-        return super().render_line(y)
-
-
-class House(App[None]):
-    """One table, and what it said."""
-
-    CSS_PATH = Path(rqtui.tui.__file__).parent / "rqtui.tcss"
-
-    def __init__(self, theme_name: str = theme.DARK, **options: object) -> None:
-        super().__init__(ansi_color=theme_name == theme.ANSI or None)
-        self.said: list[Message] = []
-        self.first_theme, self.options = theme_name, options
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return theme.compute_default_variables(self.current_theme)
-
-    def compose(self) -> ComposeResult:
-        yield Watched(COLUMNS, empty="No job is ready. Press N for a new one.", id="table", **self.options)  # type: ignore[arg-type]
-        yield Input(id="filter")
-
-    def on_mount(self) -> None:
-        theme.register_themes(self, self.first_theme)  # type: ignore[arg-type]
-        self.table.focus()
-
-    @property
-    def table(self) -> Watched:
-        return self.query_one("#table", Watched)
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        self.said.append(message)
-
-    on_table_opened = on_table_wanted = on_table_marked = on_table_moved  # type: ignore[assignment]
-
-    def posted_messages(self, kind: type) -> list[Message]:
-        return [message for message in self.said if type(message) is kind]
-
-    def lines(self) -> list[str]:
-        """Return the lines of the screen within the frame, without the empty end of each line."""
-        table = self.table
-        drawn = [table.render_line(y).text.rstrip() for y in range(table.size.height)]
-        while drawn and not drawn[-1]:
-            drawn.pop()
-        return drawn
-
-    def body(self) -> list[str]:
-        """Return the visible rows as (gutter + id)."""
-        return [line[:2].replace(" ", "") + line[2:8].strip() for line in self.lines()[1:]]
-
-
-def house(
-    test: Callable[[House, Pilot[None]], Awaitable[None]], size: tuple[int, int] = (60, 20), **options: object
-) -> None:
-    async def run() -> None:
-        app = House(**options)  # type: ignore[arg-type]
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await test(app, pilot)
-
-    asyncio.run(run())
-
 
 # ── the cursor ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -284,6 +196,7 @@ def test_a_window_into_ten_million_rows_asks_for_the_part_in_sight() -> None:
     house(test)
 
 
+@pytest.mark.slow
 def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update(rows(*range(100)), 400)
@@ -319,6 +232,7 @@ def test_a_row_that_moved_out_of_the_window_is_not_called_gone() -> None:
     assert place == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(more, marks=pytest.mark.matrix) for more in range(3, 20))])
 def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
@@ -445,6 +359,21 @@ def test_wide_characters_keep_the_columns_aligned() -> None:
         assert {strip.text.rstrip()[-2:] for strip in strips} == {"1s"}
 
     house(test, size=(40, 12))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "width", "text"),
+    [
+        (("abc",), 3, "abc"), (("abc",), 4, "abc "), (("abcd",), 3, "ab…"), (("abc", "d"), 3, "ab…"),
+        (("abc", "d"), 4, "abcd"), (("ab", "cde"), 3, "ab…"), (("ab", "cd", "e"), 4, "abc…"),
+    ],
+)  # fmt: skip
+def test_a_cell_of_several_pieces_that_is_too_long_ends_with_an_ellipsis(
+    pieces: tuple[str, ...], width: int, text: str
+) -> None:
+    painter = Painter(COLUMNS, False, lambda _name: Style(), Style)
+    fitted = painter._fit_cell_by_count(tuple(Piece(piece) for piece in pieces), width, "left")
+    assert "".join(piece.text for piece in fitted) == text
 
 
 def test_an_empty_table_says_what_to_press_but_not_before_it_knows() -> None:

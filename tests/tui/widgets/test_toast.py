@@ -32,7 +32,7 @@ async def test_a_toast_whose_time_ends_while_it_is_put_up_goes_and_the_program_g
         ui.app.post_message(Notify(ending))
         await ui.until(lambda: ending.asked and not ui.app.screen.query(Shown), "the toast is gone")
         await ui.press("question_mark")
-        await ui.until_shown("Here and now")
+        await ui.until_shown("On the current row")
 
 
 def test_a_toast_is_over_when_its_time_is_over() -> None:

@@ -1,0 +1,261 @@
+"""What parts of the screen decide from their state. A method gets the few attributes that it reads, and no screen."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rqtui.errors import UsageError
+from rqtui.model import Count, Job, Queue, Ref, State
+from rqtui.systems import registry
+from rqtui.tui.app import Cockpit
+from rqtui.tui.screens import board, errors, metrics, overview, report_view
+from rqtui.tui.services import bulk_changes, loops, verb_starter
+from rqtui.tui.session import Session
+from rqtui.tui.target import Target
+from rqtui.tui.widgets import filter_line, pane
+from rqtui.verbs import VERBS_BY_NAME
+
+MAIL, NEWS = Ref("native", "mail"), Ref("native", "news")
+NATIVE = registry.create_system("native")
+JOB = Job(b"a", "mail", "native", "ready", State.READY, b"a")
+
+
+def build_state(**attributes: Any) -> Any:
+    return SimpleNamespace(**attributes)
+
+
+@pytest.mark.parametrize(("loss", "failure"), [(None, None), ("lost", None), (None, "failed"), ("lost", "failed")])
+def test_a_snapshot_is_outdated_after_a_lost_connection_or_a_failed_refresh(loss: object, failure: object) -> None:
+    state = build_state(connection_loss=loss, refresh_failure=failure)
+    assert Session.is_stale.fget(state) is bool(loss or failure)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("verb", ["dispatch", "reap"])
+def test_a_loop_serves_first_the_queues_with_work_or_all_of_them_during_a_single_step(verb: str) -> None:
+    queues = [Queue("mail", "native", overdue=1), Queue("news", "native", expired=1), Queue("idle", "native")]
+    session = build_state(refs=[MAIL, NEWS], snapshot=build_state(queues=queues))
+    for stepping, expected in (
+        ([], {MAIL if verb == "dispatch" else NEWS}),
+        ([("other", MAIL)], {MAIL if verb == "dispatch" else NEWS}),
+        ([("other", MAIL), (verb, MAIL)], {MAIL, NEWS}),
+    ):
+        state = build_state(_stepping=stepping, _session=session)
+        assert loops.Loops._find_urgent_queues(state, verb) == expected
+    state = build_state(_stepping=[], _session=build_state(refs=[MAIL], snapshot=None))
+    assert loops.Loops._find_urgent_queues(state, verb) == set()
+
+
+@pytest.mark.parametrize(
+    ("verb", "values", "problem"),
+    [
+        ("requeue", {}, ""),
+        ("requeue", {"rate": 5.0}, ""),
+        ("requeue", {"stop_at_depth": 5}, "cannot stop by itself"),
+        ("reprioritise", {"priority": 5}, ""),
+        ("reprioritise", {"priority": "much"}, "priority"),
+    ],
+)
+def test_the_values_of_a_question_are_checked_before_it_is_sent(
+    verb: str, values: dict[str, Any], problem: str
+) -> None:
+    target = Target(MAIL, "ready", (JOB,), state=State.READY)
+    selection = build_state(refs=(MAIL,), verb=VERBS_BY_NAME[verb], target=target)
+    state = build_state(_session=build_state(systems={"native": NATIVE}))
+    if not problem:
+        bulk_changes.BulkChanges._validate_values(state, selection, values)
+        return
+    with pytest.raises(UsageError, match=problem):
+        bulk_changes.BulkChanges._validate_values(state, selection, values)
+
+
+@pytest.mark.parametrize(("job_filter", "is_loaded"), [(None, False), (False, False), (True, True)])
+def test_a_filter_loads_bodies_only_if_it_reads_them(job_filter: bool | None, is_loaded: bool) -> None:
+    state = build_state(job_filter=None if job_filter is None else build_state(needs_job_bodies=job_filter))
+    assert pane.Pane.count_filter_bytes(state) == (pane.FILTER_BYTES if is_loaded else 0)
+
+
+@pytest.mark.parametrize(("is_shown", "job"), [(True, JOB), (False, JOB), (True, None), (False, None)])
+def test_a_board_loads_the_job_under_the_cursor_only_for_its_details(is_shown: bool, job: Job | None) -> None:
+    state = build_state(
+        find_current_pane=lambda: build_state(find_current_job=lambda: job),
+        query_one=lambda _name: build_state(display=is_shown),
+        _list_requested_panes=lambda: [],
+        ref=MAIL,
+    )
+    assert board.Board.build_focus(state, []).job == ((MAIL, b"a") if is_shown and job else None)
+
+
+@pytest.mark.parametrize(
+    ("word", "paths"),
+    [
+        ("", ["user.id", "to", "Total"]), (".", ["user.id", "to", "Total"]), (".t", ["to", "Total"]),
+        (".id", ["user.id"]), (".o", ["to", "Total"]), (".u", ["user.id"]), ("t", []), (".x", []),
+    ],
+)  # fmt: skip
+def test_paths_that_begin_with_a_word_are_offered_before_those_that_contain_it(word: str, paths: list[str]) -> None:
+    shown: list[list[str]] = []
+    state = build_state(
+        _paths_in_bodies=["user.id", "to", "Total"],
+        _find_word_at_cursor=lambda: word,
+        paths=build_state(show_completions=lambda found, _chosen: shown.append(found)),
+    )
+    filter_line.FilterLine._update_completions(state)
+    assert shown == [paths]
+
+
+@pytest.mark.parametrize(
+    ("before", "word"), [("", ""), ("x .us", ".us"), ("!.us", ".us"), (".a .b", ".b"), ("name:", ""), ("x ", "")]
+)
+def test_the_word_at_the_cursor_is_the_last_one_without_its_negation(before: str, word: str) -> None:
+    state = build_state(value=before + " more", cursor_position=len(before))
+    assert filter_line.FilterLine._find_word_at_cursor(state) == word
+
+
+@pytest.mark.parametrize(
+    ("ages", "ready", "oldest_ms"), [([500, 900], 1, 900), ([None, 700], 1, 700), ([None], 0, 0), ([None], 1, None)]
+)
+def test_the_oldest_job_of_plotted_queues_has_age_0_only_if_no_job_is_ready(
+    ages: list[int | None], ready: int, oldest_ms: int | None
+) -> None:
+    state = build_state(_samples=[], _previous_counters=None)
+    counts = (Count("ready", State.READY, ready),)
+    metrics.Metrics._add_sample(state, 1_000, [Queue("q", "native", counts, oldest_ready_ms=age) for age in ages])
+    assert [(sample.at_ms, sample.oldest_ms) for sample in state._samples] == [(1_000, oldest_ms)]
+    queue = Queue("q", "native", counts, counters={"in": 5, "out": 1})
+    metrics.Metrics._add_sample(state, 1_000, [queue])
+    assert len(state._samples) == 1, "a snapshot that was seen already adds no sample"
+    metrics.Metrics._add_sample(state, 2_000, [queue])
+    metrics.Metrics._add_sample(state, 4_000, [queue._replace(counters={"in": 9, "out": 0})])
+    last = state._samples[-1]
+    assert (last.in_s, last.out_s, last.failed_s) == (2.0, 0.0, None)
+
+
+@pytest.mark.parametrize("number", [overview.MAX_COUNTED_AT_ONCE, overview.MAX_COUNTED_AT_ONCE + 1])
+def test_an_overview_counts_all_queues_at_each_refresh_up_to_a_limit(number: int) -> None:
+    refs = [Ref("native", f"q{at}") for at in range(number)]
+    table = build_state(visible_range=(0, 0), rows=())
+    state = build_state(_build_preview_requests=dict, _table=table, _items_by_id={}, _next_position=0)
+    focus = overview.Overview.build_focus(state, refs)
+    assert (len(focus.queues or ()) == number) == (number <= overview.MAX_COUNTED_AT_ONCE)
+
+
+@pytest.mark.parametrize(
+    ("dead", "known_dead", "is_large", "is_counted", "is_sampled"),
+    [
+        (9, None, True, True, True), (9, 9, True, True, False), (9, 5, True, True, True), (0, None, True, True, False),
+        (9, None, False, True, False), (9, None, True, False, False),
+    ],
+)  # fmt: skip
+def test_dead_jobs_are_sampled_for_a_preview_while_their_causes_are_unknown_or_outdated(
+    dead: int, known_dead: int | None, is_large: bool, is_counted: bool, is_sampled: bool
+) -> None:
+    queue = Queue("mail", "native", (Count("dead", State.DEAD, dead),))
+    known = {} if known_dead is None else {MAIL: build_state(dead=known_dead)}
+    state = build_state(
+        _counted_queues={MAIL: queue} if is_counted else {},
+        session=build_state(systems={"native": NATIVE}, death_causes=known),
+        is_large=is_large,
+        _find_or_create_request=lambda _ref, _name, create: create(),
+    )
+    assert bool(overview.Overview._build_dead_sample_requests(state, MAIL)) is is_sampled
+
+
+@pytest.mark.parametrize(
+    ("is_read_only", "engine", "is_small", "has_verb", "is_lost", "verb", "works"),
+    [
+        (False, True, False, True, False, True, True), (True, True, False, True, False, True, False),
+        (True, None, False, True, False, True, False), (False, None, False, True, False, True, None),
+        (False, True, True, True, False, True, None), (False, True, False, False, False, True, False),
+        (False, True, False, True, True, True, None), (False, True, False, True, False, None, None),
+    ],
+)  # fmt: skip
+def test_the_key_of_a_verb_works_is_grey_or_is_hidden(
+    is_read_only: bool, engine: object, is_small: bool, has_verb: bool, is_lost: bool, verb: object, works: bool | None
+) -> None:
+    session = build_state(
+        is_read_only=is_read_only, engine=engine, connection_loss=is_lost, snapshot=build_state()
+    )  # fmt: skip
+    state = build_state(
+        _session=session,
+        _navigation=build_state(view=build_state(is_too_small=is_small)),
+        _has_verb_on_key=lambda _key, _target: has_verb,
+        find_verb_of_key=lambda _key, _target: verb,
+    )
+    assert verb_starter.VerbStarter.check_verb_key(state, "R", Target(MAIL)) is works
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "expression", "is_finished", "words"),
+    [
+        (False, "", None, "nothing here"), (True, "", None, "no longer exists"), (False, "x", None, "Esc shows all"),
+        (False, "x", False, "so far"), (False, "x", True, "Esc shows all"),
+    ],
+)  # fmt: skip
+def test_an_empty_pane_says_why_it_is_empty(
+    is_gone: bool, expression: str, is_finished: bool | None, words: str
+) -> None:
+    state = build_state(
+        page=None, is_queue_gone=is_gone, ref=MAIL, expression=expression, empty_text="nothing here",
+        scan_result=None if is_finished is None else build_state(is_finished=is_finished),
+    )  # fmt: skip
+    assert words in pane.Pane._explain_empty_pane(state, 0)
+
+
+@pytest.mark.parametrize(
+    ("total", "has_more", "has_filter", "has_result", "is_too_long"),
+    [
+        (pane.MAX_LIVE_JOBS, False, True, False, False), (pane.MAX_LIVE_JOBS + 1, False, True, False, True),
+        (1, True, True, False, True), (1, True, False, False, False), (1, True, True, True, False),
+        (None, True, True, False, False),
+    ],
+)  # fmt: skip
+def test_a_filter_needs_a_scan_of_a_place_with_too_many_jobs(
+    total: int | None, has_more: bool, has_filter: bool, has_result: bool, is_too_long: bool
+) -> None:
+    state = build_state(
+        page=None if total is None else build_state(total=total), has_more=has_more,
+        job_filter=object() if has_filter else None, scan_result=object() if has_result else None,
+    )  # fmt: skip
+    assert pane.Pane.is_too_long.fget(state) is is_too_long  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("is_drawn", [True, False, None])
+def test_each_second_updates_a_view_only_after_it_was_drawn(is_drawn: bool | None) -> None:
+    updated: list[str] = []
+    view = None if is_drawn is None else build_state(
+        is_drawn=is_drawn,
+        show_recent_activity=lambda: updated.append("activity"),
+        update_countdowns=lambda: updated.append("countdowns"),
+    )  # fmt: skip
+    state = build_state(
+        demo=None, slow_link=build_state(is_calm=False), session=build_state(connection_loss=None),
+        show_header=lambda: None, navigation=build_state(view=view),
+    )  # fmt: skip
+    Cockpit._update_each_second(state)
+    assert updated == (["activity", "countdowns"] if is_drawn else [])
+
+
+@pytest.mark.parametrize(("cursor", "is_touched"), [("b", True), ("b", False), (None, True)])
+def test_the_cursor_stays_on_its_error_when_the_column_of_source_lines_changes(
+    monkeypatch: pytest.MonkeyPatch, cursor: str | None, is_touched: bool
+) -> None:
+    moves: list[str] = []
+    table = build_state(
+        cursor_id=cursor, is_touched=is_touched, move_to=moves.append, clear_rows=lambda: None,
+        set_columns=lambda _columns: None,
+    )  # fmt: skip
+    view = errors.Errors.__new__(errors.Errors)
+    monkeypatch.setattr(errors.Errors, "table", table)
+    monkeypatch.setattr(report_view.ReportView, "draw", lambda _view: None)
+    for name, value in (
+        ("list_error_groups", lambda _view: [build_state(frame="charge.py:88")]),
+        ("build_columns", lambda _view: ()),
+        ("_keep_cursor_on_group", lambda _view: None),
+    ):
+        monkeypatch.setattr(errors.Errors, name, value)
+    view._frame_cells = 0
+    errors.Errors._draw_rows_with_frames(view)
+    assert moves == ([cursor] if cursor and is_touched else []) and view._frame_cells > 0
