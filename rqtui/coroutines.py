@@ -23,4 +23,4 @@ def run_without_event_loop(coroutine: Coroutine[Any, Any, T]) -> T:
         value: T = end.value
         return value
     coroutine.close()
-    raise RuntimeError(f"{coroutine!r} waited for an event loop, and nobody runs one")
+    raise RuntimeError(f"{coroutine!r} waited for an event loop, but none runs")

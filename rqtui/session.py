@@ -29,7 +29,9 @@ def create_engine(settings: Settings, *, reads_server_state: bool = False) -> En
     systems, left_out = (
         (registry.create_systems(settings.systems), ()) if settings.systems else registry.create_usable_systems()
     )
-    client = connect(settings.url, meter=Meter(), reads_server_state=reads_server_state)
+    client = connect(
+        settings.url, meter=Meter(), reads_server_state=reads_server_state, sends_script_texts=True
+    )  # A command calls each script once or twice, and a round trip over a slow link takes longer than its text.
     unused_systems = set(registry.list_system_names()) - {type(system).name for system in systems}
     return Engine(
         client,

@@ -210,7 +210,7 @@ VERBS: tuple[Verb, ...] = (
         "P",
         scope="queue",
         question="Pause",
-        effect="no worker gets a job of it until it is resumed; jobs that are reserved go on",
+        effect="no worker gets a job of it until it is resumed; reserved jobs continue",
     ),
     Verb(
         "resume",
@@ -240,7 +240,7 @@ VERBS: tuple[Verb, ...] = (
         scope="queue",
         is_dangerous=True,
         question="Unschedule a scheduler of",
-        lost="the scheduler and its next job, until its application makes it anew",
+        lost="the scheduler and its next job, until its application creates it again",
         form=(Field("scheduler", "scheduler"),),
         needs_form=True,
     ),

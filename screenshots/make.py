@@ -35,6 +35,7 @@ VIEWS: dict[str, tuple[str, ...]] = {  # every view, by the keys that lead to it
     "workers": ("mail", "w"),
     "kinds": ("mail", "b"),
     "errors": ("e", "quotation_mark", "j"),
+    "search": ("slash", *"smtp", "enter"),
     "events": ("mail", "f"),
     "metrics": ("mail", "m", "3"),
     "loops": ("t",),

@@ -289,11 +289,12 @@ def seed_history(client: Redis) -> None:
         counters["rejected"] += rng.random() < 0.3
     client.hset(names["meta"], mapping={**counters, "events": "on"})
     story = ("enqueue", "reserve", "ack", "reserve", "enqueue", "dispatch", "reserve", "ack", "reject", "ack")
+    targets = {"enqueue": "scheduled", "dispatch": "ready", "reserve": "reserved", "ack": "done", "reject": "dead"}
+    job_ids = {verb: client.zrange(names[place], 0, -1) for verb, place in targets.items()}
     for number in range(60):
         verb = story[number % len(story)]
         worker = f"w{number % 4 + 1}" if verb in ("reserve", "ack", "reject") else ""
-        id = f"01jd8{300 + number:04x}" + blake2s(f"mail:{number}".encode(), digest_size=8).hexdigest()[:13]
-        said = {"verb": verb, "id": id} | ({"worker": worker} if worker else {})
+        said = {"verb": verb, "id": job_ids[verb][number % len(job_ids[verb])]} | ({"worker": worker} if worker else {})
         client.xadd(names["events"], said, id=f"{NOW - 730 * (60 - number)}-0")
 
 

@@ -77,8 +77,8 @@ class Heartbeat(HeartbeatLoop):
         if late_s > BLOCKED_S and self.leases and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "worker %s: the event loop stood still for %.1f s; meanwhile no lease was extended, and a lease that "
-                "ends is given to others. Run what blocks on a thread: await asyncio.to_thread(…)",
+                "worker %s: the event loop was blocked for %.1f s; no lease was extended in that time, and jobs with "
+                "an expired lease run again. Run blocking code on a thread: await asyncio.to_thread(…)",
                 self._identity["worker"],
                 late_s,
             )

@@ -25,7 +25,7 @@ from rqtui.scripts.transport import (
     append_lost_replies,
     has_moved_calls,
     has_replica_refusal,
-    pack_calls_by_digest,
+    pack_calls,
     parse_all_replies,
     resend_and_parse_replies,
     resend_moved_calls,
@@ -103,7 +103,7 @@ async def _send_on_pooled_connection(pool: Pool, calls: Sequence[Call]) -> list[
 
 async def _send_on_connection(pool: Pool, connection: Any, calls: Sequence[Call]) -> list[Any]:
     send_and_receive = partial(_send_and_receive, pool, connection)
-    replies = await send_and_receive(pack_calls_by_digest(pool, calls))
+    replies = await send_and_receive(pack_calls(pool, calls))
     results = parse_all_replies(calls, replies)
     if results is None:
         results = await resend_and_parse_replies(send_and_receive, pool, calls, replies)

@@ -11,19 +11,28 @@ from rqtui.cli.session import DONE, Session
 from rqtui.errors import UsageError
 from rqtui.session import create_engine
 
-QUEUES = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which queues, as NAME or SYSTEM:NAME.")]
+QUEUES = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="The queues, as NAME or SYSTEM:NAME.")]
 
 
 def acl(
     session: Session,
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="viewer, worker or operator.")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="The role: viewer, worker or operator.")],
     queues: QUEUES,
-    user: Annotated[str, typer.Option("--user", metavar="NAME", help="The user's name; rqtui-ROLE otherwise.")] = "",
-    is_old: Annotated[bool, typer.Option("--redis6", help="For Redis 6: no rights to read alone.")] = False,
-    with_server: Annotated[
-        bool, typer.Option("--server", help="Also CONFIG GET, CLIENT LIST, SLOWLOG: all that the Redis view shows.")
+    user: Annotated[
+        str, typer.Option("--user", metavar="NAME", help="Name the user; without it the name is rqtui-ROLE.")
+    ] = "",
+    is_old: Annotated[
+        bool, typer.Option("--redis6", help="Print a line for Redis 6, which has no read-only key rights.")
     ] = False,
-    with_nodes: Annotated[bool, typer.Option("--cluster", help="For the nodes of a Cluster: on each of them.")] = False,
+    with_server: Annotated[
+        bool,
+        typer.Option(
+            "--server", help="Also allow the commands that the Redis view needs: CONFIG GET, CLIENT LIST, SLOWLOG."
+        ),
+    ] = False,
+    with_nodes: Annotated[
+        bool, typer.Option("--cluster", help="Print the line for a Cluster; run it on each node.")
+    ] = False,
 ) -> int:
     """Print the least rights that a role needs in Redis, as one ACL SETUSER line for redis-cli.
 

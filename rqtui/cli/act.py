@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rqtui.model import Job, Outcome, Ref
     from rqtui.operations.journal import Circumstances
     from rqtui.operations.rate_limit import Limits
+    from rqtui.operations.undo import UndoRecorder
     from rqtui.scripts.script import Script
     from rqtui.verbs import Verb
 
@@ -69,43 +70,61 @@ def act(
         str,
         typer.Argument(
             metavar="VERB",
-            help="What to do: ack, requeue, delete, pause … (rqtui systems).",
+            help="The verb: ack, requeue, delete, pause …; `rqtui systems` lists them.",
             autocompletion=_complete_verbs,
         ),
     ],
     queue: QUEUE,
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Which jobs (or workers); base64:… where an id is no text."),
+        typer.Argument(metavar="[ID]...", help="The ids of jobs or workers; base64:… for an id that is not text."),
     ] = None,
     place: Annotated[
-        str, typer.Option("--place", metavar="PLACE", help="Jobs of that place; needs --filter or --all.")
+        str, typer.Option("--place", metavar="PLACE", help="Take jobs of this place, which --filter or --all select.")
     ] = "",
     expression: Annotated[
-        str | None, typer.Option("--filter", metavar="EXPR", help="Those that match, as in jobs.")
+        str | None,
+        typer.Option(
+            "--filter", metavar="EXPR", help="Take the jobs that match; the syntax is that of `rqtui jobs --filter`."
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="So many at most.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Take all jobs of the place.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Take at most N jobs.")] = None,
     token: Annotated[
-        str | None, typer.Option("--token", metavar="T", help="Only under this lease; else the one seen.")
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="T",
+            help="Act only if the job has the lease with this token; without it, the lease that rqtui read.",
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Even while a worker holds it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Act even if a worker holds the job.")] = False,
     fields: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="What the verb takes.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Set a field that the verb takes, such as delay=90s; repeatable."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count by place, error and age what would be asked for; change nothing.")
+        bool, typer.Option("--dry-run", help="Count the jobs by place, error and age; change nothing.")
     ] = False,
-    rate: Annotated[str | None, typer.Option("--rate", metavar="5/s", help="So many per second, not faster.")] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar="5/s", help="Change the jobs at this speed: 5/s, 90/m.")
+    ] = None,
     stop_at_failures: Annotated[
-        int | None, typer.Option("--stop-at-failures", metavar="N", help="With --rate: stop after so many failures.")
+        int | None,
+        typer.Option(
+            "--stop-at-failures",
+            metavar="N",
+            help="With --rate, stop when N jobs of these queues have failed since the start.",
+        ),
     ] = None,
     stop_at_depth: Annotated[
-        int | None, typer.Option("--stop-at-depth", metavar="N", help="With --rate: stop when so many are ready.")
+        int | None, typer.Option("--stop-at-depth", metavar="N", help="With --rate, stop when N jobs are ready.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before something dangerous.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a dangerous change.")] = False,
     why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="The reason, for the journal and for killed jobs.")
+        str, typer.Option("--why", metavar="TEXT", help="Record the reason in the journal and in killed jobs.")
     ] = "",
 ) -> int:
     """Run a verb, such as requeue or delete, on jobs or on a queue.
@@ -141,9 +160,10 @@ def act(
     from rqtui.operations.journal import Circumstances
 
     speed = rate_limit.describe() if rate_limit else ""
-    with _record_changes(
-        session, engine, ref, verb, Circumstances(why=why, chosen=_describe_selection(request), rate=speed)
-    ) as completed_verbs:
+    circumstances = Circumstances(why=why, chosen=_describe_selection(request), rate=speed)
+    with _record_changes(session, engine, ref, verb, circumstances, _choose_ids_to_read_ahead(request, script)) as (
+        completed_verbs
+    ):
         code = _run_verb_script(session, engine, request, script, form)
         if code == DONE:
             completed_verbs.append(verb)
@@ -196,7 +216,7 @@ def _find_verb_script(engine: Engine, ref: Ref, verb: str) -> Script:
         ]
         names = list(dict.fromkeys(row.name.replace(" ", "-") for row in rows))
         if (swapped := synonyms.find_synonym(ref.queue, names)) and not synonyms.find_synonym(verb, names):
-            raise UsageError(f"the verb stands before the queue: rqtui act {swapped} {verb}.")
+            raise UsageError(f"the verb comes before the queue: rqtui act {swapped} {verb}.")
         nearest_name = synonyms.find_nearest_name(verb, names, likeness=0.7)
         hint = (
             f'. Did you mean "{nearest_name}"? rqtui systems lists all verbs.'
@@ -243,11 +263,36 @@ def _count_places(engine: Engine, ref: Ref) -> dict[str, dict[str, int]]:
     return {} if queue.error else {ref.queue: queue.map_counts_by_place()}
 
 
+def _choose_ids_to_read_ahead(request: ActRequest, script: Script) -> Sequence[bytes]:
+    """Return the ids whose jobs are read before the steps that need them; none if a person is asked in between."""
+    is_unasked = request.is_confirmed or not is_dangerous(script)
+    return request.ids if is_unasked and find_verb_target(script) is Target.JOBS and len(request.ids) == 1 else ()
+
+
+def _read_ahead(engine: Engine, keeper: UndoRecorder, ref: Ref, verb: str, ids: Sequence[bytes]) -> None:
+    """Read the counts of the queue and these jobs in one round trip, and the counts again in that of the change."""
+    system = engine.systems[ref.system]
+    try:
+        counts = system.queue_request(ref.queue)
+        jobs = [system.job_request(ref.queue, id, 0) for id in ids]
+        saves = keeper.build_read_requests(system, verb, ref.queue, ids)
+    except RqtuiError:
+        return  # The step that builds this request reports the error.
+    engine.read_ahead([counts, *jobs, *saves], after=[counts])
+
+
 @contextmanager
 def _record_changes(
-    session: Session, engine: Engine, ref: Ref, verb: str, circumstances: Circumstances
+    session: Session,
+    engine: Engine,
+    ref: Ref,
+    verb: str,
+    circumstances: Circumstances,
+    ids_to_read: Sequence[bytes] = (),
 ) -> Iterator[list[str]]:
     """Record the changes made inside a `with` block for `undo` and `operations`, even if the block is interrupted.
+
+    The jobs of `ids_to_read` are read in the round trip that counts the queue.
 
     The block appends the verbs that it completed to the yielded list. A verb is also recorded if it changed no job that
     can be counted, such as a verb that hands out jobs or sets settings.
@@ -265,11 +310,13 @@ def _record_changes(
     for operation in journal.recover_interrupted():
         output.print_message(
             f"a change {operation.describe_interruption()}; rqtui operations shows it, "
-            f"rqtui undo takes back what was done."
+            f"rqtui undo reverts what was done."
         )
     if keeper.problem:
         output.print_message(f"nothing can be undone: {keeper.problem}.")
     engine.change_recorder = keeper
+    if ids_to_read:
+        _read_ahead(engine, keeper, ref, verb, ids_to_read)
     began_ms = int(time.time() * 1000)
     journal.expect_change(
         verb, ref.queue, ref.system, replace(circumstances, began_ms=began_ms, before=_count_places(engine, ref))
@@ -287,6 +334,7 @@ def _record_changes(
             journal.record_change(name, ref.queue, ref.system) for name in (() if changes else completed_verbs)
         ]
         counts_after = _count_places(engine, ref) if recorded_operations else {}
+        engine.end_read_ahead()
         for operation in recorded_operations:
             journal.record_counts_after(operation, counts_after)
         keeper.discard_unchanged(lambda _verb, _ref: True)

@@ -73,7 +73,7 @@ def _ask_question(question: str, guard_word: str) -> None:
     """Ask a question on the terminal. Raises Refused unless the answer is `guard_word`, or yes if that is empty."""
     from rqtui.text.sanitise import safe
 
-    prompt = f"type {guard_word} to go on:" if guard_word else "[y/N]"
+    prompt = f"type {guard_word} to continue:" if guard_word else "[y/N]"
     output.print_note(f"{question} {prompt} ", end="")
     reply = sys.stdin.readline().strip()
     accepted = (guard_word, safe(guard_word)) if guard_word else ("y", "yes")  # `safe` is the name as it was printed

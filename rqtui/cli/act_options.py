@@ -159,11 +159,11 @@ def check_act_options(request: ActRequest, script: Script, target: Target) -> No
         Target.NEXT_JOBS: (
             (
                 has_ids or request.selects_jobs,
-                f"{name} takes the next jobs, whichever they are: --limit N is all it can be told.",
+                f"{name} takes the next jobs: it accepts only --limit N.",
             ),
             (
                 request.is_dry_run,
-                f"{name} has no dry run; look with: rqtui jobs {request.ref.queue} ready "
+                f"{name} has no dry run; to see the jobs: rqtui jobs {request.ref.queue} ready "
                 f"--limit {choose_hand_out_limit(request)}",
             ),
         ),

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Job, Queue, Ref
 
-QUEUES = Annotated[list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all when none is named.")]
+QUEUES = Annotated[
+    list[str] | None, typer.Argument(metavar="[QUEUE]...", help="The queues; all queues if none is named.")
+]
 QUEUE = Annotated[str, typer.Argument(metavar="QUEUE", help="A queue, as NAME or SYSTEM:NAME.")]
 
 

@@ -16,7 +16,9 @@ from rqtui.errors import RqtuiError
 
 def bench(
     session: Session,
-    part: Annotated[str, typer.Argument(metavar="[engine|screen|systems|scale|many]", help="Which part.")] = "engine",
+    part: Annotated[
+        str, typer.Argument(metavar="[engine|screen|systems|scale|many]", help="The part to measure.")
+    ] = "engine",
 ) -> int:
     """Measure the speed and the memory use of rqtui on this machine.
 

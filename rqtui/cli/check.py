@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 STEP = 500  # ids checked per round trip
 _SENTENCES = {
-    "two-places": ("critical", "it stands in {where}"),
-    "no-place": ("critical", "it has a record, but stands in no place: nobody will run it"),
+    "two-places": ("critical", "it is in {where}"),
+    "no-place": ("critical", "it has a record, but is in no place: no worker will run it"),
     "corrupt-record": ("critical", "its record or its line of attempts cannot be read"),
-    "orphan-line": ("warning", "{where} holds a line of a job that is not there"),
+    "orphan-line": ("warning", "{where} has a line of a job that does not exist"),
 }
 
 
 def check(
     session: Session,
     queue: QUEUE,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair these jobs.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the jobs that were found.")] = False,
 ) -> int:
     """Find the jobs of a queue that are in two places or in none; --repair repairs them.
 
@@ -67,7 +67,7 @@ def check(
         repaired_text = f", {repaired} repaired" if repair else ""
         output.write_lines(
             [
-                f"{format_quantity(checked, 'job')} looked at{repaired_text}, {len(remaining)} left to repair",
+                f"{format_quantity(checked, 'job')} checked{repaired_text}, {len(remaining)} left to repair",
                 *findings.format_findings(remaining, queue_argument, now_ms),
             ]
         )
@@ -107,7 +107,7 @@ def _iterate_check_calls(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, l
 
     system = engine.systems[ref.system]
     if "check" not in system.scripts:
-        raise UsageError(f"the system {system.name} has no check; rqtui health looks for its faults.")
+        raise UsageError(f"the system {system.name} has no check; rqtui health reports its problems.")
     walk, cursor = system.script("check").keys[0].name, "0"
     while True:
         call = system.build_call("check", ref.queue, {"walk": walk, "cursor": cursor, "limit": STEP})

@@ -60,7 +60,7 @@ EXAMPLE = """\
 #dying = [1, 50]              # jobs that died in the last five minutes
 #waiting = ["2m", "10m"]      # the oldest ready job; not given: three times what is usual
 #backlog = ["1m", "30m"]      # of work that is ready, while it grows
-#silent = [1, 100]            # leases of workers that do not beat
+#silent = [1, 100]            # leases of workers that send no heartbeats
 #late = "5s"                  # that nobody dispatches, reaps or works
 
 #[redact]                     # patterns of more names whose values are masked in every output
@@ -84,8 +84,8 @@ SHOWN_SETTINGS = (  # (name in the config file, field of Settings) of each print
 
 def config(
     session: Session,
-    is_path: Annotated[bool, typer.Option("--path", help="Only where the file is, or would be.")] = False,
-    is_example: Annotated[bool, typer.Option("--example", help="Print a file to begin with.")] = False,
+    is_path: Annotated[bool, typer.Option("--path", help="Print only the path of the file.")] = False,
+    is_example: Annotated[bool, typer.Option("--example", help="Print an example file.")] = False,
 ) -> int:
     """Print the path of the config file, and the effective settings with the source of each.
 

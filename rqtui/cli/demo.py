@@ -37,17 +37,27 @@ LOOK_FIELDS = (
 
 def demo(
     session: Session,
-    scenario: Annotated[str, typer.Argument(metavar="[SCENARIO]", help="delays, timeouts, …; see --list.")] = "",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed makes the same jobs.")] = 1,
+    scenario: Annotated[
+        str, typer.Argument(metavar="[SCENARIO]", help="The scenario: delays, timeouts …; --list names all.")
+    ] = "",
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed the random numbers; the same seed creates the same jobs.")
+    ] = 1,
     server: Annotated[
-        str, typer.Option("--server", metavar="auto|system|wheel|fake", help="Which server to start.")
+        str, typer.Option("--server", metavar="auto|system|wheel|fake", help="The server to start.")
     ] = "auto",
-    headless: Annotated[bool, typer.Option("--headless", help="Without a screen; says what happened.")] = False,
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Run without a screen, and print what happened.")
+    ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", metavar="S", help="How long, without a screen: 20, but timeouts plays to its end."),
+        typer.Option(
+            "--seconds",
+            metavar="S",
+            help="Without a screen, run for S seconds: 20 by default, but `timeouts` runs to its end.",
+        ),
     ] = None,
-    is_list: Annotated[bool, typer.Option("--list", help="Name the scenarios.")] = False,
+    is_list: Annotated[bool, typer.Option("--list", help="List the scenarios.")] = False,
 ) -> int:
     """Run a demo: jobs flow through a queue on a temporary server; needs no Redis.
 
@@ -112,7 +122,9 @@ def run_scenario(
         scenario = chosen
     demo_scenario = scenarios.find_scenario(scenario)
     with start_server(server) as running:
-        _print_note(f"{running.kind} at {running.url}: redis-cli -u {running.url} looks on. It ends with the demo.")
+        _print_note(
+            f"{running.kind} at {running.url}: redis-cli -u {running.url} connects to it. It ends with the demo."
+        )
         if headless:
             _print_note(
                 f"{demo_scenario.name}: {demo_scenario.summary}; seed {seed}, "
@@ -201,13 +213,13 @@ def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
     facts = (
         ("withdrawn", "deleted by their producer"),
         ("failed", "rejected"),
-        ("again", "done more than once, as the original lets happen"),
+        ("again", "done more than once, as the stock program allows"),
         ("dispatched", "dispatched by rqtui"),
         ("reaped", "reaped by rqtui"),
-        ("late", "acks too late, and the original saw it"),
+        ("late", "late acks seen by the stock workers"),
         ("stale", "late acks refused by rqtui"),
         ("workers_lost", "workers lost"),
-        ("lost_with_workers", "jobs lost with them: this system keeps no lease"),
+        ("lost_with_workers", "jobs lost with them: this system has no leases"),
     )
     seconds = result["elapsed_ms"] / 1000
     rate_text = f"{format_count(result['done'])} done in {seconds:.1f} s: {result['jobs_s']} per second"

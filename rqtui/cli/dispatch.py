@@ -24,21 +24,31 @@ _COLUMNS = ("dispatched", "delayed", "ready", "backing_off")
 def dispatch(
     session: Session,
     queues: QUEUES = None,
-    batch_size: Annotated[int | None, typer.Option("-n", "--batch-size", metavar="N", help="Jobs per batch.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("-n", "--batch-size", metavar="N", help="Move at most N jobs per batch.")
+    ] = None,
     delayed_key: Annotated[
         str | None,
         typer.Option(
-            "-d", "--delayed-task-zset-key", metavar="K", help="The delayed tasks: a system's option `delayed`."
+            "-d",
+            "--delayed-task-zset-key",
+            metavar="K",
+            help="The key of the delayed tasks, as the system's option `delayed`.",
         ),
     ] = None,
     ready_key: Annotated[
         str | None,
-        typer.Option("-r", "--ready-task-list-key", metavar="K", help="The ready tasks: its option `ready`."),
+        typer.Option(
+            "-r",
+            "--ready-task-list-key",
+            metavar="K",
+            help="The key of the ready tasks, as the system's option `ready`.",
+        ),
     ] = None,
     verbose: Annotated[
         int,
         typer.Option(
-            "-v", "--verbose", count=True, help="The numbers of all queues as they change; -vv: each queue, each step."
+            "-v", "--verbose", count=True, help="Print the totals when they change; with -vv each queue and each step."
         ),
     ] = 0,
     once: ONCE = False,

@@ -32,11 +32,12 @@ MAX_EVENTS = 1000  # events per call
 def events(
     session: Session,
     queues: QUEUES = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on as things happen; records them meanwhile.")] = False,
-    is_record: Annotated[bool, typer.Option("--record", help="Record what happens in the next minute.")] = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many of the past, at most.")] = 100,
+    follow: Annotated[bool, typer.Option("--follow", help="Record events and print them as they happen.")] = False,
+    is_record: Annotated[bool, typer.Option("--record", help="Record the events of the next minute.")] = False,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Print at most N recorded events.")] = 100,
     expression: Annotated[
-        str | None, typer.Option("--filter", metavar="EXPR", help="verb, id, worker; !word /re/")
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="Print events that match: verb, id, worker; !word /re/."),
     ] = None,
     no_wait: NO_WAIT = False,
 ) -> int:
@@ -129,7 +130,7 @@ def _turn_on_event_recording(engine: Engine, feeds: dict[Ref, Feed], *, aloud: b
     due = report.compute_renewals(feeds)
     refused = report.record_events(engine, tuple(due), due)
     for ref in (ref for ref, feed in feeds.items() if not feed.is_known and not feed.error and aloud):
-        output.print_message(f"{ref.queue}: there is no such queue yet; it is followed as soon as it is there.")
+        output.print_message(f"{ref.queue}: this queue does not exist yet; its events are printed as soon as it does.")
     for ref, reason in refused.items() if aloud else ():
         output.print_message(f"{ref.queue}: nothing is recorded: {reason}")
     started_names = [ref.queue for ref in due if ref not in refused and not feeds[ref].is_recording]

@@ -61,10 +61,13 @@ def find_remedy(finding: Finding, queue_argument: str) -> str:
     )
 
 
-def format_findings(findings: Sequence[Finding], queue_argument: str, now_ms: int) -> list[str]:
+def format_findings(
+    findings: Sequence[Finding], queue_argument: str, now_ms: int, *, queue_name: str = ""
+) -> list[str]:
     """Format health findings as text, one line each. `queue_argument` is the queue's name on a command line.
 
-    `now_ms` is the server's time of the snapshot: deadlines are shown relative to it.
+    Each line begins with `queue_name`, or with the queue of the finding if that is empty. `now_ms` is the server's time
+    of the snapshot: deadlines are shown relative to it.
     """
     from rqtui.engine.health.rules import format_finding
     from rqtui.text.sanitise import format_id, safe
@@ -72,7 +75,7 @@ def format_findings(findings: Sequence[Finding], queue_argument: str, now_ms: in
     lines = []
     for finding in findings:
         ids = "".join(f" {id_text}:" for id in finding.ids if (id_text := format_id(id)) not in finding.text)
-        queue_prefix = f"{finding.queue}: " if finding.queue else ""
+        queue_prefix = f"{queue_name or finding.queue}: " if finding.queue else ""
         fix = find_remedy(finding, queue_argument)
         text = f"{safe(queue_prefix)}{ids} {safe(format_finding(finding, now_ms))}".replace("  ", " ").strip()
         lines.append(f"{finding.severity:<8}  {text}{f' · {safe(fix)}' if fix else ''}")

@@ -12,6 +12,7 @@ from rqtui.cli.session import Session
 from rqtui.errors import RqtuiError
 
 if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
     from rqtui.model import Queue, Ref
 
 HEALTH_CODES = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
@@ -55,15 +56,18 @@ def health(session: Session, queues: QUEUES = None) -> int:
     else:
         now_ms = counted.taken_ms
         queue_lines = [
-            findings.format_findings(queue.findings, engine.format_argument(ref), now_ms) for ref, queue in pairs
+            findings.format_findings(
+                queue.findings, engine.format_argument(ref), now_ms, queue_name=engine.format_name(ref)
+            )
+            for ref, queue in pairs
         ]
         output.write_lines(
             [
                 severity,
                 *(line for lines in queue_lines for line in lines),
                 *findings.format_findings(server, "", now_ms),
-                *_format_unknown_facts(pairs),
-                *_format_unwatched_facts(unwatched),
+                *_format_unknown_facts(engine, pairs),
+                *_format_unwatched_facts(engine, pairs, unwatched),
             ]
         )
     return HEALTH_CODES[severity]
@@ -74,16 +78,21 @@ def _build_unknown_facts(ref: Ref, facts: Sequence[str]) -> dict[str, Any]:
     return {**documents.build_queue_fields(ref.queue), "layout": ref.system, "what": [*facts]}
 
 
-def _format_unwatched_facts(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[str]:
+def _format_unwatched_facts(
+    engine: Engine, pairs: Sequence[tuple[Ref, Queue]], unwatched: Mapping[Ref, tuple[str, ...]]
+) -> list[str]:
     """Return a sentence for the facts of each queue that are unknown because a single command measures no changes.
 
     Queues with the same unknown facts share a sentence.
     """
+    from rqtui.engine.health.rules import FAILURES_OF_MINUTES
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, ...], list[str]] = {}
-    for ref, facts in unwatched.items():
-        groups.setdefault(facts, []).append(safe(ref.queue))
+    for ref, queue in pairs:
+        facts = (*(fact for fact in queue.unknown if fact == FAILURES_OF_MINUTES), *unwatched.get(ref, ()))
+        if facts:
+            groups.setdefault(facts, []).append(safe(engine.format_name(ref)))
     return [
         f"{'–':<8}  {_join_names(names)}: one command cannot know {' and '.join(facts)}: "
         "leave the screen open for a minute"
@@ -91,20 +100,21 @@ def _format_unwatched_facts(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[st
     ]
 
 
-def _format_unknown_facts(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
+def _format_unknown_facts(engine: Engine, pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
     """Return a sentence for the facts of queues that are unknown because their system does not store them.
 
     Queues of a system with the same unknown facts share a sentence.
     """
+    from rqtui.engine.health.rules import FAILURES_OF_MINUTES
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
     for ref, queue in pairs:
-        if queue.unknown:
+        if facts := tuple(fact for fact in queue.unknown if fact != FAILURES_OF_MINUTES):
             is_unheard = any(not count.is_count_known for count in queue.counts)
-            groups.setdefault((ref.system, is_unheard, queue.unknown), []).append(safe(ref.queue))
+            groups.setdefault((ref.system, is_unheard, facts), []).append(safe(engine.format_name(ref)))
     return [
-        f"{'–':<8}  {_join_names(names)}: not known, since {system} keeps no such thing"
+        f"{'–':<8}  {_join_names(names)}: unknown, since {system} does not record them"
         f"{_UNHEARD if is_unheard else ''}: {', '.join(facts)}"
         for (system, is_unheard, facts), names in groups.items()
     ]
@@ -116,4 +126,4 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 _NAMED = 3  # queues
-_UNHEARD = " or tells it only to those who listen, as the screen does"
+_UNHEARD = " or publishes them only to programs that listen, as the screen does"

@@ -16,6 +16,7 @@ from rqtui.errors import UsageError, WrongType
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Job, Page, Ref
+    from rqtui.system_base.system import Request
 
 PAGE_JOBS = 500  # jobs per round trip
 MAX_SCANNED_JOBS = 100_000  # jobs that a filter looks through in one call; `next` is where the next call continues
@@ -26,11 +27,12 @@ def jobs(
     queue: QUEUE,
     place: Annotated[
         str | None,
-        typer.Argument(metavar="[PLACE]", help="A place, or all of a state: ready, dead … Else each."),
+        typer.Argument(metavar="[PLACE]", help="A place, or a state for all its places: ready, dead …"),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N jobs.")] = 50,
     cursor: Annotated[
-        str | None, typer.Option("--cursor", metavar="C", help="Where to go on: `next` of the last page.")
+        str | None,
+        typer.Option("--cursor", metavar="C", help="Continue after a page: the value that it printed as `next`."),
     ] = None,
     expression: Annotated[
         str | None,
@@ -71,8 +73,16 @@ def jobs(
             _write_job_table(page, engine.fetch_server_time_ms(), known_fields, following, in_places=matching_places)
         return DONE
     if cursor is not None:
-        raise UsageError("--cursor goes on in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
+        raise UsageError("--cursor continues in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
     filled_places, code = _find_filled_places(engine, ref)
+    if job_filter is None:
+        engine.read_ahead(
+            [
+                _build_scan_request(engine, ref, name, 0, min(PAGE_JOBS, limit))
+                for name in filled_places
+                if not engine.systems[ref.system].is_shared(name)
+            ]
+        )
     pages = []
     for place_row in filled_places:
         try:
@@ -86,13 +96,12 @@ def jobs(
         places = [_build_page_document(page) for page in pages]
         output.write_json({**documents.build_queue_fields(ref.queue), "layout": ref.system, "places": places})
         return code
+    now_ms = engine.fetch_server_time_ms() if pages else 0
     for page in pages:
         output.write_lines([f"{page.place}:"])
-        _write_job_table(
-            page, engine.fetch_server_time_ms(), known_fields, _format_cursor(page.next), engine.format_argument(ref)
-        )
+        _write_job_table(page, now_ms, known_fields, _format_cursor(page.next), engine.format_argument(ref))
     if not pages and not code:
-        output.print_message(f"nothing stands in {ref.queue}.")
+        output.print_message(f"no job is in {ref.queue}.")
     return code
 
 
@@ -197,16 +206,20 @@ def _read_unfiltered_page(engine: Engine, ref: Ref, place: str, offset: int, siz
     return page
 
 
+def _build_scan_request(engine: Engine, ref: Ref, place: str, position: int, size: int) -> Request[Page]:
+    """Build the request for the next page of a listing; see `_read_scan_page`."""
+    system = engine.systems[ref.system]
+    if system.place(place).is_newest_last:
+        return system.backward_scan_request(ref.queue, place, position or None, size, documents.BODY_BYTES)
+    return system.scan_request(ref.queue, place, position, size, documents.BODY_BYTES)
+
+
 def _read_scan_page(engine: Engine, ref: Ref, place: str, position: int, size: int) -> Page:
     """Read the next page of a listing: from `position` on, or in a place of ended jobs the jobs before it.
 
     Position 0 is where the listing begins.
     """
-    system = engine.systems[ref.system]
-    if system.place(place).is_newest_last:
-        page = engine.fetch_backward_scan_page(ref, place, position or None, size, documents.BODY_BYTES)
-    else:
-        page = engine.fetch_scan_page(ref, place, position, size, documents.BODY_BYTES)
+    page = engine.send_request(_build_scan_request(engine, ref, place, position, size))
     if page.error:
         raise WrongType(page.error)
     return page
@@ -312,7 +325,7 @@ def _write_job_table(
         output.print_message(explain_missing_event_coverage(page.system, in_places or [page.place]))
         return
     command = f": rqtui jobs {queue} {page.place}" if queue else ""
-    further = f", go on with{command} --cursor {following}" if following is not None else ""
+    further = f", continue with{command} --cursor {following}" if following is not None else ""
     sampled = "" if page.is_exact else ABOUT
     output.print_note(f"{len(page.jobs)} of {sampled}{page.total} in {', '.join(in_places) or page.place}{further}")
 

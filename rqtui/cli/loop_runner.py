@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DISCOVER_S = 30.0  # seconds between two searches for queues, if none was named
 MAX_BATCH = 1000
-ONCE = Annotated[bool, typer.Option("--once", help="One batch, then exit.")]
+ONCE = Annotated[bool, typer.Option("--once", help="Exit after one batch.")]
 
 
 def check_batch_size(batch_size: int | None, option: str) -> None:

@@ -21,7 +21,7 @@ MAX_JOBS = 1000
 def loops(
     session: Session,
     queues: QUEUES = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many of those who are next.")] = 12,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="List at most N jobs that are moved next.")] = 12,
 ) -> int:
     """Show how late dispatcher and reaper are, and which jobs they move next.
 

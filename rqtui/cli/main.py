@@ -30,6 +30,7 @@ COMMAND_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "snapshot": {},
         "health": {"failure": 3, "reveals": True},  # "unknown" in the convention of monitoring plugins
         "jobs": {"reveals": True},
+        "search": {"reveals": True},
         "show": {"reveals": True},
         "errors": {"reveals": True},
         "kinds": {"reveals": True},

@@ -30,10 +30,12 @@ def metrics(
     session: Session,
     listen: Annotated[
         str | None,
-        typer.Option("--listen", metavar="HOST:DEFAULT_PORT", help="Serve them; a port alone means 127.0.0.1."),
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Serve the metrics over HTTP; a port alone means 127.0.0.1."
+        ),
     ] = None,
     most: Annotated[
-        int, typer.Option("--most", metavar="N", help="Queues with labels of their own; the rest are summed.")
+        int, typer.Option("--most", metavar="N", help="Label at most N queues; the others are summed up.")
     ] = 500,
     no_wait: NO_WAIT = False,
 ) -> int:
@@ -151,10 +153,12 @@ def _serve_metrics(session: Session, source: SnapshotSource, max_queues: int, ho
         url_host = f"[{host}]" if ":" in host else host
         at = f"http://{url_host}:{server.server_address[1]}"
         output.print_message(
-            f"{at}/metrics and {at}/healthz tell of {hide_url_passwords(session.settings.url)}; Ctrl+C ends it."
+            f"{at}/metrics and {at}/healthz report {hide_url_passwords(session.settings.url)}; Ctrl+C ends it."
         )
         if host not in ("127.0.0.1", "::1", "localhost"):
-            output.print_message("whoever reaches that address reads the names of your queues: there is no password.")
+            output.print_message(
+                "everybody who can reach that address can read the names of your queues: there is no password."
+            )
         thread = threading.Thread(target=server.serve_forever, name="rqtui-metrics", daemon=True)
         source.start_listening()
         thread.start()

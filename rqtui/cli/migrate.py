@@ -27,15 +27,16 @@ SCREENFUL = 50
 
 def migrate(
     session: Session,
-    source: Annotated[str, typer.Argument(metavar="SYSTEM:SOURCE", help="The queue to leave.")],
+    source: Annotated[str, typer.Argument(metavar="SYSTEM:SOURCE", help="The queue to move jobs from.")],
     target: Annotated[
         str, typer.Argument(metavar=f"{DEFAULT_SYSTEM}:TARGET", help=f"The {DEFAULT_SYSTEM} queue to move to.")
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count what would move and list what would not; change nothing.")
+        bool,
+        typer.Option("--dry-run", help="Count the jobs that would move, list those that would not; change nothing."),
     ] = False,
     lossy: Annotated[
-        bool, typer.Option("--lossy", help="Also move jobs that lose something by it; list what each loses.")
+        bool, typer.Option("--lossy", help="Also move jobs that lose something, and list what each loses.")
     ] = False,
 ) -> int:
     """Move the jobs of another system's queue to a native queue, while workers and producers run.
@@ -107,7 +108,7 @@ def _run_migration(migration: Migration, total: int) -> int:
                 migration.close()
                 raise
             output.print_message(
-                f"{error} No job is lost: the same command goes on where it was, best within ten minutes."
+                f"{error} No job is lost: the same command continues where it stopped, best within ten minutes."
             )
             code = choose_exit_code(error)
         try:
@@ -116,7 +117,7 @@ def _run_migration(migration: Migration, total: int) -> int:
             output.print_message(str(error))
             code = code or choose_exit_code(error)
         if stop.is_set():
-            output.print_message("stopped; the same command goes on where it was.")
+            output.print_message("stopped; the same command continues where it stopped.")
             return stop.code or code or (DONE if migration.report.is_complete else REFUSED)
     return code
 

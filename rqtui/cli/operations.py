@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 def operations(
     session: Session,
-    is_markdown: Annotated[bool, typer.Option("--markdown", help="A page for a post-mortem.")] = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many at most, the newest.")] = 50,
-    everywhere: Annotated[bool, typer.Option("--all", help="The changes of all servers, each with its own.")] = False,
+    is_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown page for a post-mortem.")] = False,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="List the newest N changes at most.")] = 50,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="List the changes of all servers, with the server of each.")
+    ] = False,
 ) -> int:
     """List the changes made from this machine: time, author and outcomes.
 
@@ -55,9 +57,9 @@ def operations(
     for problem in problems:
         output.print_message(problem)
     if other_count := 0 if everywhere else sum(operation.url != server_url for operation in recorded_operations):
-        hint = f"{other_count} changes of other servers are left out; --all tells them"
+        hint = f"{other_count} changes of other servers are left out; --all lists them"
         output.print_message(
-            "1 change of other servers is left out; --all tells it." if other_count == 1 else f"{hint}."
+            "1 change of other servers is left out; --all lists it." if other_count == 1 else f"{hint}."
         )
     return REFUSED if problems else DONE
 

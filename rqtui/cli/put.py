@@ -46,26 +46,49 @@ def put(
     session: Session,
     queue: QUEUE,
     body: Annotated[
-        str | None, typer.Argument(metavar="[BODY | -]", help="JSON; - reads it from standard input.")
+        str | None, typer.Argument(metavar="[BODY | -]", help="The body as JSON; - reads it from standard input.")
     ] = None,
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Yours; a second put of it is a no-op, or --id is refused.")
+        str | None,
+        typer.Option("--id", metavar="ID", help="Choose the id; a second put of the same id changes nothing."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="KIND", help="The kind of job.")] = None,
-    delay: Annotated[str | None, typer.Option("--delay", metavar="90s", help="Not before so long from now.")] = None,
-    due: Annotated[str | None, typer.Option("--due", metavar="2026-12-01T08:00Z", help="Not before then.")] = None,
-    priority: Annotated[int | None, typer.Option("--priority", metavar="N", help="-4096 to 4095, lower first.")] = None,
-    ttr: Annotated[str | None, typer.Option("--ttr", metavar="30s", help="How long a lease lasts.")] = None,
-    max_attempts: Annotated[int | None, typer.Option("--max-attempts", metavar="N", help="Then it is dead.")] = None,
-    backoff: Annotated[str | None, typer.Option("--backoff", metavar="1s..1h", help="First and longest wait.")] = None,
-    keep: Annotated[str | None, typer.Option("--keep", metavar="1h", help="How long it stays when done.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="KIND", help="Name the kind of job.")] = None,
+    delay: Annotated[str | None, typer.Option("--delay", metavar="90s", help="Run the job after this delay.")] = None,
+    due: Annotated[
+        str | None, typer.Option("--due", metavar="2026-12-01T08:00Z", help="Run the job at this time or later.")
+    ] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option("--priority", metavar="N", help="Set the priority, -4096 to 4095; lower numbers run first."),
+    ] = None,
+    ttr: Annotated[
+        str | None, typer.Option("--ttr", metavar="30s", help="Lease the job for this time whenever a worker takes it.")
+    ] = None,
+    max_attempts: Annotated[
+        int | None,
+        typer.Option("--max-attempts", metavar="N", help="Allow N attempts; a job that fails the last one is dead."),
+    ] = None,
+    backoff: Annotated[
+        str | None,
+        typer.Option(
+            "--backoff",
+            metavar="1s..1h",
+            help="Wait this long after the first failure, and at most so long after later ones.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="1h", help="Keep the job for this time after it is done.")
+    ] = None,
     opts: Annotated[
-        str | None, typer.Option("--opts", metavar="JSON", help="What else the system of a queue knows of a job.")
+        str | None,
+        typer.Option("--opts", metavar="JSON", help="Set other options of a job that the queue's system supports."),
     ] = None,
     lines: Annotated[
-        str | None, typer.Option("--lines", metavar="FILE|-", help='Many: {"body": …, "id": …} per line.')
+        str | None, typer.Option("--lines", metavar="FILE|-", help='Put one job per line: {"body": …, "id": …}.')
     ] = None,
-    is_raw: Annotated[bool, typer.Option("--raw", help="The body is bytes, not JSON; stored as it is.")] = False,
+    is_raw: Annotated[
+        bool, typer.Option("--raw", help="Store the body as the given bytes, which need not be JSON.")
+    ] = False,
 ) -> int:
     """Put one or many jobs into a queue.
 
@@ -103,9 +126,10 @@ def _open_queue(session: Session, name: str) -> Queue | _EngineQueue:
     if ref not in engine.refs and not name.startswith(f"{ref.system}:"):  # it may be an empty queue of another system
         notice = f"{ref.queue} is a new {ref.system} queue"
         output.print_message(f"{notice}; another system's is put into as SYSTEM:QUEUE.")
-    from rqtui.client.queue import BYTES, Queue
+    from rqtui.client.queue import BYTES, open_queue_on_client
 
-    return Queue(ref.queue, engine.client, codec=BYTES)
+    # One thread puts jobs here, so the queue may use the open connection: another one would take a round trip to open.
+    return open_queue_on_client(ref.queue, engine.client, codec=BYTES)
 
 
 class _EngineQueue:
@@ -138,9 +162,8 @@ class _EngineQueue:
         system = self._engine.systems[self._ref.system]
         if system.body_id_example and any("id" in item for item in items):
             raise UsageError(
-                f"{system.name}: an id is refused, since nothing tells whether it was put before: {system.name} keeps "
-                f"no record of the ids of its jobs. Leave it out, or name it in the body, {system.body_id_example}: a "
-                "second put of that runs again."
+                f"{system.name}: an id is refused: {system.name} keeps no record of the ids of its jobs, so a second "
+                f"job with the same id would run. Leave it out, or write it into the body, {system.body_id_example}."
             )
         for item in items:
             job_fields = dict(item)

@@ -20,12 +20,12 @@ def reap(
     session: Session,
     queues: QUEUES = None,
     every_s: Annotated[
-        float | None, typer.Option("--every", metavar="S", help="Look at least so often (seconds).")
+        float | None, typer.Option("--every", metavar="S", help="Look for expired leases at least every S seconds.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Leases per batch.")] = None,
-    gc: Annotated[bool, typer.Option("--gc", help="Also what consumers rejected goes back, where `reap` can.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Move at most N jobs per batch.")] = None,
+    gc: Annotated[bool, typer.Option("--gc", help="Also return rejected jobs, in systems whose `reap` can.")] = False,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="A line for every step, not only for those that moved jobs.")
+        bool, typer.Option("-v", "--verbose", help="Print every step, not only those that moved jobs.")
     ] = False,
     once: ONCE = False,
     no_wait: NO_WAIT = False,

@@ -50,9 +50,9 @@ def write_sample_size(size: Extent, empty: str) -> None:
 def _yield_sample_size_lines(size: Extent, empty: str) -> Iterator[str]:
     """Yield the sentences about jobs and queues that were not read."""
     if size.looked < size.of:
-        yield f"a sample: {size.looked} of {size.of} jobs were looked at."
+        yield f"{size.looked} of {size.of} jobs were read; the numbers are those of the jobs that were read."
     if size.queues < size.of_queues:
-        yield f"{size.queues} of {size.of_queues} queues were looked at; name those that you mean."
+        yield f"{size.queues} of {size.of_queues} queues were read; name those that you mean."
     yield from size.problems
     if empty and not size.problems:
         yield f"{empty}."

@@ -16,7 +16,7 @@ from rqtui.scripts.script import Script, load_scripts
 
 def script(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="[SYSTEM/VERB]", help="Which script.")] = "",
+    name: Annotated[str, typer.Argument(metavar="[SYSTEM/VERB]", help="The script.")] = "",
     folder: Annotated[
         Path | None, typer.Option("--all", metavar="DIR", help="Write every script there, as DIR/SYSTEM/VERB.lua.")
     ] = None,

@@ -45,17 +45,27 @@ _EXIT_CODES: tuple[tuple[type[errors.RqtuiError], int], ...] = (  # the first ma
 COMMON_OPTIONS: dict[str, Any] = {
     "url": Annotated[
         str | None,
-        typer.Option("--url", "-u", "--redis-url", metavar="URL", help="Else RQTUI_URL, REDIS_URL, the profile's."),
+        typer.Option(
+            "--url",
+            "-u",
+            "--redis-url",
+            metavar="URL",
+            help="The Redis server; without it RQTUI_URL, REDIS_URL or the profile's URL.",
+        ),
     ],
     "systems": Annotated[
         list[str] | None,
-        typer.Option("--system", metavar="NAME[:key=value,…]", help="A system and its options; repeatable."),
+        typer.Option("--system", metavar="NAME[:key=value,…]", help="Use this queue system, with options; repeatable."),
     ],
     "layouts": Annotated[list[str] | None, typer.Option("--layout", hidden=True)],  # the former name of --system
-    "read_only": Annotated[bool, typer.Option("--read-only", help="Refuse whatever would change a queue.")],
-    "walks_all": Annotated[bool, typer.Option("--walk", help="Look at all keys for queues, however many they are.")],
+    "read_only": Annotated[bool, typer.Option("--read-only", help="Refuse every change of a queue.")],
+    "walks_all": Annotated[
+        bool, typer.Option("--walk", help="Search all keys for queues, however many keys there are.")
+    ],
     "is_debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
-    "log_format": Annotated[str | None, typer.Option("--log-format", metavar="text|json", help="Logs on stderr.")],
+    "log_format": Annotated[
+        str | None, typer.Option("--log-format", metavar="text|json", help="Write logs to stderr in this format.")
+    ],
 }
 
 
@@ -73,22 +83,27 @@ COMMON_OPTIONS |= {
     "profile": Annotated[
         str | None,
         typer.Option(
-            "--profile", metavar="NAME", help="A profile of the config file.", autocompletion=_complete_profiles
+            "--profile", metavar="NAME", help="Use this profile of the config file.", autocompletion=_complete_profiles
         ),
     ],
-    "config": Annotated[str | None, typer.Option("--config", metavar="FILE", help="Else RQTUI_CONFIG; see: config.")],
+    "config": Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The config file; without it RQTUI_CONFIG or the path that `rqtui config` prints.",
+        ),
+    ],
 }
 SCREEN_OPTIONS: dict[str, Any] = {
-    "is_calm": Annotated[bool, typer.Option("--calm", help="No motion, the fewest bytes to the terminal.")],
-    "is_ascii": Annotated[bool, typer.Option("--ascii", help="No letters beyond ASCII.")],
+    "is_calm": Annotated[bool, typer.Option("--calm", help="Send fewer bytes to the terminal, and no motion.")],
+    "is_ascii": Annotated[bool, typer.Option("--ascii", help="Print only ASCII characters.")],
 }
 NO_WAIT = Annotated[
-    bool, typer.Option("--no-wait", help="Exit 3 when Redis is away or loading at the start, else wait.")
+    bool, typer.Option("--no-wait", help="Exit with 3 if Redis is unreachable or loading, instead of waiting.")
 ]
-JSON_OPTION = Annotated[bool, typer.Option("--json", help="One JSON document on stdout (streams: one per line).")]
-REVEAL_OPTION = Annotated[
-    bool, typer.Option("--reveal", help="Show passwords, tokens and other secrets in clear; the journal records it.")
-]
+JSON_OPTION = Annotated[bool, typer.Option("--json", help="Print one JSON document; a stream prints one per line.")]
+REVEAL_OPTION = Annotated[bool, typer.Option("--reveal", help="Print secrets unmasked; the journal records it.")]
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("url", "systems", "layouts", "log_format", "profile", "config")),
     **dict.fromkeys(("read_only", "walks_all", "is_debug", *SCREEN_OPTIONS), False),
@@ -240,7 +255,7 @@ def add_common_options(root: Callable[..., None]) -> Callable[..., None]:
 
     Typer calls the callback with `context`, `is_version` and one argument for each option.
     """
-    version = Annotated[bool, typer.Option("--version", help="Say which version this is.")]
+    version = Annotated[bool, typer.Option("--version", help="Print the version.")]
     added = {"context": typer.Context, "is_version": version, **COMMON_OPTIONS, **SCREEN_OPTIONS}
     _set_signature(root, [_build_parameter(name, annotation) for name, annotation in added.items()])
     return root

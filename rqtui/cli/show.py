@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def show(
     session: Session,
     queue: QUEUE,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The job; base64:… where its id is no text.")],
-    has_whole_body: Annotated[bool, typer.Option("--body", help="The whole body, however long it is.")] = False,
-    is_raw: Annotated[bool, typer.Option("--raw", help="Nothing but the bytes of the body, on stdout.")] = False,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The id of the job; base64:… for an id that is not text.")],
+    has_whole_body: Annotated[bool, typer.Option("--body", help="Print the whole body, however long it is.")] = False,
+    is_raw: Annotated[bool, typer.Option("--raw", help="Print only the bytes of the body.")] = False,
 ) -> int:
     """Show one job with its body and its failed attempts.
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 def snapshot(
     session: Session,
     queues: QUEUES = None,
-    watch_s: Annotated[float | None, typer.Option("--watch", metavar="SECONDS", help="Again and again.")] = None,
+    watch_s: Annotated[
+        float | None, typer.Option("--watch", metavar="SECONDS", help="Print a snapshot every SECONDS.")
+    ] = None,
     no_wait: NO_WAIT = False,
 ) -> int:
     """Print the counts, the workers and the health of queues, once or repeatedly.
@@ -126,7 +128,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     if engine.unsupported_systems and not is_stream:
         output.print_message(describe_unsupported_systems(engine.unsupported_systems))
     if is_all and not is_stream:
-        _report_other_databases(session, engine)
+        _report_other_databases(session, engine, info.databases)
     if not taken.queues:
         output.write_lines([f"no queues at {hide_url_passwords(session.settings.url)} ({info.title})"])
         return
@@ -136,11 +138,14 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     report_places_without_events(engine, [Ref(queue.system, queue.name) for queue in taken.queues])
 
 
-def _report_other_databases(session: Session, engine: Engine) -> None:
-    """Print which other databases of the server have queues, and how to open them."""
+def _report_other_databases(session: Session, engine: Engine, used_databases: Sequence[int]) -> None:
+    """Print which other databases of the server have queues, and how to open them.
+
+    `used_databases` are those that have keys.
+    """
     from rqtui.reports.other_databases import describe_other_databases, find_other_databases
 
-    databases = [found for found in find_other_databases(engine.client, session.settings) if found]
+    databases = [found for found in find_other_databases(engine.client, session.settings, used_databases) if found]
     if databases:
         output.print_message(describe_other_databases(databases, session.settings.url))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def stats(
     session: Session,
     queues: QUEUES = None,
-    minutes: Annotated[int, typer.Option("--minutes", metavar="N", help="How far back, 1 to 1440.")] = 60,
+    minutes: Annotated[int, typer.Option("--minutes", metavar="N", help="Show the last N minutes, 1 to 1440.")] = 60,
 ) -> int:
     """Show the jobs enqueued and completed in queues, minute by minute, with totals, and rates over these minutes.
 

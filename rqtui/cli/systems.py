@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from rqtui.cli import output
 from rqtui.cli.session import DONE, REFUSED, Session
@@ -11,13 +13,20 @@ if TYPE_CHECKING:
     from rqtui.system_base.system import System
 
 
-def systems(session: Session) -> int:
+def systems(
+    session: Session,
+    checked_name: Annotated[
+        str, typer.Option("--check", metavar="NAME", help="Check that this system fits its scripts and texts.")
+    ] = "",
+) -> int:
     """List the queue systems that rqtui supports; needs no Redis.
 
     Example: rqtui systems --json
     """
     from rqtui.systems import by_sight, registry
 
+    if checked_name:
+        return _check_system(session, checked_name)
     found_systems, left_out = registry.create_all_systems()
     documents_ = [_build_system_document(system, registry.find_system_package(system.name)) for system in found_systems]
     for sentence in left_out:
@@ -35,8 +44,21 @@ def systems(session: Session) -> int:
         ]
         output.write_table(("verb", "from", "to", "does"), moves)
     titles = ", ".join(name.title for name in by_sight.list_unsupported_systems())
-    output.write_lines([f"known by sight, and not spoken yet: {titles}"])
+    output.write_lines([f"recognised by their keys, but not supported: {titles}"])
     return REFUSED if left_out else DONE
+
+
+def _check_system(session: Session, name: str) -> int:
+    """Print one sentence per mistake in a system. Return DONE if there is none, else REFUSED."""
+    from rqtui.system_base.system_lint import find_system_faults
+    from rqtui.systems import registry
+
+    faults = find_system_faults(registry.create_unchecked_system(name))
+    if session.as_json:
+        output.write_json({"layout": name, "faults": faults})
+    else:
+        output.write_lines(faults or [f"{name}: no mistake was found in its places, keys, scripts and texts"])
+    return REFUSED if faults else DONE
 
 
 def _build_system_document(system: System, package: str) -> dict[str, Any]:

@@ -32,8 +32,10 @@ _SUCCESS_WORDS = frozenset({"moved", "same", "resumed", "paused", "already"})
 
 def undo(
     session: Session,
-    number: Annotated[int, typer.Argument(metavar="[N]", help="Which: 1 is the last change, 2 the one before.")] = 1,
-    is_list: Annotated[bool, typer.Option("--list", help="Only say which changes can be undone.")] = False,
+    number: Annotated[
+        int, typer.Argument(metavar="[N]", help="The change: 1 is the last one, 2 the one before it.")
+    ] = 1,
+    is_list: Annotated[bool, typer.Option("--list", help="Only list the changes that can be undone.")] = False,
 ) -> int:
     """Undo a change made from this machine, for each job that did not change since.
 

@@ -28,14 +28,15 @@ def work(
     session: Session,
     queue: QUEUE,
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND [ARG]...", help="What runs for each job.")
+        list[str] | None, typer.Argument(metavar="-- COMMAND [ARG]...", help="The command that runs for each job.")
     ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", help="So many at once.")] = 1,
+    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", help="Run at most N jobs at once.")] = 1,
     ttr: Annotated[
-        str | None, typer.Option("--ttr", metavar="30s", help="How long a lease lasts between two beats.")
+        str | None,
+        typer.Option("--ttr", metavar="30s", help="Lease each job for this time; heartbeats renew the lease."),
     ] = None,
-    burst: Annotated[bool, typer.Option("--burst", help="End when nothing is ready.")] = False,
-    max_jobs: Annotated[int | None, typer.Option("--max-jobs", metavar="N", help="End after so many.")] = None,
+    burst: Annotated[bool, typer.Option("--burst", help="Exit when no job is ready.")] = False,
+    max_jobs: Annotated[int | None, typer.Option("--max-jobs", metavar="N", help="Exit after N jobs.")] = None,
     no_wait: NO_WAIT = False,
 ) -> int:
     """Run a command for each job of a queue.

@@ -24,7 +24,9 @@ def workers(
     queues: QUEUES = None,
     inspect: Annotated[
         str,
-        typer.Option("--inspect", metavar="WORKER", help="Ask this worker what it runs and knows, and its queues."),
+        typer.Option(
+            "--inspect", metavar="WORKER", help="Ask this worker for its running jobs, its tasks and its queues."
+        ),
     ] = "",
 ) -> int:
     """Show the workers of queues: the jobs that each worker holds, and its last sign of life.
@@ -174,8 +176,8 @@ def _write_worker_table(entries: Iterable[WorkerEntry], now_ms: int) -> None:
         "job",
         "id",
         "for",
-        "last beat",
+        "heartbeat",
         "pid @ host",
     )
     if rows:
-        output.write_table(titles, rows, right=("holds", "for", "last beat"))
+        output.write_table(titles, rows, right=("holds", "for", "heartbeat"))

@@ -315,7 +315,7 @@ def record_ack_outcomes(jobs: Sequence[Leased[Any]], reply: Reply) -> list[str]:
 
 def build_unknown_put_error(lost: Unknown, error: ServerError) -> Unknown:
     """Build the error for a put whose first reply was lost and whose second try failed: the job may be in the queue."""
-    return Unknown(f"{lost} It was sent once more: {error}")
+    return Unknown(f"{lost} It was sent again: {error}")
 
 
 _COLUMN_BUILDERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {

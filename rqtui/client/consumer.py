@@ -336,7 +336,7 @@ class ConsumerLoop(Generic[J]):
     def _follow_operator_order(self, order: str) -> None:
         self._order = order
         if order == "stop":
-            log.info("queue %s: worker %s was told to stop", self._queue.name, self.worker)
+            log.info("queue %s: worker %s was asked to stop", self._queue.name, self.worker)
             self.stop()
         elif order == "quiet":
             self._waiter.interrupt()
@@ -360,8 +360,8 @@ class ConsumerLoop(Generic[J]):
         self._outcomes.is_closed = True
         if self._outcomes or not is_finished:
             log.warning(
-                "queue %s: Redis could not be told what became of some jobs, or that this worker leaves; "
-                "the leases end and the jobs run again",
+                "queue %s: the outcomes of some jobs, or the end of this worker, could not be sent to Redis; "
+                "the leases expire and the jobs run again",
                 self._queue.name,
             )
 

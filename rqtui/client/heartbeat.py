@@ -85,7 +85,7 @@ class HeartbeatLoop:
         try:
             await self._send_due_calls()
         except Exception:  # a bug in rqtui must not end the heartbeat: every lease of the worker would expire
-            log.exception("the heartbeat failed; it goes on")
+            log.exception("a heartbeat failed; the next one is tried")
             self._not_before_s = time.monotonic() + RETRY_S
 
     def _compute_rest_time_s(self) -> float:

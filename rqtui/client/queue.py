@@ -57,7 +57,9 @@ class Queue(Calls[str, Put]):
 
     def __init__(self, name: str, url_or_client: str | Redis = DEFAULT_URL, codec: Codec = JSON) -> None:
         super().__init__(name, codec)
-        client = connect(url_or_client) if isinstance(url_or_client, str) else copy_client(url_or_client)
+        self._use_client(connect(url_or_client) if isinstance(url_or_client, str) else copy_client(url_or_client))
+
+    def _use_client(self, client: Redis) -> None:
         self.client = find_key_client(client, self.keys["meta"])
         self._names_client = find_key_client(client, native_keys.QUEUES)
 
@@ -211,3 +213,10 @@ class Queue(Calls[str, Put]):
 
     def _run_and_read_word(self, call: Call) -> str:
         return read_reply_word(run(self.client, call))
+
+
+def open_queue_on_client(name: str, client: Redis, codec: Codec = JSON) -> Queue:
+    """Create a queue that uses the connections of `client`, one of `rqtui.connection.connect`, and not its own."""
+    queue = Queue(name, client, codec)
+    queue._use_client(client)
+    return queue

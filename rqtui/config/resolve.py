@@ -153,7 +153,7 @@ def _build_settings(
     if any(problem.is_guard for problem in config.problems):
         read_only = is_always = True
         reader.sources["read_only"] = "the error in the config file"
-        problems.append("Changes are off until that is mended: what it would have forbidden is not known.")
+        problems.append("Changes are off until that is fixed: it is unknown what the file would have forbidden.")
     own_limits = read_setting("thresholds", ()) if "thresholds" in reader.profile else ()
     if config.thresholds and not own_limits:
         reader.sources["thresholds"] = config.format_key_position("thresholds")

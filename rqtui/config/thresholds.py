@@ -108,7 +108,10 @@ RULES: Mapping[str, Rule] = {
     ),
     "backlog": Rule(SPAN, "how long the workers need for what is ready, while that becomes more"),
     "silent": Rule(JOBS, "jobs held by workers that stopped sending heartbeats"),
-    "late": Rule(SPAN, "how late somebody dispatches or reaps, and how long a ready job waits without any worker"),
+    "late": Rule(
+        SPAN,
+        "how late due jobs are dispatched and expired leases reaped, and how long a ready job waits without any worker",
+    ),
 }
 
 

@@ -46,10 +46,10 @@ def parse_toml_text(text: str) -> dict[str, Any]:
     except ValueError:  # Python refuses integers of more than 4300 digits, which tomllib does not report as an error.
         number = _LONG.search(text)
         raise BrokenToml(
-            "it holds a number that is too long", text.count("\n", 0, number.start()) + 1 if number else 1
+            "it contains a number that is too long", text.count("\n", 0, number.start()) + 1 if number else 1
         ) from None
     except RecursionError:
-        raise BrokenToml("it is nested too deep", 1) from None
+        raise BrokenToml("it is nested too deeply", 1) from None
 
 
 def map_keys_to_lines(text: str) -> dict[Path, int]:

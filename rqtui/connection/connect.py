@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -40,12 +41,14 @@ def connect(
     client_name: str = "rqtui",
     meter: Meter | None = None,
     reads_server_state: bool = False,
+    sends_script_texts: bool = False,
 ) -> Redis:
     """Create a Redis client for a URL; it connects at its first command. Bytes in and out, RESP2, no automatic retries.
 
     `timeout_s` limits connecting and waiting for each reply. `block_s` is added for blocking commands. Commands are
     counted on `meter`. With `reads_server_state`, the first connection also reads what `read_server_state` returns.
-    Raises UsageError if the URL is not valid.
+    With `sends_script_texts`, the first call of each script to a single server sends its text, so that a server without
+    the script needs no second round trip. Raises UsageError if the URL is not valid.
     """
     from redis import Connection, Redis
     from redis.backoff import NoBackoff
@@ -76,7 +79,9 @@ def connect(
 
         options["connection_class"] = add_meter_to_class(options.get("connection_class", Connection), meter)
     if hosts is None:
-        return check_reply_types(Redis.from_pool(Pool(**options)))
+        pool = Pool(**options)
+        pool.sent_scripts = set() if sends_script_texts else None
+        return check_reply_types(Redis.from_pool(pool))
     from rqtui.connection import cluster
 
     return cluster.create_multi_host_client(hosts, options)  # type: ignore[return-value]  # Cluster has the methods that callers use.
@@ -288,6 +293,9 @@ class ServerInfo:
     uptime_s: int | None = None
     denied: tuple[str, ...] = ()  # "INFO: this user has no permissions …"
     is_read_only: bool = False  # a replica that refuses changes
+    databases: tuple[int, ...] = ()  # the numbers of the databases that have keys
+    skew_ms: float | None = None  # how far the server's clock is ahead of this machine's, correct to half of `rtt_ms`
+    rtt_ms: float = 0.0  # the round trip in which the clock was read
 
     @property
     def title(self) -> str:
@@ -300,15 +308,16 @@ _ROLES = {"master": "primary", "slave": "replica", "replica": "replica"}
 
 
 def read_server_info(client: Redis, url: str = "") -> ServerInfo:
-    """Read the properties of a Redis server with HELLO, INFO and CONFIG.
+    """Read the properties of a Redis server with HELLO, INFO, CONFIG and TIME, in one round trip.
 
     An ACL, a managed service or fakeredis may lack any of these commands; a refused command is noted in `denied`.
     Raises Unreachable or Denied, with the text of `describe_connection_error`, if no command works.
     """
     open_and_authenticate(client, url)
     denied: list[str] = []
-    hello, info, settings = _read_command_pairs(client, url, denied, ("HELLO", "INFO", "CONFIG GET save"))
-    return build_server_info(hello, info, settings, denied)
+    commands = ("HELLO", "INFO", "CONFIG GET save")
+    (hello, info, settings), skew_ms, rtt_ms = _read_command_pairs_and_clock(client, url, denied, commands)
+    return replace(build_server_info(hello, info, settings, denied), skew_ms=skew_ms, rtt_ms=rtt_ms)
 
 
 def build_server_info(
@@ -329,7 +338,13 @@ def build_server_info(
         clients=_parse_info_number(info, "connected_clients"),
         uptime_s=_parse_info_number(info, "uptime_in_seconds"),
         denied=tuple(denied),
+        databases=tuple(sorted(int(name[2:]) for name in info if re.fullmatch(r"db\d+", name))),
     )
+
+
+def compute_clock_skew_ms(moment: Sequence[int], sent_s: float, replied_s: float) -> float:
+    """Return how far a server's clock is ahead, from its reply to TIME and the local times around it."""
+    return int(moment[0]) * 1000 + int(moment[1]) / 1000 - 500 * (sent_s + replied_s)
 
 
 def open_and_authenticate(client: Redis, url: str = "") -> None:
@@ -367,18 +382,24 @@ def translate_redis_errors(url: str = "") -> Iterator[None]:
         raise ServerError(describe_connection_error(error, url)) from error
 
 
-def _read_command_pairs(client: Redis, url: str, denied: list[str], commands: Sequence[str]) -> list[dict[str, str]]:
-    """Run a command whose reply is a map, and return the reply as text by name.
+def _read_command_pairs_and_clock(
+    client: Redis, url: str, denied: list[str], commands: Sequence[str]
+) -> tuple[list[dict[str, str]], float | None, float]:
+    """Run commands whose replies are maps, and TIME. Return the replies as text by name, and `skew_ms` and `rtt_ms`.
 
-    If the server refuses the command, add it to `denied` and return {}.
+    If the server refuses a command, add it to `denied` and return {} for it. Without the right to TIME `skew_ms` is
+    None.
     """
     from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
     pipe = client.pipeline(transaction=False)
     for command in commands:
         pipe.execute_command(*command.split())  # type: ignore[no-untyped-call]
+    pipe.time()
+    sent_s = time.time()
     try:
-        replies = pipe.execute(raise_on_error=False)
+        *replies, moment = pipe.execute(raise_on_error=False)
+        replied_s = time.time()
     except AuthenticationError as error:
         raise Denied(describe_connection_error(error, url)) from error
     except (RedisError, OSError) as error:
@@ -394,7 +415,8 @@ def _read_command_pairs(client: Redis, url: str, denied: list[str], commands: Se
         elif isinstance(reply, Exception):
             raise Unreachable(describe_connection_error(reply, url)) from reply
         pairs.append({} if isinstance(reply, Exception) else _parse_reply_pairs(command, reply))
-    return pairs
+    skew_ms = None if isinstance(moment, Exception) else compute_clock_skew_ms(moment, sent_s, replied_s)
+    return pairs, skew_ms, 1000 * (replied_s - sent_s)
 
 
 def _decode_reply_text(value: object) -> str:

@@ -65,5 +65,5 @@ def read_password_from_file(path: str, source: str) -> str:
     except OSError as error:
         raise UsageError(f"{source}: the file {path} cannot be read: {error.strerror or error}.") from None
     if not lines or not lines[0]:
-        raise UsageError(f"{source}: the first line of {path} is empty; the password stands there.")
+        raise UsageError(f"{source}: the first line of {path} is empty; it must contain the password.")
     return lines[0]

@@ -89,6 +89,11 @@ class Pool(ConnectionPool):
     that moment.
     """
 
+    sent_scripts: set[str] | None = None
+    """The digests of the scripts whose text was sent to the server; None if scripts are always named by digest."""
+    read_ahead: Any = None
+    """The `ReadAhead` (`rqtui.scripts.read_ahead`) with replies that were read before they are needed."""
+
     def __init__(self, *args: Any, **options: Any) -> None:
         self._idle: list[PooledConnection] = []
         self._lent: dict[Any, PooledConnection] = {}  # A connection released twice would otherwise serve two threads.

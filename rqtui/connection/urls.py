@@ -61,7 +61,7 @@ def parse_multi_host_url(url: str, shown: str) -> Hosts | None:
         _OF_SENTINELS[name]: value for name, value in options if name in _OF_SENTINELS and kind == "sentinel"
     }
     if "db" in dict(options):
-        raise UsageError(f'The URL "{shown}" cannot have the option db; a database stands behind the service, as /2.')
+        raise UsageError(f'The URL "{shown}" cannot have the option db; write the database after the service, as /2.')
     other_options = [(name, value) for name, value in options if name not in _OF_SENTINELS or kind != "sentinel"]
     first_host = f"[{hosts[0][0]}]" if ":" in hosts[0][0] else hosts[0][0]
     single = f"{scheme}://{login}{at_sign}{first_host}:{hosts[0][1]}{database}"

@@ -168,7 +168,7 @@ class Discovery:
             nameless := [name for name, system in self.systems.items() if system.is_found_by_walk]
         ):
             return (
-                f"queues of {', '.join(nameless)} cannot be looked for: SCAN is denied, and no key holds their names. "
+                f"queues of {', '.join(nameless)} cannot be found: SCAN is denied, and no key contains their names. "
                 f"Name a queue, as {nameless[0]}:NAME, or allow SCAN; `rqtui acl` prints what a role needs."
             )
         progress = self._walk.progress
@@ -181,8 +181,8 @@ class Discovery:
             total = f"about {self.client.dbsize():,}".replace(",", " ")
         walked = f"{progress.keys_walked:,}".replace(",", " ")
         return (
-            f"{walked} of {total or 'all'} keys were looked at for queues that stand in no list of names; "
-            "the next command goes on from there, --walk looks at all."
+            f"{walked} of {total or 'all'} keys were searched for queues that no list of names contains; "
+            "the next command continues there, and --walk searches all keys."
         )
 
     def _add_refs(self, refs: Sequence[Ref]) -> None:
@@ -383,13 +383,13 @@ class Discovery:
             return Ref(system_prefix, queue_name)
         if len(matches) > 1:
             raise UsageError(
-                f'"{name}" stands in {" and ".join(ref.system for ref in matches)}: say which, as SYSTEM:{name}.'
+                f'"{name}" is a queue of {" and ".join(ref.system for ref in matches)}: name one, as SYSTEM:{name}.'
             )
         if matches:
             return matches[0]
         system_name, colon, queue_name = name.partition(":")
         if colon and system_name in self.others:
-            raise UsageError(f'"{name}" means the system {system_name}, which --system leaves out: name it as well.')
+            raise UsageError(f'"{name}" means the system {system_name}, which --system leaves out: add it there.')
         if (
             colon
             and queue_name
@@ -411,7 +411,7 @@ class Discovery:
         matches = [ref for ref in self.refs if safe(ref.queue) == display_name and system_name in ("", ref.system)]
         if len(matches) > 1:
             arguments = ", ".join(self.format_argument(ref) for ref in matches)
-            raise UsageError(f'"{display_name}" is what several queues look like; say which: {arguments}.')
+            raise UsageError(f'"{display_name}" is how several queues are shown; name one of them: {arguments}.')
         return matches
 
     def _find_similar_system(self, prefix: str) -> str:
@@ -426,18 +426,25 @@ class Discovery:
     def format_argument(self, ref: Ref) -> str:
         """Return the command-line argument that means this queue, with its system if two systems have the same name."""
         argument = self.systems[ref.system].queue_argument(ref.queue)
-        is_ambiguous = sum(other.queue == ref.queue for other in self.refs) > 1
-        return f"{ref.system}:{argument}" if is_ambiguous and argument == quote_for_shell(ref.queue) else argument
+        is_plain = argument == quote_for_shell(ref.queue)
+        return f"{ref.system}:{argument}" if is_plain and self._is_ambiguous(ref) else argument
+
+    def format_name(self, ref: Ref) -> str:
+        """Return the name of a queue, with its system in front if two systems have a queue of the same name."""
+        return f"{ref.system}:{ref.queue}" if self._is_ambiguous(ref) else ref.queue
+
+    def _is_ambiguous(self, ref: Ref) -> bool:
+        return sum(other.queue == ref.queue for other in self.refs) > 1
 
 
 def _build_unusable_system_finding(sentence: str) -> Finding:
     """Build the finding about a system that cannot be used, from the sentence with the reason."""
-    return Finding("unusable-system", "warning", "", sentence, "mend that package, or remove it")
+    return Finding("unusable-system", "warning", "", sentence, "fix that package, or remove it")
 
 
 def _build_no_discovery_finding(system: System, error: Exception) -> Finding:
     """Build the finding about a system whose queues could not be discovered, with the error."""
-    text = f"queues of {system.name} cannot be looked for: {describe_and_log_error(error, log)}"
+    text = f"queues of {system.name} cannot be found: {describe_and_log_error(error, log)}"
     return Finding("wrong-type", "warning", "", text, f"name them: rqtui snapshot {system.name}:QUEUE")
 
 

@@ -124,7 +124,10 @@ class DueTimes:
         there are such jobs, Redis is polled.
         """
         now_s = time.monotonic()
-        with self._lock:
+        # A poll reads the same times. Over a slow link it holds the lock for seconds, for which the screen would wait.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             in_ms_by_verb = {
                 verb: _extract_due_times_of_snapshot(self._systems, verb, coverage, queues)
                 for verb, coverage in self._coverages.items()
@@ -146,6 +149,8 @@ class DueTimes:
                     due_s, self._coverages[verb].covered, now_s + POLL_INTERVAL_S, is_from_snapshot=True
                 )
             self._snapshot_s = now_s
+        finally:
+            self._lock.release()
 
     def _find_covered_queues(self, verb: str, refs: Sequence[Ref]) -> _Coverage:
         """Find which of these queues have keys that contain the due times of a verb."""

@@ -54,6 +54,7 @@ from rqtui.model import (
     WorkerInspection,
 )
 from rqtui.scripts import script as scripts
+from rqtui.scripts.read_ahead import ReadAhead
 from rqtui.scripts.script import Call
 from rqtui.system_base.system import (
     CHUNK,
@@ -416,6 +417,27 @@ class Engine(Discovery):
             for request, request_replies in zip(requests, replies_by_request, strict=True)
         ]
 
+    def read_ahead(self, requests: Sequence[Request[Any]], after: Sequence[Request[Any]] = ()) -> None:
+        """Read in one round trip what the next steps ask for one after the other, until the next change.
+
+        The requests in `after` are sent behind the next change, in its round trip. Nothing is read ahead where the
+        server may lack a script: its call would be sent again, behind later ones.
+        """
+        pool: Any = getattr(self.client, "connection_pool", None)
+        if getattr(pool, "sent_scripts", None) is None:
+            return
+        ahead = ReadAhead()
+        calls = [call for request in requests for call in request.calls]
+        ahead.fetch(calls, partial(scripts.send_calls, self.client))
+        ahead.after = tuple(call for request in after for call in request.calls)
+        pool.read_ahead = ahead
+
+    def end_read_ahead(self) -> None:
+        """Drop what `read_ahead` has read or would still send."""
+        pool: Any = getattr(self.client, "connection_pool", None)
+        if getattr(pool, "read_ahead", None) is not None:
+            pool.read_ahead = None
+
     def send_requests_isolated(self, builders: Iterable[Callable[[], Request[Any]]]) -> list[Any]:
         """Build requests and send them in one pipeline. One that fails has its RqtuiError as the result."""
         return self.send_requests(
@@ -678,6 +700,7 @@ class Engine(Discovery):
         """
         follow = request.follow
         while follow is not None and (following := follow(result)) is not None:
+            self.end_read_ahead()  # The queue changes until the worker has replied.
             time.sleep(FOLLOW_S)
             result, follow = following.parse(scripts.send_calls(self.client, following.calls)), following.follow
             yield result

@@ -124,7 +124,7 @@ def _parse_term_pattern(expression: str, position: int, field: str) -> tuple[re.
         return compile_filter_pattern(regular_expression[1].replace(r"\/", "/")), regular_expression.end()
     plain_word = _WORD.match(expression, position)
     if plain_word is None:
-        raise UsageError(f'the filter ends after "{field}:"; say what to look for, as in {field}:timeout.')
+        raise UsageError(f'the filter ends after "{field}:"; write what to find, as in {field}:timeout.')
     return _compile_words(plain_word[0], is_whole_value=is_whole_value), plain_word.end()
 
 

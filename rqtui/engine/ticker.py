@@ -311,7 +311,8 @@ class Ticker:
                 self._refresh_due_s = 0.0
             elif isinstance(request, _ChangeRequest):
                 self._begin_change(request)
-                self._refresh_due_s = min(self._refresh_due_s, time.monotonic())
+                if not self._changes:  # The end of a change takes a snapshot; nothing began here.
+                    self._refresh_due_s = min(self._refresh_due_s, time.monotonic())
             elif isinstance(request, _CallRequest):
                 self._run_call(request)
             elif isinstance(request, _WorkRequest):

@@ -545,7 +545,11 @@ class _BegunChange:
     def to_operation(self) -> Operation:
         """Convert an interrupted change to an operation, with its progress so far."""
         total = _parse_count_or_ms(self.begin_line["total"])
-        error = f"cut short: {self.done} of {total}" if self.done < total else "its program ended before it told of it"
+        error = (
+            f"cut short: {self.done} of {total}"
+            if self.done < total
+            else "its program ended before it recorded the outcome"
+        )
         fields: dict[str, Any] = {name: str(self.begin_line[name]) for name in ("who", "verb", "queue", "url")}
         fields["system"] = str(self.begin_line["layout"])
         fields |= {name: str(self.begin_line.get(name, "")) for name in ("why", "chosen", "rate")}

@@ -530,7 +530,7 @@ class Migration:
             outcomes = self.engine.apply_verb("delete", self.target, jobs, {"place": place}) if jobs else []
             for copy, outcome in zip(copies_in_place, outcomes, strict=True):
                 if not _raise_if_lost(outcome).moved:
-                    text = f"the original's worker took it while it moved, and {self.target} has it too: {outcome.text}"
+                    text = f"a worker took it during the move, and it is also in {self.target}: {outcome.text}"
                     self.report.skipped.append(Skipped(copy.job.id, text))
 
     def _build_target_job(self, id: bytes) -> Job:

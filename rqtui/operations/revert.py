@@ -98,7 +98,7 @@ def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator
     script = find_inverse_script(system, record.verb)
     changed_rows = [row for row, state_after in changed if script == "revert" and not state_after.place]
     if changed_rows:
-        yield [Outcome("undo", row.id, "changed", "it changed since") for row in changed_rows]
+        yield [Outcome("undo", row.id, "changed", "it changed since then") for row in changed_rows]
     revertible = [(row, state_after) for row, state_after in changed if script != "revert" or state_after.place]
     for outcomes in _restore_jobs(engine, ref, script, revertible):
         yield outcomes
@@ -147,8 +147,8 @@ def _send_undo_chunk(
 _RESULT_TEXTS = {
     "moved": "restored",
     "exists": "the id is taken",
-    "changed": "it changed since",
-    "gone": "it is gone since",
+    "changed": "it changed since then",
+    "gone": "it was deleted since then",
 }
 
 
@@ -208,7 +208,7 @@ def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> It
         ):
             record.states_after[id] = AfterState()
         else:
-            outcomes.append(Outcome("undo", id, "untold", "the answer was lost, so nobody knows what became of it"))
+            outcomes.append(Outcome("undo", id, "untold", "the reply was lost, so the outcome is unknown"))
     yield outcomes
 
 

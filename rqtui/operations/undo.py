@@ -24,7 +24,7 @@ from rqtui.operations.journal import MAX_IDS, Journal, Operation, find_current_u
 from rqtui.operations.undo_files import AfterState, SavedJob
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
-from rqtui.system_base.system import CHUNK, System, raise_if_connection_lost
+from rqtui.system_base.system import CHUNK, Request, System, raise_if_connection_lost
 from rqtui.text.names import to_bytes
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ NO_UNDO_REASONS = {
     "enqueue": "D deletes it",
     "reserve": "L releases it",
     "pull": "a pulled job has left the queue",
-    "cancel": "its worker is told at once",
-    "grow": "shrink takes it back",
-    "shrink": "grow takes it back",
+    "cancel": "its worker is asked at once",
+    "grow": "shrink reverses it",
+    "shrink": "grow reverses it",
     "rate_limit": "set the limit that the task had before",
     "time_limit": "set the limits that the task had before",
 }
@@ -282,6 +282,19 @@ class UndoRecorder:
         """Return the operations that are not ended yet, with their outcomes so far."""
         with self._lock:
             return dict(self._progress)
+
+    def build_read_requests(self, system: System, verb: str, queue: str, ids: Sequence[bytes]) -> list[Request[Any]]:
+        """Build the request with which `save_jobs` will read these jobs, for `Engine.read_ahead`.
+
+        Returns none if `save_jobs` reads nothing or needs more than the ids.
+        """
+        if self.problem or not can_restore_exactly(system) or not (script := find_inverse_script(system, verb)):
+            return []
+        if {column.name for column in system.scripts["records"].each} != {"id"} or len(ids) > system.jobs_per_call:
+            return []
+        rows = [{"id": id} for id in ids]
+        call = _build_records_call(system, Ref(system.name, queue), rows, is_whole=script == "restore")
+        return [Request((call,), lambda _replies: None)]
 
     def save_jobs(
         self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], script_rows: Sequence[Mapping[str, object]] = ()

@@ -53,7 +53,7 @@ class SnapshotWatch:
         for kind, (finding, last_ms) in list(seen.items()):
             if now_ms - last_ms >= GONE_MS:
                 del seen[kind]
-                self._report(replace(_build_sighting(ref, finding, now_ms), is_over=True))
+                self._report(replace(_build_sighting(ref, finding, now_ms), at_ms=now_ms, is_over=True))
         self._last_findings[ref] = tuple(seen.values())
         if ref not in self.samples and len(self.samples) >= MAX_QUEUES:
             return
@@ -63,4 +63,6 @@ class SnapshotWatch:
 
 
 def _build_sighting(ref: Ref, finding: Finding, at_ms: int) -> Sighting:
-    return Sighting(at_ms, ref.queue, ref.system, finding.kind, finding.severity, finding.text)
+    """Build the record of a finding that appears at `at_ms`, or when its problem began if that is known."""
+    began_ms = at_ms if finding.since_ms is None else min(finding.since_ms, at_ms)
+    return Sighting(began_ms, ref.queue, ref.system, finding.kind, finding.severity, finding.text)

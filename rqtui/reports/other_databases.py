@@ -32,15 +32,20 @@ class OtherDatabase(NamedTuple):
     systems: tuple[str, ...]
 
 
-def find_other_databases(client: Any, settings: Settings) -> Iterator[OtherDatabase | None]:
+def find_other_databases(
+    client: Any, settings: Settings, used_databases: Sequence[int] | None = None
+) -> Iterator[OtherDatabase | None]:
     """Yield each other database of the server with queues, one per step, and None for one without.
 
-    Nothing is yielded for a Cluster, which has one database, and for a user without the right to INFO.
+    `used_databases` are the databases that have keys, if they are known from INFO. Nothing is yielded for a Cluster,
+    which has one database, and for a user without the right to INFO.
     """
     if is_cluster(client):
         return
     own_number = int(client.connection_pool.connection_kwargs.get("db") or 0)
-    numbers = [number for number in _list_databases_with_keys(client) if number != own_number]
+    if used_databases is None:
+        used_databases = _list_databases_with_keys(client)
+    numbers = [number for number in used_databases if number != own_number]
     for number in numbers[:MAX_DATABASES]:
         yield _find_queues(client, number, settings)
 

@@ -1,8 +1,9 @@
-"""Build the report of an incident: the findings, the changes with their author and reason, and their effect.
+"""Build the report of an incident: causes, findings, changes with author and reason, and the counts before and after.
 
-The report is built from the journal (`operations/journal.py`) and, if a Redis is reachable, from the minute counters of
-its queues, drawn as text. `build_document` builds the same report as JSON; `export_report` writes both to new files. It
-contains no bodies, URLs are masked, and data of queues is escaped.
+The report is built from the journal (`operations/journal.py`) and, if a Redis is reachable, from the errors of its dead
+jobs and the minute counters of its queues, drawn as text. `build_document` builds the same report as JSON, which also
+lists the ids of the changed jobs; `export_report` writes both to new files. The report contains no bodies, secrets and
+URLs are masked, and data of queues is escaped.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,16 +30,21 @@ from rqtui.operations.journal import (
     to_document,
 )
 from rqtui.reports.jobs import format_command_line_word
-from rqtui.text.formats import format_duration, format_quantity
-from rqtui.text.sanitise import EMPTY_ID, safe
+from rqtui.text.formats import elide_middle, fit_to_width, format_duration, format_quantity
+from rqtui.text.masking import mask_text
+from rqtui.text.sanitise import safe
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.operations.watch import Sample
+    from rqtui.reports.errors import Errors, Group
 
 HOUR_MS = 3_600_000
-MAX_PLOTS = 8  # queues with plots on a page
-_WIDTH, _HEIGHT = 60, 4
+MAX_PLOTS = 2  # queues with plots on a page
+MAX_CAUSES = 8  # causes on a page
+_MAX_MESSAGE = 120  # characters of an error message on a page
+_WIDTH, _HEIGHT = 60, 3
+Clock = Callable[[int], str]  # formats a time in ms
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -53,6 +60,79 @@ class Plot(NamedTuple):
 
     ref: Ref
     curves: tuple[Curve, ...]
+
+
+class ErrorCauses(NamedTuple):
+    """The causes of the errors of queues at one time, as the errors view groups them.
+
+    `jobs_read` of `jobs` dead jobs and jobs that wait for a retry were read for it.
+    """
+
+    at_ms: int
+    groups: tuple[Group, ...]
+    jobs_read: int
+    jobs: int
+
+    @property
+    def failed_jobs(self) -> int:
+        """The number of jobs in all groups."""
+        return sum(group.count for group in self.groups)
+
+
+# -- the causes -----------------------------------------------------------------------------------------------------
+
+
+def summarise_causes(report: Errors) -> ErrorCauses:
+    """Return the causes of an error report, with one example job per group."""
+    groups = tuple(replace(group, jobs=group.jobs[:1]) for group in report.groups)
+    return ErrorCauses(report.size.taken_ms, groups, report.size.looked, report.size.of)
+
+
+def load_error_causes(engine: Engine, refs: Sequence[Ref]) -> ErrorCauses | None:
+    """Load the causes of the errors in these queues. None if there are no queues, or none has an error."""
+    from rqtui.reports.errors import yield_error_reports
+
+    report = None
+    for step in yield_error_reports(engine, refs) if refs else ():
+        report = step or report
+    return summarise_causes(report) if report and report.groups else None
+
+
+def choose_larger_causes(first: ErrorCauses | None, second: ErrorCauses | None) -> ErrorCauses | None:
+    """Return the causes of more failed jobs: a report is often written after most of them were requeued."""
+    return max((each for each in (first, second) if each), key=lambda causes: causes.failed_jobs, default=None)
+
+
+def _build_cause_lines(causes: ErrorCauses, clock: Clock) -> list[str]:
+    """Build the Markdown table of causes: the number of jobs, the error, its line of code, times and an example."""
+    lines = ["| jobs | error | line of code | first failure | last failure | example |", "|---:|---|---|---|---|---|"]
+    for group in causes.groups[:MAX_CAUSES]:
+        times = (clock(at_ms) if at_ms else "unknown" for at_ms in (group.first_ms, group.last_ms))
+        message = fit_to_width(mask_text(group.short_message) or "without an error", _MAX_MESSAGE).rstrip()
+        example = elide_middle(format_command_line_word(group.example.id), 60)
+        cells = (message, group.frame or "unknown", *times, example)
+        lines.append(f"| {group.count} | " + " | ".join(map(_escape_markdown, cells)) + " |")
+    read = f"{causes.jobs_read} of " if causes.jobs_read < causes.jobs else ""
+    others = len(causes.groups) - MAX_CAUSES
+    rest = f" {format_quantity(others, 'more cause')} in the JSON file." if others > 0 else ""
+    jobs = f"{read}{format_quantity(causes.jobs, 'job')}, dead or waiting for a retry"
+    return [*lines, "", f"Read at {clock(causes.at_ms)}: {jobs}.{rest}"]
+
+
+def _build_cause_documents(causes: ErrorCauses) -> list[dict[str, Any]]:
+    return [
+        {
+            "jobs": group.count,
+            "error": mask_text(group.message),
+            "line": group.frame or None,
+            "first_ms": group.first_ms,
+            "last_ms": group.last_ms,
+            "kinds": list(group.kinds),
+            "queues": [format_command_line_word(str(ref)) for ref in group.refs],
+            "example": format_command_line_word(group.example.id),
+        }
+        for group in causes.groups
+    ]
 
 
 # -- what is drawn --------------------------------------------------------------------------------------------------
@@ -101,11 +181,14 @@ def build_markdown(
     plots: Sequence[Plot] = (),
     title: str = "Operations",
     problems: Sequence[str] = (),
+    causes: ErrorCauses | None = None,
 ) -> str:
-    """Build the Markdown page of an incident: a timeline of findings and changes, change details, plots and ids."""
+    """Build the Markdown page of an incident: causes, a timeline of findings and changes, change details and plots."""
     ordered = sorted(operations, key=lambda operation: operation.at_ms)
+    day, clock = _choose_clock(ordered, sightings, causes)
     places = sorted({(operation.url, operation.profile) for operation in ordered})
     lines = [f"# {title}", ""]
+    lines += [f"* {day}"] * bool(day)
     lines += [
         f"* {_escape_markdown(url)}" + (f" (profile {_escape_markdown(profile)})" if profile else "")
         for url, profile in places
@@ -115,30 +198,39 @@ def build_markdown(
     lines += [_escape_markdown(problem) for problem in problems]
     if not ordered and not problems:
         lines += ["No change was made."]
+    if causes is not None:
+        lines += ["", "## Causes", "", *_build_cause_lines(causes, clock)]
     if ordered or sightings:
-        lines += ["", "## Timeline", "", *_build_timeline_lines(ordered, sightings)]
+        lines += ["", "## Timeline", "", *_build_timeline_lines(ordered, sightings, clock)]
     if ordered:
-        lines += ["", "## Changes", "", *_build_change_lines(ordered)]
+        lines += ["", "## Changes", "", *_build_change_lines(ordered, clock)]
     for plot in plots:
         lines += ["", f"## {_escape_markdown(plot.ref.queue)} ({plot.ref.system})", "", *_draw_plot_lines(plot)]
-    for position, operation in enumerate(ordered, 1):
-        if operation.ids:
-            count_text = (
-                f"the first {len(operation.ids)} of {operation.count}"
-                if operation.count > len(operation.ids)
-                else str(len(operation.ids))
-            )
-            title_of_change = f"{_escape_markdown(operation.verb)} {_escape_markdown(operation.queue_label)}"
-            lines += [
-                "",
-                f"## Ids of {position}: {title_of_change}, {count_text}",
-                "",
-            ]
-            lines += [f"* {_escape_markdown(format_command_line_word(id)) or EMPTY_ID}" for id in operation.ids]
+    if any(operation.ids for operation in ordered):
+        lines += ["", "The ids of the changed jobs are in the JSON file beside this page: rqtui operations --json."]
     return "\n".join([*lines, ""])
 
 
-def _build_timeline_lines(operations: Sequence[Operation], sightings: Sequence[Sighting]) -> list[str]:
+def _choose_clock(
+    operations: Iterable[Operation], sightings: Iterable[Sighting], causes: ErrorCauses | None
+) -> tuple[str, Clock]:
+    """Return the day and zone of all times of a page with a format of the time alone.
+
+    If the times are of several days, return an empty text and a format with day and zone.
+    """
+    times_ms = {sighting.at_ms for sighting in sightings}
+    times_ms |= {at_ms for each in operations for at_ms in (each.began_ms, each.at_ms, each.undone_at_ms) if at_ms}
+    groups = causes.groups if causes else ()
+    times_ms |= {at_ms for group in groups for at_ms in (group.first_ms, group.last_ms) if at_ms}
+    times_ms |= {causes.at_ms} if causes else set()
+    days = {(text[:10], text[20:]) for text in map(format_clock, times_ms)}
+    if len(days) != 1:
+        return "", format_clock
+    [(day, zone)] = days
+    return f"{day}, times of the zone UTC{zone}", lambda at_ms: format_clock(at_ms)[11:19]
+
+
+def _build_timeline_lines(operations: Sequence[Operation], sightings: Sequence[Sighting], clock: Clock) -> list[str]:
     """Build the Markdown table of findings and changes in the order of their time."""
     appeared_ms: dict[tuple[str, str, str], int] = {}
     rows: list[tuple[int, str, str, str]] = []
@@ -163,7 +255,7 @@ def _build_timeline_lines(operations: Sequence[Operation], sightings: Sequence[S
             rows.append((operation.undone_at_ms, "change", place, f"{operation.verb} is undone"))
     lines = ["| time | what | queue | |", "|---|---|---|---|"]
     for at_ms, what, queue, text in sorted(rows, key=lambda row: row[0]):
-        lines.append("| " + " | ".join(map(_escape_markdown, (format_clock(at_ms), what, queue, text))) + " |")
+        lines.append("| " + " | ".join(map(_escape_markdown, (clock(at_ms), what, queue, text))) + " |")
     return lines
 
 
@@ -174,8 +266,8 @@ def _format_reason(operation: Operation) -> str:
     return f": {text}" if text else ""
 
 
-def _build_change_lines(operations: Sequence[Operation]) -> list[str]:
-    """Build the Markdown table of changes, and a section for each with circumstances."""
+def _build_change_lines(operations: Sequence[Operation], clock: Clock) -> list[str]:
+    """Build the Markdown table of changes, and below it a line for each with its circumstances and counts."""
     has_several_servers = len({operation.url for operation in operations}) > 1
     where = " server |" if has_several_servers else ""
     lines = [f"| | time |{where} who | what | queue | jobs | answers | undo |"]
@@ -183,7 +275,7 @@ def _build_change_lines(operations: Sequence[Operation]) -> list[str]:
     for position, operation in enumerate(operations, 1):
         server = (operation.url,) if has_several_servers else ()
         cells = (
-            format_clock(operation.at_ms),
+            clock(operation.at_ms),
             *server,
             operation.who,
             operation.verb,
@@ -201,15 +293,19 @@ def _build_change_lines(operations: Sequence[Operation]) -> list[str]:
             )
             + " |"
         )
-    for position, operation in enumerate(operations, 1):
-        if circumstances := list_circumstances(operation):
-            lines += [
-                "",
-                f"### {position}. {_escape_markdown(operation.verb)} {_escape_markdown(operation.queue_label)}",
-                "",
-            ]
-            lines += [f"* {name}: {_escape_markdown(text)}" for name, text in circumstances]
-    return lines
+    details = [(position, _format_details(operation)) for position, operation in enumerate(operations, 1)]
+    detail_lines = [f"* {position}: {_escape_markdown(text)}" for position, text in details if text]
+    return [*lines, *([""] if detail_lines else []), *detail_lines]
+
+
+def _format_details(operation: Operation) -> str:
+    """Format the circumstances of a change, and the counts before and after of the places that changed."""
+    pairs = [pair for pair in list_circumstances(operation) if pair[0] not in ("before", "after")]
+    if operation.before and operation.after:
+        pairs.append(("counts", format_count_changes(operation.before, operation.after)))
+    else:
+        pairs += [pair for pair in list_circumstances(operation) if pair[0] in ("before", "after")]
+    return "; ".join(f"{name}: {text}" for name, text in pairs)
 
 
 def list_circumstances(operation: Operation) -> list[tuple[str, str]]:
@@ -233,6 +329,17 @@ def format_counts(counts: Counts) -> str:
     for queue, places in counts.items():
         place_counts = ", ".join(f"{place} {count}" for place, count in places.items() if count) or "nothing"
         texts.append(f"{queue}: {place_counts}" if len(counts) > 1 else place_counts)
+    return "; ".join(texts)
+
+
+def format_count_changes(before: Counts, after: Counts) -> str:
+    """Format the counts that differ: `dead 5000 → 2500, ready 20187 → 22685`. Of several queues each has its name."""
+    texts = []
+    for queue in dict.fromkeys((*before, *after)):
+        old, new = before.get(queue, {}), after.get(queue, {})
+        changed = [place for place in dict.fromkeys((*old, *new)) if old.get(place, 0) != new.get(place, 0)]
+        counts = ", ".join(f"{place} {old.get(place, 0)} → {new.get(place, 0)}" for place in changed) or "unchanged"
+        texts.append(f"{queue}: {counts}" if len(after) > 1 else counts)
     return "; ".join(texts)
 
 
@@ -284,8 +391,12 @@ def _format_hour(at_ms: int) -> str:
 # -- for programs, and files ----------------------------------------------------------------------------------------
 
 
-def build_document(operations: Iterable[Operation], sightings: Iterable[Sighting] | None = None) -> dict[str, Any]:
-    """Build the JSON document of `rqtui operations --json`; an export also has the findings."""
+def build_document(
+    operations: Iterable[Operation],
+    sightings: Iterable[Sighting] | None = None,
+    causes: ErrorCauses | None = None,
+) -> dict[str, Any]:
+    """Build the JSON document of `rqtui operations --json`; an export also has the findings and the causes."""
     documents = []
     for operation in operations:
         document = to_document(operation)
@@ -299,7 +410,8 @@ def build_document(operations: Iterable[Operation], sightings: Iterable[Sighting
         document["filter"] = document.pop("chosen")
         documents.append(document)
     findings = {} if sightings is None else {"findings": [_build_finding_document(sighting) for sighting in sightings]}
-    return {"operations": documents, **findings}
+    cause_documents = {} if causes is None else {"causes": _build_cause_documents(causes)}
+    return {"operations": documents, **findings, **cause_documents}
 
 
 def _build_finding_document(sighting: Sighting) -> dict[str, Any]:
@@ -307,7 +419,11 @@ def _build_finding_document(sighting: Sighting) -> dict[str, Any]:
 
 
 def export_report(
-    operations: Sequence[Operation], folder: Path, sightings: Sequence[Sighting] = (), plots: Sequence[Plot] = ()
+    operations: Sequence[Operation],
+    folder: Path,
+    sightings: Sequence[Sighting] = (),
+    plots: Sequence[Plot] = (),
+    causes: ErrorCauses | None = None,
 ) -> tuple[Path, Path]:
     """Write the report of an incident as Markdown and as JSON into two new files of `folder`. Return their paths.
 
@@ -315,9 +431,9 @@ def export_report(
     """
     stem = f"rqtui-operations-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
     page, data = folder / f"{stem}.md", folder / f"{stem}.json"
-    text = build_markdown(operations, sightings, plots, "What happened")
+    text = build_markdown(operations, sightings, plots, "What happened", causes=causes)
     append_line(page, text.encode("utf-8", "backslashreplace"), is_new=True)
-    append_line(data, json.dumps(build_document(operations, sightings), indent=2).encode() + b"\n", is_new=True)
+    append_line(data, json.dumps(build_document(operations, sightings, causes), indent=2).encode() + b"\n", is_new=True)
     return page, data
 
 

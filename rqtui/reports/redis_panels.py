@@ -57,7 +57,7 @@ def _format_fact(label: str, value: str, style: str = "", note: str = "") -> Lin
 
 def _format_finding(finding: Finding) -> Line:
     sign = Piece(f"{formats.SEVERITY_SIGNS.get(finding.severity, '?')} ", _SEVERITY.get(finding.severity, "muted"))
-    remedy = Piece(f": {safe(finding.remedy)}", "strong") if finding.remedy else Piece("")
+    remedy = Piece(f". Fix: {safe(finding.remedy)}", "strong") if finding.remedy else Piece("")
     return sign, Piece(f"{finding.severity}  ", "muted"), Piece(safe(finding.text)), remedy
 
 

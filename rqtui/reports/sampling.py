@@ -71,9 +71,11 @@ class Survey:
     looked: int = 0
     counted: dict[Part, int] = field(default_factory=dict)  # jobs counted by a walk of a shared place
 
-    def yield_pages(self, engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
+    def yield_pages(
+        self, engine: Engine, part: Part, *, is_newest: bool = False, body_bytes: int = 0
+    ) -> Iterator[Page]:
         """Yield the pages of a place and count their jobs. An error of this place alone becomes a problem."""
-        page_steps = yield_pages(engine, part, is_newest=is_newest)
+        page_steps = yield_pages(engine, part, is_newest=is_newest, body_bytes=body_bytes)
         found_jobs, scanned_entries = 0, 0
         while True:
             try:
@@ -189,31 +191,32 @@ def _find_shared_total(count: Count) -> int | None:
     return count.shared_total if count.coverage is None else None
 
 
-def yield_pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
-    """Yield the pages of a place from its start, or from its end with `is_newest`, without bodies.
+def yield_pages(engine: Engine, part: Part, *, is_newest: bool = False, body_bytes: int = 0) -> Iterator[Page]:
+    """Yield the pages of a place from its start, or from its end with `is_newest`.
 
-    Each page is one round trip.
+    Each page is one round trip. `body_bytes` of each body are read.
     """
     if part.of:
-        yield from _yield_shared_pages(engine, part, is_newest=is_newest)
+        yield from _yield_shared_pages(engine, part, is_newest=is_newest, body_bytes=body_bytes)
         return
-    page = engine.fetch_page(part.ref, part.place, 0, min(JOBS_PER_PAGE, part.most))
+    page = engine.fetch_page(part.ref, part.place, 0, min(JOBS_PER_PAGE, part.most), body_bytes)
     is_newest = is_newest and page.coverage is None  # places from Pub/Sub events start with the newest job
     if is_newest and page.total > part.most:
-        page = engine.fetch_page(part.ref, part.place, page.total - part.most, min(JOBS_PER_PAGE, part.most))
+        offset = page.total - part.most
+        page = engine.fetch_page(part.ref, part.place, offset, min(JOBS_PER_PAGE, part.most), body_bytes)
     end = page.offset + part.most
     while True:
         yield page
         if page.error or not page.jobs or page.next is None or page.next >= end:
             return
-        page = engine.fetch_page(part.ref, part.place, page.next, min(JOBS_PER_PAGE, end - page.next))
+        page = engine.fetch_page(part.ref, part.place, page.next, min(JOBS_PER_PAGE, end - page.next), body_bytes)
 
 
-def _yield_shared_pages(engine: Engine, part: Part, *, is_newest: bool) -> Iterator[Page]:
+def _yield_shared_pages(engine: Engine, part: Part, *, is_newest: bool, body_bytes: int) -> Iterator[Page]:
     """Yield the jobs of one queue in a place of all queues, up to the scan limit of the part."""
     offset = max(0, part.of - part.passed) if is_newest else 0
     found_jobs, scanned_entries = 0, 0
-    for page in engine.walk_pages(part.ref, part.place, JOBS_PER_PAGE, offset=offset):
+    for page in engine.walk_pages(part.ref, part.place, JOBS_PER_PAGE, body_bytes, offset):
         jobs = page.jobs[: part.most - found_jobs]
         found_jobs, scanned_entries = found_jobs + len(jobs), scanned_entries + page.scanned_entries
         yield replace(page, jobs=jobs)

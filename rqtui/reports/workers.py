@@ -35,7 +35,7 @@ class WorkerHealth(StrEnum):
     EXPIRED = "expired"  # never sent a heartbeat, and one of its leases expired
     STOPPING = "stop asked"
     QUIET = "quiet asked"
-    UNSEEN = "no beat"  # never sent a heartbeat, but holds jobs
+    UNSEEN = "unknown"  # never sent a heartbeat, but holds jobs
     RUNNING = "running"
     IDLE = "idle"
 

@@ -212,8 +212,8 @@ class Shop(ShopStage):
         self._is_paused = not self._is_paused
         self.send_command(ProducerCommand(0, b"", verb="pause" if self._is_paused else "resume"))
         if self._is_paused:
-            return "a script with BullMQ 5 pauses: wait became paused, and what is added now stands in wait"
-        return "a script with BullMQ 5 resumes: paused becomes wait, and what stood in wait is in no place"
+            return "a script with BullMQ 5 paused the queue: wait became paused, and new jobs go to wait"
+        return "a script with BullMQ 5 resumed the queue: paused became wait, and jobs that were in wait are lost"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
         """Read the members of the lists and the sorted sets by place."""
@@ -235,7 +235,9 @@ def _encode_body(name: str, **data: object) -> bytes:
     return json.dumps([name, data]).encode()
 
 
-OLD_SCRIPT = Control("0", "old", "pause by 5", "a script with BullMQ 5 pauses; once more, and it resumes: see wait")
+OLD_SCRIPT = Control(
+    "0", "old", "pause by 5", "a script with BullMQ 5 pauses the queue; pressed again, it resumes it: see wait"
+)
 
 BULLMQ = ForeignScenario(
     name="bullmq",
@@ -249,15 +251,18 @@ BULLMQ = ForeignScenario(
     loops=False,
     acts=((0.25, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.7, "fix")),
     tries=(
-        (".", "web-9 was killed: what it held has no lock; . queues it again, where BullMQ takes a minute"),
-        ("e", "the errors by cause: one is a storm, the printer answers nobody"),
-        ("_ e R", "the printer answers: requeue what failed of that cause; parcels go on with their labels"),
-        ("2", "parcels that wait for a label that failed: enter shows it, as a link"),
+        (".", "web-9 was killed: its jobs have no lock; . queues them again at once, BullMQ after a minute"),
+        ("e", "the errors by cause: most jobs fail because the printer does not answer"),
+        (
+            "_ e R",
+            "repair the printer, then requeue what failed of that cause; parcels continue when their labels are done",
+        ),
+        ("2", "parcels that wait for a failed label: Enter shows the label as a link"),
         (
             "5 P P",
-            "jobs of BullMQ 5 stand in paused, where nobody looks; a pause and a resume by rqtui bring them back",
+            "jobs of BullMQ 5 are in paused, which no worker reads; a pause and a resume by rqtui bring them back",
         ),
-        ("0 P", "a script with BullMQ 5 pauses: a resume by rqtui keeps what is added meanwhile, 0 again loses it"),
+        ("0 P", "a script with BullMQ 5 pauses: a resume by rqtui keeps jobs added since, a resume with 0 loses them"),
     ),
     watch=(
         "failed, with the labels, which empties after the fix",

@@ -100,15 +100,16 @@ class Shop(ShopStage):
         yield ProducerCommand(0, b"", verb="replies")
         for _ in range(_HELD):
             yield self.build_command(rng, 0, -_KILLED_MS, "held", LATE)
-        for _ in range(_LOW):
-            yield self.build_command(rng, 0, job="shop.stock")
-        yield ProducerCommand(0, _RAW, verb="raw")
+        low = [self.build_command(rng, 0, job="shop.stock") for _ in range(_LOW)]
         for _ in range(_REMINDERS):
             yield self.build_command(rng, 0, rng.randrange(150_000, 280_000), job="shop.remind")
         for _ in range(_AGAIN):
             yield self.build_command(rng, 0, verb="again", job=STORM.task)
         for _ in range(_WAITING):
             yield self.build_command(rng, 0)
+        # Workers run already. With the lowest priority put first, a slow producer lets them reach the invalid text.
+        yield from low
+        yield ProducerCommand(0, _RAW, verb="raw")
         yield from self.plan_arrivals(rng)
 
     def build_command(
@@ -307,21 +308,21 @@ CELERY = ForeignScenario(
     tries=(
         (
             ".",
-            "web-9 was killed: its exports are late after a minute; . gives them back, Celery's own sweep takes longer",
+            "web-9 was killed: its exports are late after a minute; . releases them sooner than Celery's own check",
         ),
         (
             "1 * E",
             "reminders are due beyond the visibility timeout, and will run twice; extend them, and they run once",
         ),
-        ("2 G D", "last in queue stands a text that is no JSON: the worker that takes it exits; 0 sends another one"),
+        ("2 G D", "the last message in queue is not JSON: the worker that takes it exits; 0 sends another one"),
         ("e", "the errors seen in events, by cause: Celery stores no failed task; R enqueues them again"),
-        ("_", "the gateway answers: charges that wait in eta for another try go well now"),
-        ("$ w", "kill a worker: what it ran is lost, what it held beside that is late after a minute"),
-        ("#", "a Flower with a visibility timeout of its own gives out again what is running"),
+        ("_", "repair the gateway: charges that wait in eta for their retry succeed now"),
+        ("$ w", "kill a worker: the task it ran is lost, tasks it had only prefetched are late after a minute"),
+        ("#", "a Flower with a shorter visibility timeout delivers running tasks a second time"),
     ),
     watch=(
-        "late: what a killed worker held, until somebody sweeps",
-        "failed and succeeded, which no key has: they are heard",
+        "late: what a killed worker held, until Celery or rqtui releases it",
+        "failed and succeeded, which are in no key: rqtui counts them from events",
         "eta: reminders, and charges that are tried again",
     ),
 )

@@ -117,14 +117,14 @@ class Consumers(Stage):
     def _request_collection(self) -> str:
         """Let orizuru's garbage collector run one pass; return a sentence about the effect."""
         self._is_collecting = True
-        return "the original's collector makes a pass: unacked goes to processing, which nobody reads"
+        return "orizuru's collector made a pass: unacked went to processing, which no consumer reads"
 
     def _send_undecodable(self) -> str:
         """Push a job that no consumer can decode; return a sentence about the effect."""
         self._bad += 1
         body = b"%s %d" % (_UNDECODABLE, self._bad)
         self.send_command(ProducerCommand(0, body, body))
-        return "a body sent that is no MessagePack: its consumer leaves it in processing"
+        return "sent a body that is not MessagePack: its consumer leaves it in processing"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
         """Read the jobs of the source, and of both lists of every consumer that existed, by place."""
@@ -141,7 +141,7 @@ def _build_image_command(rng: Random, number: int, at_ms: int) -> ProducerComman
     return ProducerCommand(at_ms, body, body)
 
 
-COLLECT = Control("0", "collect", "collector", "one pass of the original's own collector")
+COLLECT = Control("0", "collect", "collector", "one pass of orizuru's own collector")
 BAD = Control("_", "undecodable", "bad body", "a body that no consumer can decode")
 
 CONSUMERS = ForeignScenario(
@@ -152,14 +152,14 @@ CONSUMERS = ForeignScenario(
     stage=Consumers,
     controls=(*(control for control in CONTROLS if control.name != "poison"), COLLECT, BAD),
     tries=(
-        ("8", "kill a consumer: its processing list stands; five silent seconds later the reaper gives it back"),
-        (". 8", "the same with the reaper stopped: nobody comes, as in the original; . gives it back"),
-        ("3 R", "what was rejected stands in unacked: requeue it to the source"),
-        ("0", "the original's collector instead: it moves unacked to processing, and nobody reads that"),
+        ("8", "kill a consumer: its processing list stays; five seconds later the reaper returns the jobs"),
+        (". 8", "the same with the reaper stopped: nothing returns them, as in orizuru; . starts the reaper"),
+        ("3 R", "rejected jobs are in unacked: requeue them to the source"),
+        ("0", "orizuru's collector instead: it moves unacked to processing, which no consumer reads"),
         ("_", "a body that cannot be decoded stays in processing: open it there, and delete it"),
     ),
     watch=(
-        "the age of each consumer's last beat in processing",
+        "the age of each consumer's last heartbeat in processing",
         "unacked, which grows until you requeue it",
         "the finding that names the silent consumer",
     ),

@@ -147,15 +147,15 @@ DELAYS = ForeignScenario(
     stage=Delays,
     controls=(*(control for control in CONTROLS if control.name != "poison"), ORIGINAL),
     tries=(
-        (",", "stop the dispatcher: due jobs stay in delayed and go overdue; , again lets them go in batches"),
+        (",", "stop the dispatcher: due jobs stay in delayed and are late; , again moves them in batches"),
         (", 0", "the original's dispatcher instead: ten at a time, then it backs off 1 1 2 3 5 8 13 s when idle"),
-        ("9", "a burst of jobs due within twenty seconds, and the batches in which they go (t says how many)"),
-        ("8", "kill a worker: this system keeps no lease, so the job it held is lost; that is what the others add"),
+        ("9", "a burst of jobs due within twenty seconds, and the batches in which they move (t shows how many)"),
+        ("8", "kill a worker: this system has no leases, so the job it held is lost; other systems return it"),
         ("N", "put a job of your own, with a delay, and follow it"),
     ),
     watch=(
         "the due times in delayed, and how late the first one is",
         "the tint of jobs that arrive in ready",
-        "the verdict in the overview when nobody dispatches",
+        "the state in the overview while no dispatcher runs",
     ),
 )

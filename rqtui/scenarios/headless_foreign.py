@@ -64,7 +64,7 @@ def run_foreign_headless(
                 "kind": "two-places",
                 "queue": stage.queue,
                 "ids": [_decode_job(job)],
-                "text": f"stands in {', '.join(places)}",
+                "text": f"is in {', '.join(places)}",
             }
             for job, places in list(balance.two_places.items())[:_MAX_IDS]
         ]

@@ -156,15 +156,18 @@ LATECOMER = ForeignScenario(
     stage=Latecomer,
     controls=(*(control for control in CONTROLS if control.name != "poison"), CRASH),
     tries=(
-        ("7", "stall a worker: four seconds later its entry is late, another takes it, and its ack is refused"),
-        ("8", "kill a worker: its entry stays with its time, and is handed out again when that is too old"),
-        (".", "stop the reaper: what is late waits until a worker meets it at the end of the list"),
-        ("0", "an original dies between BRPOP and LPUSH: the job is in no list; rqtui's reserve has no such gap"),
-        ("9", "twenty more, behind entries that run: the original sleeps when it meets one of those"),
+        (
+            "7",
+            "stall a worker: four seconds later its entry is late, another worker takes it, its ack is refused",
+        ),
+        ("8", "kill a worker: its entry keeps its time, and is delivered again when that time is too old"),
+        (".", "stop the reaper: late entries wait until a worker reaches them at the end of the list"),
+        ("0", "a stock worker dies between BRPOP and LPUSH: the job is lost; rqtui's reserve is one atomic script"),
+        ("9", "twenty more jobs behind entries that run: a stock worker sleeps when it reaches a running one"),
     ),
     watch=(
         "one list that is three places: ready, in_progress and expired",
         "the refused acks of the slow worker, rqtui-1",
-        "done marks, which an original leaves for the next pop to clear",
+        "done marks, which a stock worker leaves for the next pop to clear",
     ),
 )

@@ -99,7 +99,7 @@ class Onboarding(Stage):
     def _delete_newest(self) -> str:
         """Delete the newest mail by its id; return a sentence about the effect."""
         if not self._newest:
-            return "nobody has signed up yet"
+            return "no user has signed up yet"
         id = self._newest.pop()
         self.send_command(ProducerCommand(0, id, verb="delete"))
         return f"the user acts: {id.decode()} is deleted by its id"
@@ -130,11 +130,11 @@ ONBOARDING = ForeignScenario(
     stage=Onboarding,
     controls=(*(control for control in CONTROLS if control.name != "poison"), ACT),
     tries=(
-        ("0", "the newest user acts: need_some_help_email_<user> is gone from queued, by its id alone"),
+        ("0", "the newest user acts: need_some_help_email_<user> is deleted from queued by its id alone"),
         ("1 Enter", "open a mail that is due in three days; D deletes it"),
         ("8", "kill a worker: its mail stays in reserved until the lease of four seconds ends, then it is due again"),
-        (". 8", "the same with the reaper stopped: it stays in expired; . puts it back"),
-        ("7", "stall a worker: its mail is sent by another one, and the original's late delete asks nobody"),
+        (". 8", "the same with the reaper stopped: it stays in expired; . starts the reaper, which returns it"),
+        ("7", "stall a worker: another one sends its mail, and redisched's late delete is not checked"),
     ),
     watch=(
         "queued, which holds days of mails, and due beside it, out of the same key",

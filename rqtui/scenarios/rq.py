@@ -258,7 +258,7 @@ def format_traceback(cause: Cause) -> str:
 
 
 STALL = Control("7", "stall", "stall", "a job hangs; its worker ends it at its timeout, and it is failed")
-SCHEDULER = Control("0", "scheduler", "scheduler", "a worker starts with --with-scheduler; once more, and it stops")
+SCHEDULER = Control("0", "scheduler", "scheduler", "a worker starts with --with-scheduler; pressed again, it stops")
 
 RQ = ForeignScenario(
     name="rq",
@@ -279,12 +279,12 @@ RQ = ForeignScenario(
         ("e", "the errors by cause: three since the deploy, each with its line of its file"),
         ("_ e R", "deploy the fix, then requeue what failed of one cause: the workers run it again"),
         ("1 ,", "due jobs stay in scheduled, because no scheduler runs; , lets rqtui move them, 0 starts one"),
-        ("w .", "web-9 is gone; what it held is late after a quarter of a minute: . lets rqtui queue it again"),
-        ("$", "kill a worker: its job stays in started until its lease of 70 s is over and somebody cleans up"),
+        ("w .", "web-9 was killed; its jobs are late after 15 seconds: . lets rqtui queue them again"),
+        ("$", "kill a worker: its job stays in started until its lease of 70 s ends and a worker cleans up"),
     ),
     watch=(
         "failed, with its three causes, which empties after the fix",
         "scheduled, where reminders and retries are overdue",
-        "started: jobs whose worker is no more",
+        "started: jobs whose worker was killed",
     ),
 )

@@ -145,7 +145,7 @@ def replace_digit_keys(controls: tuple[Control, ...]) -> tuple[Control, ...]:
     return tuple(replace(each, key=_SIGNS.get(each.key, each.key)) for each in controls)
 
 
-CHECK = Control("%", "check", "check", "look for every job that was put: is each in exactly one place, is one lost?")
+CHECK = Control("%", "check", "check", "check every job that was put: is each in exactly one place, or lost?")
 FIX = Control("_", "fix", "fix", "the code that fails is repaired; what is dead can be requeued")
 
 

@@ -262,7 +262,7 @@ def _parse_jid(payload: bytes) -> bytes:
         return payload
 
 
-POLLER = Control("0", "poller", "poller", "the processes poll again; once more, and their pollers die")
+POLLER = Control("0", "poller", "poller", "the processes poll again; pressed again, their pollers stop")
 
 SIDEKIQ = ForeignScenario(
     name="sidekiq",
@@ -276,12 +276,12 @@ SIDEKIQ = ForeignScenario(
     loops=False,
     acts=((0.25, "kill"), (0.5, "add"), (0.5, "burst"), (0.6, "poller"), (0.7, "fix")),
     tries=(
-        (".", "web-9 was killed: its three exports are gone a minute after its last beat; . puts them back before"),
-        ("e", "the errors by cause: a storm of one, since the card gateway times out"),
-        ("_ e R", "the gateway is back: run what failed of that cause now; the processes do the rest"),
-        ("1 K", "the first in schedule is no JSON: a poller would lose it; K keeps it among the dead"),
+        (".", "web-9 was killed: a minute after its last heartbeat its three exports are lost; . returns them before"),
+        ("e", "the errors by cause: one is far the most frequent, the card gateway times out"),
+        ("_ e R", "repair the gateway, then run what failed of that cause now"),
+        ("1 K", "the first job in schedule is not JSON: a poller would lose it; K moves it to dead"),
         ("1 0", "due jobs stay in schedule, because no process polls; 0 starts the pollers"),
-        ("$", "kill a process: what its last beat told stands in work for a minute, what it took since is gone"),
+        ("$", "kill a process: jobs of its last heartbeat stay in work for a minute, jobs it took later are lost"),
     ),
     watch=(
         "the countdown of what web-9 held",

@@ -129,10 +129,10 @@ TIMEOUTS = ForeignScenario(
     stage=Timeouts,
     controls=(*(control for control in CONTROLS if control.name != "poison"), CLEAN),
     tries=(
-        (".", "stop the reaper: items whose lock is gone stay in in_progress, shown late; . again gives them back"),
-        ("8", "kill a worker: its lock ends within a second, the reaper has seen the item twice after two more"),
-        ("7", "stall a worker: its item goes to another one; the original lets its late ack pass on that one's lock"),
-        ("0", "one pass of the original's cleaner: it takes items from workers that are between SMOVE and SET"),
+        (".", "stop the reaper: items without a lock stay in in_progress, shown as late; . again returns them"),
+        ("8", "kill a worker: its lock expires within a second, and the reaper returns the item two seconds later"),
+        ("7", "stall a worker: another one gets its item; a stock worker's late ack then deletes that one's lock"),
+        ("0", "one pass of the original cleaner: it takes items from workers that are between SMOVE and SET"),
         (") )", "faster: items per second rise; the lock does not wait"),
     ),
     watch=(

@@ -267,7 +267,7 @@ def _check_clause_order(line: _Line, seen: int, path: str) -> int:
     number = CLAUSES.index(clause) + 1
     if number < seen or (number == seen and clause != "moves"):
         order = " ".join(CLAUSES)
-        raise ScriptError(f"{path}:{line.number}: {clause} stands twice or in the wrong place; the order is {order}")
+        raise ScriptError(f"{path}:{line.number}: {clause} is there twice or in the wrong place; the order is {order}")
     return number
 
 

@@ -381,7 +381,7 @@ class Command(Call):
         """Return a `Reply` with the text that Redis sent. Raises ServerError for a reply of any other type."""
         if not isinstance(reply, bytes):
             raise ServerError(f"{' '.join(map(str, self.argv))} was answered with {reply!r:.80}, which no Redis does.")
-        return Reply("told", values={"reply": reply})
+        return Reply("replied", values={"reply": reply})
 
 
 @dataclass(slots=True)
@@ -400,7 +400,7 @@ class ReadCommands(Call):
 
     def parse(self, reply: Any) -> Reply:
         """Return a `Reply` whose value `replies` has the raw replies of Redis, errors included."""
-        return Reply("told", values={"replies": reply})
+        return Reply("replied", values={"replies": reply})
 
 
 def build_read_commands(commands: Sequence[bytes], number: int) -> ReadCommands:
@@ -429,7 +429,7 @@ COMMANDS = ("CLIENT LIST", "CLIENT INFO")  # They only read, and Redis lets no s
 @cache
 def _build_placeholder_script(words: str) -> Script:
     """Build the `Script` that stands for a plain Redis command in error messages."""
-    return parse_script("-- A command of Redis.\n--\n-- returns  told  (reply bytes)\n", f"{words}.lua")
+    return parse_script("-- A command of Redis.\n--\n-- returns  replied  (reply bytes)\n", f"{words}.lua")
 
 
 def parse_script(text: str, path: str, blocks: Mapping[str, Piece] = _NOTHING) -> Script:
@@ -510,7 +510,7 @@ def load_scripts(folder: str | Path) -> Folder:
     texts = _read_lua_files(path) if path else {}
     if not path or not texts:
         searched_folders = [str(root) for root in _list_script_roots()] if isinstance(folder, str) else [str(folder)]
-        raise ScriptError(f"{name}:0: no scripts there; looked in {' and '.join(searched_folders)}")
+        raise ScriptError(f"{name}:0: no scripts found; searched in {' and '.join(searched_folders)}")
     blocks = _read_block_files(path, name)
     if folder != "shared":
         blocks = {**load_scripts("shared").blocks, **blocks}

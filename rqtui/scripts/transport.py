@@ -6,9 +6,11 @@ that interpret replies and decide what to send again do no I/O, so `rqtui.aio.tr
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -48,6 +50,15 @@ def send_calls(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
     If a node of a Cluster refused a call because it no longer owns the queue's keys, the call is sent to their new
     node.
     """
+    read_ahead = getattr(getattr(client, "connection_pool", None), "read_ahead", None)
+    if read_ahead is not None:
+        results: list[Any] = read_ahead.send_calls(calls, partial(send_calls_now, client))
+        return results
+    return send_calls_now(client, calls)
+
+
+def send_calls_now(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
+    """Send calls of Lua scripts like `send_calls`, without replies that were read before."""
     trip: Callable[[Any, Sequence[Any]], list[Any]] = (
         _send_to_cluster_nodes if isinstance(client, Cluster) else _send_to_server
     )
@@ -77,7 +88,12 @@ def send_one_call(client: Redis | Cluster, call: Any) -> Any:
     """
     pool: Any = None if isinstance(client, Cluster) or client.connection is not None else client.connection_pool
     success_reply = call.script.build_success_reply(call.row_count)
-    if type(pool) is not Pool or not pool.is_passthrough or success_reply is None:
+    if (
+        type(pool) is not Pool
+        or not pool.is_passthrough
+        or success_reply is None
+        or (pool.sent_scripts is not None and call.script.sha not in pool.sent_scripts)
+    ):
         return send_calls(client, (call,))[0]
     try:
         pooled_connection = pool.take_connection()
@@ -184,9 +200,7 @@ _without_read_only: WeakSet[Any] = WeakSet()
 
 
 def _run_calls_on_connection(connection: Any, pool: Any, calls: Sequence[Any]) -> list[Any]:
-    replies = _send_and_receive(
-        connection, pack_calls_by_digest(pool, calls), sum([call.reply_count for call in calls])
-    )
+    replies = _send_and_receive(connection, pack_calls(pool, calls), sum([call.reply_count for call in calls]))
     return _convert_replies_to_results(
         connection,
         pool,
@@ -210,9 +224,16 @@ def _convert_replies_to_results(connection: Any, pool: Any, calls: Sequence[Any]
     return results
 
 
-def pack_calls_by_digest(pool: Any, calls: Sequence[Any]) -> list[bytes]:
-    """Encode each call as a command that names its script by digest (EVALSHA)."""
+def pack_calls(pool: Any, calls: Sequence[Any]) -> list[bytes]:
+    """Encode each call as a command that names its script by digest (EVALSHA).
+
+    A pool with `sent_scripts` sends the text of each script once, so that no second round trip is needed on a server
+    that does not have it.
+    """
     enforced = any([call.script.read_only for call in calls]) and pool not in _without_read_only
+    sent_scripts = getattr(pool, "sent_scripts", None)
+    if sent_scripts is not None:
+        return list(_pack_calls_with_text(calls, enforced, False, sent_scripts))
     return [_pack_call(call, enforced and call.script.read_only) for call in calls]
 
 
@@ -246,8 +267,23 @@ async def resend_and_parse_replies(
 
     Commands that did not run because the server did not know the script are sent again on the same connection first.
     """
+    await _resend_refused_texts(exchange, pool, calls, replies)
     await _resend_unknown_scripts(exchange, pool, calls, replies)
     return [await _build_call_result(exchange, call, reply) for call, reply in zip(calls, replies, strict=True)]
+
+
+async def _resend_refused_texts(exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]) -> None:
+    """Send the calls again by digest whose text was refused, for a user who may run EVALSHA but not EVAL."""
+    numbers = [i for i, reply in enumerate(replies) if _is_text_refused(reply)]
+    if numbers and getattr(pool, "sent_scripts", None) is not None:
+        pool.sent_scripts = None
+        resent = await exchange(pack_calls(pool, [calls[i] for i in numbers]))
+        for i, reply in zip(numbers, resent, strict=True):
+            replies[i] = reply
+
+
+def _is_text_refused(reply: Any) -> bool:
+    return isinstance(reply, exceptions.NoPermissionError) and re.search("'eval(_ro)?'", str(reply)) is not None
 
 
 async def _resend_unknown_scripts(exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]) -> None:
@@ -265,7 +301,7 @@ async def _resend_unknown_scripts(exchange: Exchange, pool: Any, calls: Sequence
             new_replies: list[Any] = [_Lost(last_reply.reason, may_have_run=False)] * len(call_numbers)
         else:
             new_replies = await exchange(
-                list(_pack_calls_with_text([calls[i] for i in call_numbers], enforced, each_in_full))
+                list(_pack_calls_with_text([calls[i] for i in call_numbers], enforced, each_in_full, set()))
             )
         last_reply = new_replies[-1]
         for i, reply in zip(call_numbers, new_replies, strict=True):
@@ -320,22 +356,30 @@ def _remove_word_count(packed: bytes) -> bytes:
     return packed[packed.index(b"\n") + 1 :]
 
 
-def _pack_calls_with_text(calls: Sequence[Any], enforced: bool, each_in_full: bool) -> Iterator[bytes]:
-    """Yield the encoded calls, with the text of each script only once: 10 000 copies of a text would be 60 MB."""
-    sent_digests: set[str] = set()
+def _pack_calls_with_text(
+    calls: Sequence[Any], enforced: bool, each_in_full: bool, sent_digests: set[str]
+) -> Iterator[bytes]:
+    """Yield the encoded calls, with the text of each script only once: 10 000 copies of a text would be 60 MB.
+
+    Scripts in `sent_digests` are named by digest; those sent as text are added.
+    """
     for call in calls:
-        is_in_full = each_in_full or call.script.sha not in sent_digests
-        sent_digests.add(call.script.sha)
         read_only = enforced and call.script.read_only
-        yield _pack_words(call.build_text_command(read_only)) if is_in_full else _pack_call(call, read_only)
+        if call.packed or (call.script.sha in sent_digests and not each_in_full):
+            yield _pack_call(call, read_only)
+            continue
+        sent_digests.add(call.script.sha)
+        yield _pack_words(call.build_text_command(read_only))
 
 
 def _is_script_unknown(reply: Any) -> bool:
-    """Return whether Redis replied that it lacks the script (NOSCRIPT) or EVALSHA_RO. In both cases nothing ran."""
+    """Return whether Redis lacks the script (NOSCRIPT), or EVALSHA_RO or EVAL_RO. In all cases nothing ran."""
     if not isinstance(reply, exceptions.ResponseError):
         return False
     text = str(reply).lower()
-    return isinstance(reply, exceptions.NoScriptError) or ("unknown command" in text and "evalsha_ro" in text)
+    return isinstance(reply, exceptions.NoScriptError) or (
+        "unknown command" in text and ("evalsha_ro" in text or "eval_ro" in text)
+    )
 
 
 _AS_EXPECTED: list[Any] = []

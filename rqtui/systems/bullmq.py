@@ -185,14 +185,15 @@ class BullMQ(ForeignSystem):
     commands = ("CLIENT INFO", "CLIENT LIST")
     jobs_per_page_call = 25
     jobs_per_call = 100  # a job is a hash with five keys around it
+    verb_labels = {"requeue": "retry", "delete": "remove"}
     verb_effects = {
-        "kill": "they fail with this reason, and run no more until they are requeued",
-        "delete": "a parent that waits for one of them is told, and runs if it waits for nothing else",
-        "release": "they run again, next of all; only those whose worker holds no lock any more are given back",
+        "kill": "they fail with this reason, and do not run until they are retried",
+        "delete": "a parent that waits for one of them no longer does, and runs if it waits for no other job",
+        "release": "they run next; a job whose worker still holds its lock is not released",
     }
     missing_verbs = {
-        "reserve": "a job is taken with a lock that only its worker renews; its end moves parents and schedulers, too",
-        "ack": "only the worker that holds its lock ends a job: its parent and its scheduler have a part in it",
+        "reserve": "a job is taken with a lock that only its worker renews; its end also moves parents and schedulers",
+        "ack": "only the worker that holds its lock can end a job: its parent and scheduler change with it",
     }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -313,7 +314,7 @@ class BullMQ(ForeignSystem):
         try:
             connections = _parse_worker_connections(self.prefix, replies)
         except RqtuiError as error:  # without the right to list clients the workers are unknown
-            log.debug("who is connected is not told: %s", error)
+            log.debug("the list of connections cannot be read: %s", error)
             self._connections = error
             return
         self._is_list_long = len(unwrap_reply(replies[1]).values["reply"]) > LONG_LIST_BYTES
@@ -535,7 +536,7 @@ class BullMQ(ForeignSystem):
             yield f"its key {key} holds what is no hash: another program uses this name"
             return
         if size == _NO_HASH:
-            yield "its hash is gone: a worker runs it all the same, without a name and without data"
+            yield "its hash is missing: a worker still runs it, without a name and without data"
             return
         if size == _NO_DATA:
             yield "its hash has no data: no worker can run it"
@@ -551,9 +552,9 @@ class BullMQ(ForeignSystem):
         if "places" in row:
             places = row["places"].split()
             if len(places) > 1:
-                yield f"it stands in {' and in '.join(places)}"
+                yield f"it is in {' and in '.join(places)}"
             elif not places:
-                yield "it stands in no place of the queue: no worker will find it"
+                yield "it is in no place of the queue: no worker will find it"
 
     def _build_job_facts(self, queue: str, is_reserved: bool, attempts: int, row: Mapping[str, Any]) -> Iterator[Fact]:
         """Yield the facts about a job that only BullMQ has, most useful first."""
@@ -568,7 +569,7 @@ class BullMQ(ForeignSystem):
                 ("stalled", _STALLS.get(stalls, f"{stalls} times"), "text"),
                 ("starts", "" if starts in (None, attempts + is_reserved) else str(starts), "text"),
                 ("lock lives", lock_ms if is_reserved and lock_ms >= 0 else None, "duration"),
-                ("lock", "none: nobody works on it" if is_reserved and lock_ms < 0 else "", "text"),
+                ("lock", "none: no worker runs it" if is_reserved and lock_ms < 0 else "", "text"),
                 ("scheduler", to_text(row["rjk"]), "text"),
                 ("dedup id", to_text(row["deid"]), "text"),
             )
@@ -588,7 +589,7 @@ class BullMQ(ForeignSystem):
             yield Fact("opts", to_text(opts), "json")
         for detail in details:
             if detail["kind"] == "long":
-                yield Fact(to_text(detail["name"]), f"{to_text(detail['value'])} bytes: too long to be shown")
+                yield Fact(to_text(detail["name"]), f"{to_text(detail['value'])} bytes: too long to show")
         for name, value in fields.items():
             at_ms = _parse_time_ms(to_text(value)) if name.endswith(("On", "At")) else None
             yield Fact(name, to_text(value)) if at_ms is None else Fact(name, at_ms, "instant")
@@ -750,7 +751,7 @@ def _describe_late_locks(queue: str, holders: Sequence[_Holder]) -> Iterator[Fin
     if holders:
         clause = f"whose locks are late if their lockDuration is {_LOCK_MS // 1000} s"
         finding = _build_worker_finding(queue, holders, clause, "")
-        remedy = "look again in 15 s: a worker whose locks are renewed lives"
+        remedy = "look again in 15 s: if the locks are renewed, the worker is alive"
         yield replace(finding, kind="late-locks", severity="info", remedy=remedy)
 
 
@@ -844,7 +845,7 @@ def _build_schedule(queue: str, row: Mapping[str, Any], now_ms: int) -> Schedule
     is_missing = row["standing"] in ("gone", "ended")
     problem = ""
     if is_missing and not is_over:
-        event = "is gone" if row["standing"] == "gone" else "ended, and none came after it"
+        event = "is missing" if row["standing"] == "gone" else "ended, and none came after it"
         problem = f"its next job {event}: it stopped until its program upserts it again"
     if not row["name"]:
         problem = problem or "its hash is missing: BullMQ knows no template of its jobs"
@@ -1045,8 +1046,8 @@ def _check_job_data(body: bytes) -> None:
         json.loads(body.decode("utf-8"), parse_constant=_refuse_json_constant)
     except (ValueError, RecursionError):
         raise UsageError(
-            "bullmq: the data of a job is JSON, and this is none: a worker could not read it, and the job would stall "
-            'for ever. A text stands in quotes: "hello"; rqtui put takes it with --raw.'
+            "bullmq: the data of a job must be JSON: a worker could not read this, and the job would stall "
+            'for ever. Put a text in quotes: "hello"; rqtui put accepts it with --raw.'
         ) from None
 
 

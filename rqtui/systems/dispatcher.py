@@ -47,8 +47,8 @@ class Dispatcher(EntrySystem):
         """Return the keys of a queue: its ready list, which is its name, and the delayed set, which is an option."""
         if queue not in self.named_queues() and self.options["ready"] != self.defaults["ready"]:
             raise UsageError(
-                f'dispatcher: which set feeds the list "{queue}"? The names do not tell: '
-                f"say --system dispatcher:ready={queue},delayed=KEY."
+                f'dispatcher: which set belongs to the list "{queue}"? The names do not show it: '
+                f"give it as --system dispatcher:ready={queue},delayed=KEY."
             )
         delayed = self.options_of(queue)["delayed"]
         _check_keys(queue, delayed)
@@ -91,7 +91,7 @@ def _convert_due_time(score: str) -> tuple[int | None, str]:
     if math.isinf(due_s):
         return None, "a due time that is infinite: it is never due"
     if due_s >= _LOOKS_LIKE_MS:
-        return None, f"a due time of {score} s, which looks like milliseconds: not due before the year 5138"
+        return None, f"a due time of {score} s, probably in milliseconds: not due before the year 5138"
     return round(due_s * 1000), ""
 
 

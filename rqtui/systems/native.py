@@ -414,7 +414,7 @@ def _parse_job(queue: str, id: bytes, replies: Replies) -> Job | None:
         history=history,
         attempts_line=values["line"],
         error=history[-1].error if history else job.error,
-        problem=job.problem if values["place"] else "it stands in no place; rqtui check finds and repairs it",
+        problem=job.problem if values["place"] else "it is in no place; rqtui check finds and repairs it",
     )
 
 

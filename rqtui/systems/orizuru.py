@@ -50,7 +50,7 @@ class Orizuru(EntrySystem):
     known_fields = frozenset({"worker", "owner"})
     needs_key_walk = True
     unmigrated_places = {
-        "unacked": "its consumer rejected it, and no id tells it from its equals: requeue or delete it"
+        "unacked": "its consumer rejected it; it has no id, so equal jobs cannot be distinguished: requeue or delete it"
     }
     key_patterns = (r"^orizuru:consumers:.*:processing$", r"^orizuru:consumers:.*:unacked$")
 

@@ -130,7 +130,7 @@ def _describe_problem(row: Mapping[str, Any], at_ms: int | None) -> str:
         return "it is queued and reserved at once: it was put again while a worker held it"
     if row["score"] and at_ms is None:
         return f"its score {row['score'].decode('ascii', 'replace')} is no instant"
-    return "" if row["score"] or "both" not in row else "it stands in no place: repair makes it due"
+    return "" if row["score"] or "both" not in row else "it is in no place: repair makes it due"
 
 
 SYSTEM = Redisched

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from rqtui.config.settings import DEFAULT_SYSTEM
-from rqtui.errors import RqtuiError, UsageError
+from rqtui.errors import RqtuiError, ScriptError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -227,10 +227,21 @@ def parse_system_name(spec: str) -> str:
     return spec.partition(":")[0].partition("@")[0]
 
 
-def _create_system_from_options(name: str, *options: dict[str, str], is_asked: bool = True) -> System:
+def create_unchecked_system(name: str) -> System:
+    """Create a system even if it is from another package and has mistakes that `create_system` refuses.
+
+    Raises UsageError for an unknown name, and if the code of the package raises an error.
+    """
+    return _create_system_from_options(name, is_checked=False)
+
+
+def _create_system_from_options(
+    name: str, *options: dict[str, str], is_asked: bool = True, is_checked: bool = True
+) -> System:
     """Create a system from parsed options.
 
-    Raises UsageError for an unknown name, and for any error in the code of another package's system.
+    Raises UsageError for an unknown name, and for any error in the code of another package's system. If `is_checked`,
+    such a system also may not have mistakes that would stop it from being shown.
     """
     entry = _find_system_entry(name)
     if not entry.module:
@@ -238,8 +249,14 @@ def _create_system_from_options(name: str, *options: dict[str, str], is_asked: b
     if not entry.package:
         system: type[System] = import_module(entry.module).SYSTEM
         return system(*options, is_asked=is_asked)
+    from rqtui.system_base.system_lint import find_structure_faults
+
     try:
-        return _import_external_class(entry)(*options, is_asked=is_asked)
+        created = _import_external_class(entry)(*options, is_asked=is_asked)
+        if is_checked and (faults := find_structure_faults(created)):
+            more = f"; rqtui systems --check {name} lists {len(faults) - 1} more" if len(faults) > 1 else ""
+            raise ScriptError(f"{faults[0]}{more}")
+        return created
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
@@ -271,6 +288,6 @@ def _parse_spec_options(spec: str) -> dict[str, str]:
         if not equals:
             raise UsageError(f'system {name}: "{part}" is not key=value.')
         if key.strip() in options:
-            raise UsageError(f"system {name}: {key.strip()} stands there twice; --system may be repeated instead.")
+            raise UsageError(f"system {name}: {key.strip()} is there twice; repeat --system instead.")
         options[key.strip()] = value.strip()
     return options

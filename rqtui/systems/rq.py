@@ -94,7 +94,7 @@ class Rq(ForeignSystem):
     unmigrated_places = {
         "deferred": "it waits for other jobs: move the queue again when they are done",
         "ready_to_enqueue": "RQ is about to enqueue it: move the queue again then",
-        "canceled": "it was canceled, and nobody is to run it",
+        "canceled": "it was canceled, so no worker runs it",
     }
     queue_names_key = "rq:queues"
     can_find_by_id = True
@@ -115,10 +115,11 @@ class Rq(ForeignSystem):
     jobs_per_page_call = 25
     jobs_per_call = 100  # a job is a hash, two sets and a place: 500 blocked the server for 20 ms
     body_template = '{"func": "module.function", "args": [], "kwargs": {}}'
+    verb_labels = {"kill": "cancel", "cancel": "stop"}
     verb_effects = {
-        "pause": "no worker takes a job of any queue of this RQ until it is resumed; jobs that are started go on",
+        "pause": "no worker takes a job of any queue of this RQ until it is resumed; started jobs continue",
         "resume": "workers take jobs of all queues of this RQ again, at once",
-        "kill": "nobody runs them until they are requeued; jobs that wait for one of them stay deferred",
+        "kill": "no worker runs them until they are requeued; jobs that depend on one of them stay deferred",
     }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -583,8 +584,8 @@ _SINCE_FIELDS = {"queued": "enqueued_at", "finished": "ended_at", "failed": "end
 _FORGOTTEN = frozenset({"finished", "failed"})  # places whose score is the time of deletion
 _MAY_BE_INFINITE = frozenset({"finished", "failed", "deferred"})  # RQ 2 stores deferred jobs without a time
 _SOON_MS = 86_400_000  # RQ keeps failures for a year by default
-_GHOST = "its hash is gone: it counts, and nothing is known of it but its id"
-_FORGOTTEN_ID = "its time is over, and its hash is gone: RQ's next clean-up takes the id away"
+_GHOST = "its hash is missing: it is counted, and only its id is known"
+_FORGOTTEN_ID = "its time is over and its hash is missing: the next clean-up of RQ removes the id"
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
 
 
@@ -617,11 +618,11 @@ def _describe_wrong_times(place: str, row: Mapping[str, Any]) -> Iterator[str]:
 def _describe_wrong_places(places: Sequence[str], status: str) -> Iterator[str]:
     """Yield a sentence if a job is in several places at once, or in none."""
     if len(places) > 1:
-        yield f"it stands in {' and in '.join(places)}"
+        yield f"it is in {' and in '.join(places)}"
     elif not places and status == "rate_limited":
-        yield "it waits for its rate limit: it stands in no place of the queue until it may run"
+        yield "it waits for its rate limit, and is in no place of the queue until it may run"
     elif not places:
-        yield f"its status is {status or 'missing'}, and it stands in no place of the queue: no worker will find it"
+        yield f"its status is {status or 'missing'}, and it is in no place of the queue: no worker will find it"
 
 
 # -- decoding job data -------------------------------------------------------------------------------------------------
@@ -909,7 +910,7 @@ def _build_job_facts(queue: str, place: str, call: str, row: Mapping[str, Any]) 
             ("description", description if description != call else "", "text"),
             (_RETRIES_LEFT, row["retries_left"], "text"),
             ("rate limit", row["rate_limit_key"], "text"),
-            ("last beat", _convert_score_ms(row["beat"]), "instant"),
+            ("heartbeat", _convert_score_ms(row["beat"]), "instant"),
             ("seen by maintenance", _convert_score_ms(row["seen"]), "instant"),
         )
     )
@@ -934,10 +935,10 @@ def _build_detail_facts(
         yield Fact("execution", f"{to_text(id)} by {worker}")
         beat_ms = _convert_score_ms(to_text(record.get("last_heartbeat", b"")))
         if beat_ms is not None and not row["beat"]:
-            yield Fact("last beat", beat_ms, "instant")
+            yield Fact("heartbeat", beat_ms, "instant")
     yield from _build_lifetime_facts(place, row, fields)
     for name, length in _group_detail_rows(details, "long").get(b"", {}).items():
-        yield Fact(name.replace("_", " "), f"{to_text(length)} bytes: too long to be shown")
+        yield Fact(name.replace("_", " "), f"{to_text(length)} bytes: too long to show")
     for name, value in fields.items():
         if value and name not in _HIDDEN:
             yield _build_field_fact(name, to_text(value))

@@ -90,10 +90,11 @@ class Sidekiq(EntrySystem):
     body_template = '{"class": "HardJob", "args": []}'
     jobs_per_call = 100  # the search for queue entries is limited in time, so fewer jobs are searched further
     missing_verbs = {"pause": "only its paid editions have it. To stop all work on a queue, quiet its processes"}
+    verb_labels = {"requeue": "retry now", "promote": "add to queue"}
     verb_effects = {
-        "kill": "they are dead until they are requeued, no death handler is called, and the oldest beyond 9 999 go",
-        "release": "they run again; one that its process ended after its last beat runs twice",
-        "reap": "they run again; one that its process ended after its last beat runs twice",
+        "kill": "they stay dead until they are retried. No death handler is called, and only the newest 9 999 are kept",
+        "release": "they run again; a job that its process finished after its last heartbeat runs twice",
+        "reap": "they run again; a job that its process finished after its last heartbeat runs twice",
     }
     finding_remedies = {
         "no-live-worker": "start one: bundle exec sidekiq -q {queue}",
@@ -312,12 +313,13 @@ class Sidekiq(EntrySystem):
         return Request((self._build_shared_call("schedules"),), parse_schedules)
 
     def ends_request(self, queue: str) -> Request[Sequence[tuple[int, int, int]]]:
-        """Build the request for the runs per minute, which Sidekiq records per class and not per queue."""
+        """Build the request for the runs per minute, which Sidekiq 7 and later record per class and not per queue."""
 
         def parse_runs_per_minute(replies: Replies) -> Sequence[tuple[int, int, int]]:
             reply = unwrap_reply(replies[0])
             rows = convert_rows_to_dicts(reply) if reply.values["only"] else ()
-            return [(row["at_ms"], row["processed"], row["failed"]) for row in rows]
+            minutes = [(row["at_ms"], row["processed"], row["failed"]) for row in rows]
+            return minutes if reply.values["recorded"] or any(runs for _at_ms, runs, _failed in minutes) else ()
 
         return Request((self.build_call("minutes", queue, {"queue": queue}),), parse_runs_per_minute)
 
@@ -728,7 +730,7 @@ _SCHEDULES = {  # lib/sidekiq/cron/job.rb 1.8 and 2; sidekiq-scheduler 5, redis_
     "states": "sidekiq-scheduler:states",
     "processes": "processes",
 }
-_NO_PROCESS = "no process of Sidekiq runs: nobody enqueues it"
+_NO_PROCESS = "no process of Sidekiq runs that could enqueue it"
 
 
 def _build_schedule(row: Mapping[str, Any], has_process: bool) -> Schedule:
@@ -749,7 +751,7 @@ def _build_schedule(row: Mapping[str, Any], has_process: bool) -> Schedule:
         )
     problem = "" if has_process or not is_enabled else _NO_PROCESS
     if not row["is_there"]:
-        problem = "its record is gone: nobody enqueues it"
+        problem = "its record is missing: it is not enqueued"
     elif not pattern or not kind:
         problem = "its record does not say what is enqueued when"
     values = args if isinstance(args, list) else [] if args is None else [args]

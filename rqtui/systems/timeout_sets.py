@@ -145,9 +145,9 @@ class TimeoutSets(SetSystem):
         if lock_ms == _NOT_A_LOCK:
             return "the name of its lock is another program's key"
         if lock_ms == _LOCK_WITHOUT_EXPIRY:
-            return "its lock never runs out: if its worker is gone, nobody takes it back"
+            return "its lock never expires: if its worker was killed, it stays in progress"
         if self.options_of(queue)["items"] == "integer" and not re.fullmatch(rb"0|-?[1-9]\d*", item):
-            return _describe_changed_spelling(item) or "no whole number: the original's workers end at it"
+            return _describe_changed_spelling(item) or "not a whole number: stock workers exit when they take it"
         return ""
 
 

@@ -200,16 +200,18 @@ def _compile_json_grammar() -> dict[str, re.Pattern[bytes]]:
     In a list ("["), in an object ("{") and outside ("") a pattern matches all scalars up to the last one, or up to the
     bracket that opens another list or object.
     """
+    # Repeated parts are atomic groups, and optional parts are not possessive: before Python 3.11.5, a possessive
+    # quantifier around a group that backtracks matches wrongly.
     space = rb"[ \t\n\r]*+"
-    string = rb"""(?:"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+")"""
-    number = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
+    string = rb"""(?:"[^"\\\x00-\x1f]*+(?:(?>\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+))*+")"""
+    number = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?"
     scalar = rb"(?:%b|%b|true|false|null|NaN|-?Infinity)" % (string, number)
     values_to_bracket = rb"%b(?:([{[])|%b)" % (space, scalar)
     item, member = space, space + string + space + b":" + space
     return {
         "": re.compile(values_to_bracket),
-        "[": re.compile(rb"(?:%b%b%b,)*+%b" % (item, scalar, space, values_to_bracket)),
-        "{": re.compile(rb"(?:%b%b%b,)*+%b%b" % (member, scalar, space, member, values_to_bracket)),
+        "[": re.compile(rb"(?:(?>%b%b%b,))*+%b" % (item, scalar, space, values_to_bracket)),
+        "{": re.compile(rb"(?:(?>%b%b%b,))*+%b%b" % (member, scalar, space, member, values_to_bracket)),
         "closing": re.compile(space + rb"[]}]"),
         "next": re.compile(space + rb"([],}])"),
         "end": re.compile(space + rb"\Z"),

@@ -11,27 +11,27 @@ from rqtui.text.formats import format_age, format_count, format_quantity, format
 def describe_event_coverage(coverage: EventCoverage, now_ms: float) -> str:
     """Return since when Pub/Sub events are received and what was missed, or why none are received.
 
-    An example is `heard since 05:12, 14s missed`.
+    An example is `from Pub/Sub events since 05:12, 14s missed`.
     """
     if coverage.since_ms is None:
-        return f"not heard: {coverage.problem}" if coverage.problem else "nobody listens"
+        return f"no Pub/Sub events: {coverage.problem}" if coverage.problem else "no Pub/Sub events are received"
     missed = [f"{format_age(coverage.missed_ms)} missed"] if coverage.missed_ms else []
     missed += [f"{format_quantity(coverage.dropped, 'message')} dropped"] if coverage.dropped else []
-    missed += [f"not heard now: {coverage.problem}"] if coverage.problem else []
-    return ", ".join([f"heard since {format_start_time(coverage.since_ms, now_ms)}", *missed])
+    missed += [f"no events now: {coverage.problem}"] if coverage.problem else []
+    return ", ".join([f"from Pub/Sub events since {format_start_time(coverage.since_ms, now_ms)}", *missed])
 
 
 def describe_empty_event_place(coverage: EventCoverage, now_ms: float) -> str:
     """Return the text for a place without jobs, if its jobs are counted from Pub/Sub events."""
     if coverage.since_ms is None:
-        return f"not heard: {coverage.problem}" if coverage.problem else "nothing was heard so far"
+        return f"no Pub/Sub events: {coverage.problem}" if coverage.problem else "no Pub/Sub event was received so far"
     return f"nothing {describe_event_coverage(coverage, now_ms)}"
 
 
 def explain_missing_event_coverage(system: str, places: Sequence[str]) -> str:
     """Return the note that a one-time command received no Pub/Sub events, so that jobs in `places` are not counted."""
     return (
-        f"nobody listened to what {system} publishes and keeps nowhere ({', '.join(places)}): "
+        f"{system} only publishes these jobs ({', '.join(places)}), and this command does not listen: "
         "the screen listens, and so do `snapshot --watch` and `metrics --listen`."
     )
 

@@ -68,7 +68,7 @@ def _parse_json_fields(text: bytes) -> Iterator[_Field]:
 def _scan_json_fields(chars: str) -> Iterator[_Field]:
     position = _skip_json_space(chars, 0)
     if chars[position] != "{":
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     position = _skip_json_space(chars, position + 1)
     while chars[position] != "}":
         if chars[position] != '"':
@@ -77,7 +77,7 @@ def _scan_json_fields(chars: str) -> Iterator[_Field]:
         name, position = _DECODER.raw_decode(chars, position)
         position = _skip_json_space(chars, position)
         if chars[position] != ":":
-            raise ValueError("a colon stands behind a name")
+            raise ValueError("a name must be followed by a colon")
         value = _skip_json_space(chars, position + 1)
         _value, end = _DECODER.raw_decode(chars, value)
         yield _Field(name, start, value, end)
@@ -85,11 +85,11 @@ def _scan_json_fields(chars: str) -> Iterator[_Field]:
         if chars[position] == ",":
             position = _skip_json_space(chars, position + 1)
             if chars[position] == "}":
-                raise ValueError("a comma stands before a field")
+                raise ValueError("a comma must be followed by a field")
         elif chars[position] != "}":
-            raise ValueError("a comma stands behind a field")
+            raise ValueError("a field must be followed by a comma")
     if _skip_json_space(chars, position + 1) != len(chars):
-        raise ValueError("more stands behind the object")
+        raise ValueError("there is more text after the object")
 
 
 def _skip_json_space(chars: str, position: int) -> int:

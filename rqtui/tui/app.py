@@ -290,6 +290,7 @@ class Cockpit(App[None]):
         )
         current.store_refresh(message.event)
         self._show_new_warnings()
+        self.loops.announce_first_moves()
         self.slow_link.record_round_trip(snapshot.cost.ms)
         self._update_clock_timer()
         for stale_view in self.navigation.list_drawable_views() if was_stale else ():
@@ -444,6 +445,10 @@ class Cockpit(App[None]):
         """Open the page of a job."""
         self.navigation.open_job(ref, job)
 
+    def open_search(self, expression: str) -> None:
+        """Open the search for a filter expression in the jobs of all queues. Raises UsageError if it is invalid."""
+        self.navigation.open_search(expression)
+
     def check_verb(self, key: str) -> bool | None:
         """Return whether the key of a verb works now: False hides the key, None shows the key greyed out."""
         return self.verb_starter.check_verb_key(key)
@@ -563,7 +568,7 @@ class Cockpit(App[None]):
             f"{keys.find_current_key('back')} goes one step back, {keys.find_current_key('quit')} on the overview quits"
         )
         self.show_toast(
-            f"{instructions}; {keys.find_current_key('leave')} once more leaves at once.", timeout=DOUBLE_PRESS_S
+            f"{instructions}; {keys.find_current_key('leave')} again leaves at once.", timeout=DOUBLE_PRESS_S
         )
 
     def action_suspend_process(self) -> None:
@@ -576,7 +581,9 @@ class Cockpit(App[None]):
         self.session.ticker.request_refresh()
         if any(loop.is_running for loop in self.session.loops.values()):
             age = formats.format_age(suspended_s * 1000)
-            self.show_toast(f"Awake again after {age}: the loops of this screen stood still, too.", "warning")
+            self.show_toast(
+                f"Resumed after {age}: the dispatcher and the reaper of this screen were also suspended.", "warning"
+            )
 
     def action_open_view(self, name: str) -> None:
         """Open one of the views in `registry.VIEWS` by its name."""

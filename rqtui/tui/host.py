@@ -60,6 +60,9 @@ class Host(Protocol):
     def open_job(self, ref: Ref, job: Job) -> None:
         """Open the page of a job."""
 
+    def open_search(self, expression: str) -> None:
+        """Open the search for a filter expression in the jobs of all queues. Raises UsageError if it is invalid."""
+
     # -- verbs and loops --
 
     def check_verb(self, key: str) -> bool | None:

@@ -54,12 +54,13 @@ LISTS = ("overview", "board")
 DIGITS = "123456789"  # a key for each place; no system has more than nine places
 _TABLES = (
     *LISTS,
-    *("workers", "kinds", "errors", "error", "events", "operations", "schedules"),
+    *("workers", "kinds", "errors", "error", "events", "operations", "schedules", "search"),
 )  # views that consist of a table
-_SORTED = ("overview", "workers", "kinds", "errors", "schedules")
+_SCOPED = ("workers", "kinds", "errors", "schedules")  # views of one queue, some queues or all queues
+_SORTED = ("overview", *_SCOPED, "search")
 GENERAL_KEYS: tuple[GeneralKey, ...] = (
-    GeneralKey("move", "j,k", "", "move", "down, up; the arrows too"),
-    GeneralKey("ends", "g,G", "", "ends", "the first, the last; Home and End too", _TABLES),
+    GeneralKey("move", "j,k", "", "move", "down, up; also the arrow keys"),
+    GeneralKey("ends", "g,G", "", "ends", "the first, the last; also Home and End", _TABLES),
     GeneralKey("screenful", "pageup,pagedown", "", "page", "a screenful up or down", _TABLES),
     GeneralKey("open", "enter", "", "open", "open the row under the cursor", _TABLES, True),
     GeneralKey("back", "escape", "back", "back", "one step back"),
@@ -86,7 +87,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         True,
     ),
     GeneralKey("zoom", "plus", "screen.zoom", "zoom", "zoom one place to the whole width, and back", ("board",)),
-    GeneralKey("search", "slash", "screen.filter", "search", "look for text or /re/ in the body", ("job",), True),
+    GeneralKey("search", "slash", "screen.filter", "search", "find text or /re/ in the body", ("job",), True),
     GeneralKey(
         "next_match", "n", "screen.next_match", "next", "the next job that matches the last filter", ("board", "job")
     ),
@@ -131,9 +132,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
     ),
     GeneralKey("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
     GeneralKey("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
-    GeneralKey(
-        "widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True
-    ),
+    GeneralKey("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SCOPED, True),
     GeneralKey(
         "ask",
         "a",
@@ -167,11 +166,11 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         "p",
         "screen.freeze",
         "freeze",
-        "freeze the rows while the counters go on",
+        "freeze the rows while the counters continue",
         (*LISTS, *_SORTED[1:], "events"),
     ),
     GeneralKey("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
-    GeneralKey("refresh", "r", "refresh_now", "refresh", "refresh now, and look for new queues"),
+    GeneralKey("refresh", "r", "refresh_now", "refresh", "refresh now, and find new queues"),
     GeneralKey("slower", "minus", "interval(2)", "slower", "refresh half as often"),
     GeneralKey("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
     GeneralKey("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.engine.loops import Loop
     from rqtui.operations.undo import UndoRecorder
+    from rqtui.reports.postmortem import ErrorCauses
     from rqtui.scenarios.run import Run
     from rqtui.system_base.system import System
     from rqtui.tui.widgets.queue_preview import DeathCauses
@@ -125,6 +126,8 @@ class Session:
             None if demo else find_state_folder(), settings.url, settings.profile, self.close_undo_record
         )
         self.watch = SnapshotWatch(self.journal.record_finding)
+        # The causes of the most failed jobs that the errors view has read, for the report of an incident.
+        self.largest_causes: ErrorCauses | None = None
         self.loops: dict[str, Loop] = {}
         self.filters: list[str] = []  # filters typed in this session, newest last
         self.changes: deque[recent.RecentEvent] = deque(maxlen=MAX_CHANGES)

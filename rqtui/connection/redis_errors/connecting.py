@@ -60,7 +60,7 @@ def _describe_url_address(url: str) -> str:
         if parts.scheme == "unix":
             return f"the socket {unquote(parts.path)}"
         if hosts := parse_multi_host_url(url, mask(url)):
-            return f"what stands behind {hosts}"
+            return f"the server behind {hosts}"
         return f"{parts.hostname or 'localhost'}:{parts.port or 6379}" if url else "the server"
     except ValueError:
         return mask(url)
@@ -108,7 +108,7 @@ _SENTINEL_SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
 _SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
     (
         _match_error_class(ssl.SSLCertVerificationError, "hostname mismatch|IP address mismatch"),
-        "{where} showed a TLS certificate for another host name. Connect by a name that stands in it.",
+        "{where} showed a TLS certificate for another host name. Connect by a name that the certificate contains.",
     ),
     (
         _match_error_class(ssl.SSLCertVerificationError, "expired|not yet valid"),
@@ -139,7 +139,7 @@ _SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
         _match_errno(errno.ECONNREFUSED),
         "Nothing listens at {where}: connection refused. Start Redis, or give another URL.",
     ),
-    (_match_errno(errno.ENOENT), "Nothing stands at {where}. Start Redis with that unixsocket, or give another URL."),
+    (_match_errno(errno.ENOENT), "{where} does not exist. Start Redis with that unixsocket, or give another URL."),
     (_match_errno(errno.EACCES, errno.EPERM), "This user may not open {where}. Check its permissions."),
     (_match_errno(errno.EHOSTUNREACH, errno.ENETUNREACH), "There is no route to {where}. Check the network."),
     (
@@ -207,7 +207,7 @@ _SENTENCES: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
     ),
     (
         _match_error_text("MISCONF"),
-        "{where} refuses writes since it cannot save to its disk (MISCONF). Look at its log.",
+        "{where} refuses writes since it cannot save to its disk (MISCONF). Read its log.",
     ),
     (
         _match_error_text("OOM command not allowed"),

@@ -62,11 +62,14 @@ def build_lost_reply_error(error: Exception, script: str, may_have_run: bool, is
     if may_have_run and isinstance(error, exceptions.InvalidResponse):
         # fakeredis writes the error of a script with its line breaks, which is not valid in the protocol.
         return ServerError(
-            f"{script}: it failed, and how cannot be read: {_format_error_sentence(error)} Look first what it did."
+            f"{script}: it failed with an error that cannot be read: {_format_error_sentence(error)} "
+            "Check first what it changed."
         )
     if may_have_run:
         reason = _format_error_sentence(error)
-        return Unknown(f"{script}: its reply was lost: {reason} Whether it happened is not known; look first.")
+        return Unknown(
+            f"{script}: its reply was lost: {reason} It is unknown whether the change happened; check first."
+        )
     if is_read:
         return Unreachable(f"the connection to Redis broke: {_format_error_sentence(error)}")
     return Unreachable(f"{script}: the connection to Redis broke: {_format_error_sentence(error)} Nothing was changed.")

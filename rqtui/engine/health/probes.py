@@ -363,7 +363,7 @@ def _build_system_findings_request(system: System, queue: Queue) -> Request[tupl
     request = system.probe_request(queue.name)
 
     def build_undecodable_finding(error: Exception) -> tuple[Finding, ...]:
-        text = f"its faults cannot be told: {describe_and_log_error(error, log)}"
+        text = f"its problems cannot be read: {describe_and_log_error(error, log)}"
         return (Finding("undecodable", "warning", queue.name, text),)
 
     return None if request is None else isolate_request(lambda: request, build_undecodable_finding)
@@ -915,7 +915,7 @@ def _ignore_request_errors(fallible_request: Request[T]) -> Request[T | None]:
     """Return a request whose result is None if it fails. A failed probe does not hide the counts of its snapshot."""
 
     def ignore_error(error: Exception) -> None:
-        log.debug("a closer look failed: %s", error)
+        log.debug("a probe failed: %s", error)
 
     request: Request[T | None] = Request(fallible_request.calls, fallible_request.parse)
     return isolate_request(lambda: request, ignore_error)

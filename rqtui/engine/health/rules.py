@@ -26,7 +26,7 @@ from rqtui.engine.health.probes import (
     find_failing_since_ms,
 )
 from rqtui.engine.rates import MAX_PLAUSIBLE_AGE_MS, NO_RATE, is_plausible_due_time
-from rqtui.model import Cause, Finding, Queue, Rate, State, Verdict
+from rqtui.model import Cause, Finding, Queue, Rate, RecentActivity, State, Verdict
 from rqtui.system_base.system import quote_for_shell
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ FINDING_KINDS = {  # of findings about queues and the server; `docs/health.md` l
     "retry-storm": "one kind of job fails at every attempt and is tried again at once",
     "overtaken": "a job waits for longer than is usual, while jobs that came later are taken",
     "schedule-stopped": "a schedule enqueues nothing any more, because its program stopped",
-    "expired-not-reaped": "leases are over, and nobody reaps",
-    "due-not-dispatched": "jobs are due, and nobody dispatches",
+    "expired-not-reaped": "leases expired, and no reaper runs",
+    "due-not-dispatched": "jobs are due, and no dispatcher runs",
     "no-live-worker": "jobs are ready, and no worker sends heartbeats",
     "idle-workers": "jobs are ready, workers are registered, and none of them takes a job",
     "oldest-ready": "a ready job waits for longer than is usual for the queue",
@@ -130,6 +130,8 @@ def attach_findings(
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
         return queue._replace(findings=(), unknown=unknown, verdict=Verdict("ok", text))
     findings = sorted(_advise_failures_first(findings), key=_build_finding_sort_key)
+    if any(finding.kind == "failing" for finding in findings):
+        unknown = tuple(fact for fact in unknown if fact != FAILURES_OF_MINUTES)
     return queue._replace(findings=tuple(findings), unknown=unknown, verdict=_build_verdict(findings))
 
 
@@ -287,7 +289,7 @@ def find_unwatched_facts(queue: Queue, rate: Rate) -> tuple[str, ...]:
     ready = 0 if queue.is_paused else queue.count_in_state(State.READY)
     if has_no_history and queue.count_failed() and FAILURES not in queue.unknown:
         unwatched_facts.append(FAILURES_OF_MINUTES)
-    if has_no_history and ready >= MIN_GROWN:
+    if ready >= MIN_GROWN and not _is_growth_known(rate.recent):
         unwatched_facts.append(GROWTH)
     if (
         ready
@@ -299,6 +301,12 @@ def find_unwatched_facts(queue: Queue, rate: Rate) -> tuple[str, ...]:
     if "late-locks" in finding_kinds:
         unwatched_facts.append(HOLDERS)
     return tuple(unwatched_facts)
+
+
+def _is_growth_known(recent: RecentActivity) -> bool:
+    """Return whether the earlier number of ready jobs is known. The end times of jobs alone do not give that number."""
+    is_idle = recent.duration_ms >= MIN_WATCHED_MS and recent == RecentActivity(recent.duration_ms)
+    return is_idle or recent.growing_ms > 0 or recent.latest_growth is not None
 
 
 # -- the checks --------------------------------------------------------------------------------------------------------
@@ -774,7 +782,7 @@ def find_current_server_problems(client: Any) -> tuple[Finding, ...]:
     """
     from redis.exceptions import RedisError
 
-    from rqtui.connection.connect import build_server_info
+    from rqtui.connection.connect import build_server_info, compute_clock_skew_ms
 
     findings: list[Finding] = []
     with contextlib.suppress(RedisError, OSError):
@@ -797,7 +805,7 @@ def find_current_server_problems(client: Any) -> tuple[Finding, ...]:
                 found = check_server_info(info)
                 if not isinstance(moment, Exception):
                     now_s = time.time()
-                    skew_ms = _compute_skew_ms(moment, began_s, now_s)
+                    skew_ms = compute_clock_skew_ms(moment, began_s, now_s)
                     found += check_clock_skew(skew_ms, 1000 * (now_s - began_s))
                 findings += _add_node_address(server, servers, found)
     return tuple(findings)
@@ -817,32 +825,18 @@ def check_clock_skew(skew_ms: float, rtt_ms: float) -> list[Finding]:
     return [Finding("clock-skew", "warning", "", text, "synchronise both clocks (NTP)")]
 
 
-def _compute_skew_ms(moment: Sequence[int], sent_s: float, replied_s: float) -> float:
-    """Return how far a server's clock is ahead, from its reply to TIME and the local times around it."""
-    return int(moment[0]) * 1000 + int(moment[1]) / 1000 - 500 * (sent_s + replied_s)
-
-
 def _check_server_node(server: Any, probe: Callable[[Any], ServerInfo], node_count: int) -> list[Finding]:
     """Return the findings about one server, or a `node-away` finding if one of several Cluster nodes is unreachable."""
     from rqtui.errors import Unreachable
 
     try:
-        return [*check_server_info(probe(server)), *_read_clock_skew(server)]
+        info = probe(server)
+        clock = [] if info.skew_ms is None else check_clock_skew(info.skew_ms, info.rtt_ms)
+        return [*check_server_info(info), *clock]
     except Unreachable as error:
         if node_count == 1:
             raise
         return [Finding("node-away", "critical", "", str(error), "bring it back, or let a replica take over")]
-
-
-def _read_clock_skew(server: Any) -> list[Finding]:
-    from redis.exceptions import RedisError
-
-    sent_s = time.time()
-    try:
-        moment, replied_s = server.time(), time.time()
-    except (RedisError, OSError):  # A user without the right to TIME gets no finding about it.
-        return []
-    return check_clock_skew(_compute_skew_ms(moment, sent_s, replied_s), 1000 * (replied_s - sent_s))
 
 
 def _add_node_address(server: Any, servers: list[Any], findings: list[Finding]) -> list[Finding]:

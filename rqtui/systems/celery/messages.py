@@ -98,7 +98,7 @@ def decode_message(head: bytes, tail: bytes, is_in_unacked: bool) -> Message:
     return message._replace(facts=tuple(_build_message_facts(message)))
 
 
-_NO_PROPERTIES = "it has no properties: the worker that takes it starts its consumer anew, and has lost it"
+_NO_PROPERTIES = "it has no properties: the worker that takes it restarts its consumer and loses it"
 
 
 def _parse_message(head: bytes, tail: bytes, is_in_unacked: bool) -> Mapping[str, Any]:
@@ -107,7 +107,7 @@ def _parse_message(head: bytes, tail: bytes, is_in_unacked: bool) -> Mapping[str
     if tail or len(head) > _READ_BYTES:
         document = _parse_message_end(tail or head[-6144:])
         if not document:
-            raise ValueError("it is too long to be read here")
+            raise ValueError("it is too long to read here")
         return document
     try:
         document = json.loads(head)

@@ -94,7 +94,7 @@ def find_consumed_queues(worker: str, replies: Sequence[WorkerReply]) -> tuple[s
     return None
 
 
-_SILENT = "One of the pool solo replies after its task: ask again. If it sends no heartbeats, it is gone"
+_SILENT = "A worker of the pool `solo` replies after its task: ask again. If it sends no heartbeats, it died"
 
 
 def _build_active_facts(value: Any, now_ms: int) -> Iterator[Fact]:

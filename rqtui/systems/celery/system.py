@@ -134,31 +134,31 @@ class Celery(EntrySystem):
         "requeue": ("failed",),
     }
     missing_verbs = {
-        "kill": "it keeps no place for the dead. Delete what waits, and cancel what a worker holds",
-        "promote": "an ETA stands in the memory of the worker that holds it: cancel it, and put it anew. One that "
-        "still waits in the queue is rescheduled",
-        "ack": "only the worker that holds a message can ack it. Cancel it",
-        "reject": "only the worker that holds a message can reject it. Cancel it",
-        "quiet": "a worker is told queue by queue what to take: pause its queues, or stop it",
+        "kill": "it has no place for dead tasks. Delete waiting messages, and revoke tasks that a worker holds",
+        "promote": "the worker that holds a task keeps its ETA in memory: revoke it, and enqueue it again. A message "
+        "that still waits in the queue can be rescheduled",
+        "ack": "only the worker that holds a message can ack it. Revoke the task instead",
+        "reject": "only the worker that holds a message can reject it. Revoke the task instead",
+        "quiet": "Celery has no command for it: pause the queues of the worker, or stop it",
     }
+    verb_labels = {"cancel": "revoke"}
     verb_effects = {
-        "cancel": "its worker drops it when its turn comes; if it runs, its process gets the signal, and with none it "
-        "runs to its end. Workers remember that until they are restarted",
-        "pause": "the workers that listen take nothing from it, until they are told or started anew; what they hold "
-        "goes on, and a worker that is started later takes from it",
-        "resume": "all workers that listen take from it, those too that did not before",
-        "requeue": "each runs again under its own id; where no message of it was seen, with the arguments that were "
-        "told, and nothing runs behind it",
-        "release": "it runs again; where a living worker holds it, it runs twice",
-        "reap": "they run again; one that a living worker still runs, runs twice",
-        "grow": "it runs more tasks at once, until it is restarted; shrink takes that back",
-        "shrink": "processes without a task end, and it runs fewer tasks at once, until it is restarted; grow takes "
-        "that back",
-        "rate_limit": "each worker that knows the task starts so many of them per unit of time, until it is restarted; "
+        "cancel": "a worker drops a waiting task when its turn comes. The process of a running task gets the signal; "
+        "with `none` the task runs to its end. Workers remember this until they restart",
+        "pause": "workers that listen now take nothing from it until it is resumed or they restart. Tasks that they "
+        "hold continue, and a worker that starts later takes from it",
+        "resume": "all workers that listen take from it, also those that did not before",
+        "requeue": "each task runs again under its own id. If no message of it was seen, it gets the arguments of its "
+        "events, and no task follows it in a chain",
+        "release": "it runs again; if a live worker still holds it, it runs twice",
+        "reap": "they run again; a task that a live worker still runs, runs twice",
+        "grow": "it runs more tasks at once until it restarts; shrink reverses that",
+        "shrink": "processes without a task end, and it runs fewer tasks at once until it restarts; grow reverses that",
+        "rate_limit": "each worker that knows the task starts at most this many per unit of time, until it restarts; "
         "no key stores the limit that it had before",
-        "time_limit": "workers stop tasks of that name at these limits, until they are restarted; those of Celery 5.7 "
-        "do so only after their next connection to Redis. No key stores the limits that the task had before",
-        "stop": "it takes no more tasks, and ends when those that run are done; what it has not begun goes back",
+        "time_limit": "workers stop tasks of that name at these limits until they restart; those of Celery 5.7 do so "
+        "only after their next connection to Redis. No key stores the limits that the task had before",
+        "stop": "it takes no more tasks, and ends when its running tasks are done; its other messages go back",
     }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
@@ -905,7 +905,9 @@ class Celery(EntrySystem):
             return None
         workers, example = _describe_workers(lost_jobs), to_text(lost_jobs[-1].id)
         text = f"{len(lost_jobs)} lost with {workers}, such as {example}: acked before they ran"
-        remedy = "put them anew: this screen's place running tells their arguments; with acks_late none is lost"
+        remedy = (
+            "enqueue them again: the place `running` of this screen shows their arguments; with acks_late none is lost"
+        )
         return Finding("lost", "critical", queue.name, text, remedy, ids=(lost_jobs[-1].id,), jobs=len(lost_jobs))
 
     def _find_abandoned_jobs(self, queue: Queue) -> Finding | None:
@@ -981,10 +983,10 @@ class Celery(EntrySystem):
             not has_held_jobs
             and now_ms - max(next_ms, self._worker_idleness.find_ready_since_ms(queue.name)) >= STUCK_MS
         ):
-            since_ms, reason = next_ms, "the next one stays the next, and no worker holds any"
+            since_ms, reason = next_ms, "the first one does not change, and no worker holds any"
         else:
             return None
-        text = f"{ready} ready, and nobody takes them: {reason}"
+        text = f"{ready} ready, and no worker takes them: {reason}"
         resume = f"rqtui act resume {self.queue_argument(queue.name)}"
         remedy = (
             f"start one for it: celery -A APP worker -Q {quote_for_shell(queue.name)}; where it was paused: {resume}"
@@ -1003,16 +1005,16 @@ class Celery(EntrySystem):
             return None
         if unassigned:
             outcomes = f"{format_quantity(unassigned, 'outcome')} of {reported}"
-            text = f"nobody told which queue {outcomes} belong to: they stand here"
+            text = f"the queue of {outcomes} is unknown: no event names it, so they are counted here"
         elif unplaced:
             text = (
-                f"workers ended {format_quantity(ended, 'task')} and told of {reported}; "
-                f"{format_quantity(unplaced, 'task')} that this "
-                "database does not know had results published: their apps use another database, or keep results in one"
+                f"workers ended {format_quantity(ended, 'task')} and reported {reported}; results of "
+                f"{format_quantity(unplaced, 'task')} were published that this database does not know: their apps use "
+                "another database, or keep results in one"
             )
         else:
-            text = f"workers ended {format_quantity(ended, 'task')} since somebody listens, and tell nothing of them"
-        remedy = "start workers with -E, and set task_send_sent_event or result_extended: then it is told"
+            text = f"workers ended {format_quantity(ended, 'task')} since rqtui listens, and reported none of them"
+        remedy = "start workers with -E, and set task_send_sent_event or result_extended; then events name the queue"
         return Finding("outcomes-untold", "warning", queue.name, text, remedy, jobs=unassigned or ended)
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]] | None:
@@ -1120,7 +1122,7 @@ class Celery(EntrySystem):
             return None
         task, done_ms = _read_text_field(result, "name"), messages.convert_time_ms(result.get("date_done"))
         known_queue = cached.queue or _read_text_field(result, "queue")
-        queue_facts = () if known_queue else (Fact("queue", "not told: a result is found by its id alone"),)
+        queue_facts = () if known_queue else (Fact("queue", "unknown: a result is found by its id alone"),)
         return Job(
             id=id,
             queue=queue,
@@ -1220,10 +1222,15 @@ class Celery(EntrySystem):
     # -- verbs ----------------------------------------------------------------------------------------------------
 
     def build_row_values(self, queue: str, job: Job) -> Mapping[str, object]:
-        """Return the script values of a job: task id, priority of its list, and whether its broker is this database."""
+        """Return the script values of a job: task id, priority of its list, and whether its broker is this database.
+
+        A job without a place was named by its id alone. Its message is in no key if a worker acked it before the run,
+        as Celery does by default: `cancel` then needs no message.
+        """
         step = {"step": str(job.priority)} if job.place == "queue" else {}
+        member = {} if job.place else {"member": b""}
         id = messages.decode_message(job.member, b"", bool(job.token)).id or job.id
-        return {"id": id, **step, "of_broker": self._is_job_of_broker(id)}
+        return {"id": id, **member, **step, "of_broker": self._is_job_of_broker(id)}
 
     def _is_job_of_broker(self, id: bytes) -> bool:
         """Return whether a message or an event of this database had the job's id. Its broker is then this database."""
@@ -1236,7 +1243,7 @@ class Celery(EntrySystem):
         """
         is_seen = job.place in ("queue", *_HELD_IN) and not job.is_partial
         if name == "cancel" and is_seen and not messages.decode_message(job.member, b"", job.place in _HELD_IN).id:
-            return "celery: it has no id by which a worker could be told. Delete it while it waits."
+            return "celery: it has no id, and workers drop messages by their ids. Delete it while it waits."
         return super().explain_refusal(name, job)
 
     def verb_requests(
@@ -1380,14 +1387,14 @@ class Celery(EntrySystem):
         UsageError if the arguments or the queue are unknown.
         """
         if job.place != "failed":
-            raise UsageError(f"celery: what failed is requeued, and this is in {job.place}.")
+            raise UsageError(f"celery: only failed tasks are requeued, and this one is in {job.place}.")
         failed_job = self.event_cache.find(job.id)
         if failed_job is not None and not failed_job.queue:
-            raise UsageError("celery: nobody told of which queue it is. Put the task anew, into its queue.")
+            raise UsageError("celery: its queue is unknown. Enqueue the task again, into its queue.")
         if not self._is_job_of_broker(job.id) and self._has_other_prefixes:
             raise UsageError(
-                "celery: only its result is known, and several apps with other prefixes share this database: nobody "
-                "told whose task it is. Put the task anew, into its queue."
+                "celery: only its result is known, and several apps with other prefixes share this database, "
+                "so its app is unknown. Enqueue the task again, into its queue."
             )
         delivery_tag = json.dumps(str(uuid5(NAMESPACE_OID, f"{to_text(job.id)} {job.since_ms}"))).encode()
         header_changes = {"eta": b"null", "expires": b"null", "retries": b"0", "redelivered": None}
@@ -1409,8 +1416,8 @@ class Celery(EntrySystem):
             message = self._build_enqueue_columns(job.queue, {"body": task_body, "id": job.id})["body"]
             return messages.replace_message_fields(message, "properties", {"delivery_tag": delivery_tag})
         raise UsageError(
-            "celery: its arguments are not known. What tells them: its message, seen here in a list or in unacked; a "
-            "result with result_extended; workers with -E, where they are short and plain. Put the task anew."
+            "celery: its arguments are unknown. They come from its message, if that was seen in a list or in unacked, "
+            "from a result with result_extended, or from workers with -E if they are short and plain. Enqueue it again."
         )
 
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
@@ -1445,9 +1452,8 @@ class Celery(EntrySystem):
         if eta_ms - now_ms > self.visibility_ms:
             raise UsageError(
                 f"celery: a task that is due in more than {format_age(self.visibility_ms)} "
-                f"would run twice: Kombu gives out "
-                "again what nobody acked in its visibility_timeout. Where that is longer, say "
-                "--system celery:visibility=SECONDS."
+                "would run twice: Kombu delivers a message again that is not acked within its visibility_timeout. If "
+                "yours is longer, use --system celery:visibility=SECONDS."
             )
         return json.dumps(messages.format_time(eta_ms)).encode() if eta_ms > now_ms else b"null"
 

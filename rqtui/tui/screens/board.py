@@ -125,7 +125,7 @@ class Board(View):
         if unknown:
             valid_names = ", ".join(columns.NAMES)
             self.host.show_toast(
-                f"no such column: {', '.join(sorted(unknown))}; there are {valid_names}, body.PATH.", "warning"
+                f"unknown column: {', '.join(sorted(unknown))}; there are {valid_names}, body.PATH.", "warning"
             )
 
     # -- panes ----------------------------------------------------------------------------------------------------
@@ -270,7 +270,9 @@ class Board(View):
         panes = self._list_requested_panes()
         pages = tuple(selection for pane in panes if (selection := pane.build_page_selection()) is not None)
         requests = tuple(request for pane in panes for request in pane.build_job_requests(self.system_of_queue))
-        return Focus((self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, {"told": requests})
+        return Focus(
+            (self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, {"pane requests": requests}
+        )
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw a new snapshot on the board; while the rows are frozen, only the counts change."""
@@ -289,7 +291,7 @@ class Board(View):
         self._show_job_detail(snapshot)
 
     def _show_panes(self, snapshot: Snapshot) -> None:
-        pane_replies = [reply for reply in snapshot.results.get("told", ()) if isinstance(reply, JobState)]
+        pane_replies = [reply for reply in snapshot.results.get("pane requests", ()) if isinstance(reply, JobState)]
         leaving = self._find_leaving_jobs(snapshot)
         for pane in self._list_requested_panes():
             if self.is_frozen and pane.page is not None:

@@ -45,8 +45,8 @@ def build_pane_title(number: int, pane: Pane, queue: Queue | None, *, is_folded:
 def build_title_with_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piece]:
     """Return the frame title of a pane shown alone: all places with their keys and counts, and its filter.
 
-    If that is too long, first the names of empty places are dropped, then the other names are shortened, the longest
-    first, and finally their counts are dropped.
+    If that is too long, first the names of empty places are dropped, then counts are shortened and tabs are separated
+    by single blanks. Only then the other names are shortened, the longest first, and finally their counts are dropped.
     """
     min_filter_cells = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
     pieces: list[Piece] = []
@@ -83,7 +83,7 @@ class _TabForm(NamedTuple):
     `letters` is the maximum length of the names of other places, `own_letters` that of the current place.
     `has_empty_names` and `has_counts` say whether empty places have names and places have counts. In a tight form an
     empty place is only its key, and counts are short. `gap` separates two tabs in addition to the blank before a key. A
-    joined form has no blank between a key and its name.
+    joined form has no blank between a key and its name. `is_rounded` shortens `20.9k` to `21k`.
     """
 
     letters: int = 99
@@ -93,6 +93,7 @@ class _TabForm(NamedTuple):
     gap: str = " "
     own_letters: int = 99
     is_joined: bool = False
+    is_rounded: bool = False
 
 
 _LEAST_LETTERS = 4  # letters of a shortened name with `…`; shorter names must be distinct without it
@@ -100,6 +101,9 @@ _SHORTER = range(9, _LEAST_LETTERS - 1, -1)
 _FORMS = (
     _TabForm(),
     _TabForm(has_empty_names=False),
+    _TabForm(has_empty_names=False, is_tight=True),
+    _TabForm(has_empty_names=False, is_tight=True, gap=""),
+    _TabForm(has_empty_names=False, is_tight=True, gap="", is_rounded=True),
     *(_TabForm(letters, has_empty_names=False) for letters in _SHORTER),
     *(_TabForm(letters, has_empty_names=False, is_tight=True) for letters in (*_SHORTER, 3, 2)),
     *(_TabForm(letters, has_empty_names=False, is_tight=True, gap="") for letters in (4, 3, 2)),
@@ -123,12 +127,13 @@ def _build_place_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None,
 
 def _build_current_tab(number: int, place: Place, queue: Queue | None, form: _TabForm) -> list[Piece]:
     name = formats.fit_to_width(place.name, min(form.own_letters, len(place.name)))
-    count = [Piece(f"{_format_place_count(queue, place, 6)} ", "strong")] if queue is not None else []
-    return [Piece(f" {number} ", "accented"), Piece(f"{name} ", f"state-{place.state}"), *count]
+    count = [Piece(f"{_format_tab_count(queue, place, form, 6 if form.gap else 4)}{form.gap}", "strong")]
+    tab = [Piece(f" {number} ", "accented"), Piece(f"{name} ", f"state-{place.state}")]
+    return [*tab, *count] if queue is not None else tab
 
 
 def _build_other_tab(number: int, place: Place, name: str, queue: Queue | None, form: _TabForm) -> list[Piece]:
-    count = _format_place_count(queue, place, 4 if form.is_tight else 6)
+    count = _format_tab_count(queue, place, form, 4 if form.is_tight else 6)
     is_empty = count == formats.ZERO
     is_named = bool(form.letters and (form.has_empty_names or not is_empty))
     is_only_key = is_empty and (form.is_tight or not is_named)
@@ -139,6 +144,16 @@ def _build_other_tab(number: int, place: Place, name: str, queue: Queue | None, 
     if queue is not None and form.has_counts and not is_only_key:
         pieces.append(Piece(count + form.gap, "muted" if is_empty else f"state-{place.state}"))
     return pieces
+
+
+def _format_tab_count(queue: Queue | None, place: Place, form: _TabForm, width: int) -> str:
+    """Return the number of jobs of a place; in a form with rounded counts `21k` instead of `20.9k`."""
+    count = _format_place_count(queue, place, width)
+    sign = formats.ABOUT if count.startswith(formats.ABOUT) else ""
+    whole, _point, fraction = count.removeprefix(sign).partition(".")
+    if not form.is_rounded or not fraction or len(whole) < 2:
+        return count
+    return f"{sign}{round(float(f'{whole}.{fraction[:-1]}'))}{fraction[-1]}"
 
 
 @lru_cache(64)
@@ -259,7 +274,7 @@ def _format_event_coverage(pane: Pane, now_ms: int, width: int) -> list[Piece]:
     if coverage is None or coverage.since_ms is None:
         return []
     text = safe(event_coverage.describe_event_coverage(coverage, now_ms))
-    fitting_text = text if formats.cell_len(text) + 3 <= width else text.removeprefix("heard ")
+    fitting_text = text if formats.cell_len(text) + 3 <= width else text.removeprefix("from Pub/Sub events ")
     return [Piece(fitting_text, "muted" if coverage.is_complete else "state-reserved")]
 
 

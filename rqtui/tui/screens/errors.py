@@ -54,6 +54,7 @@ class Errors(ReportView):
     """The view of error groups of some queues, or of all queues."""
 
     NAME = "errors"
+    SAMPLE_NOTE = ", the newest dead ones"
     DETAILS = "#example"
     FILTER_HINT = "part of an error, a kind or a queue; /re/ err: job: !term"
     SORTS = tuple(_SORT_KEYS)
@@ -134,11 +135,18 @@ class Errors(ReportView):
         return errors.yield_error_reports(engine, self.list_queues_in_scope(), self.width)
 
     def apply_report(self) -> None:
-        """Store the causes of death in the session for each queue of which the report read all dead jobs."""
+        """Store the causes of the errors in the session.
+
+        The overview shows those of queues of which the report read all dead jobs. The report of an incident shows the
+        causes of the most failed jobs.
+        """
+        from rqtui.reports import postmortem
         from rqtui.tui.widgets.queue_preview import select_causes_of_death
 
         if self.width is not Width.CAUSE or self.report is None:
             return
+        causes = postmortem.summarise_causes(self.report)
+        self.session.largest_causes = postmortem.choose_larger_causes(self.session.largest_causes, causes)
         for ref in self.report.complete:
             known = select_causes_of_death(self.report, ref)
             if known is not None:
@@ -163,8 +171,8 @@ class Errors(ReportView):
         return Row(
             group.id,
             (
-                Piece(self._format_report_count(group.dead, 5), "state-dead" if group.dead else "muted"),
-                Piece(self._format_report_count(group.retrying, 5), "state-scheduled" if group.retrying else "muted"),
+                Piece(formats.format_count(group.dead, width=5), "state-dead" if group.dead else "muted"),
+                Piece(formats.format_count(group.retrying, width=5), "state-scheduled" if group.retrying else "muted"),
                 formats.format_share(group.count, total),
                 safe(mask_text(group.short_message)) if group.message else Piece(NO_ERROR_TEXT, "muted"),
                 *frame_cells,
@@ -184,9 +192,9 @@ class Errors(ReportView):
         return (
             Piece(formats.format_quantity(group_count, "error", 7), "strong"),
             Piece("   dead ", "muted"),
-            Piece(self._format_report_count(dead), "state-dead" if dead else ""),
+            Piece(formats.format_count(dead, width=9), "state-dead" if dead else ""),
             Piece("   waiting for a retry ", "muted"),
-            Piece(self._format_report_count(retrying), "state-scheduled" if retrying else ""),
+            Piece(formats.format_count(retrying, width=9), "state-scheduled" if retrying else ""),
             Piece(f"   {', '.join(silent_systems)}: no errors stored" if silent_systems else "", "muted"),
         )
 

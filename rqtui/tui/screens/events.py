@@ -1,9 +1,9 @@
 """Show the events of queues, newest first.
 
-CallPrefix the view turns recording on, and recording expires after it is closed.
+Recording is on while the view is open, and expires after the view is closed.
 
-Each refresh reads the events after the last one already read. For a system that records no events, the view shows what
-this screen and its loops did.
+Each refresh reads the events after the last one already read, and on a large screen the kinds of the jobs in sight. For
+a system that records no events, the view shows what this screen and its loops did.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -20,7 +21,7 @@ from rqtui.errors import RqtuiError
 from rqtui.model import Focus, Job, Rate, Ref, Snapshot, State
 from rqtui.reports import events
 from rqtui.reports.events import Event, Feed
-from rqtui.system_base.system import Request, System
+from rqtui.system_base.system import Replies, Request, System
 from rqtui.text import formats
 from rqtui.text.masking import mask_text
 from rqtui.text.pieces import Cell, Piece
@@ -40,6 +41,7 @@ MAX_EVENTS = 10_000  # events kept in memory
 MAX_QUEUES = 50  # queues read together
 MAX_OWN_ENTRIES = 200  # entries of this screen shown for systems without events
 GENERATED_ID_CELLS = 10  # cells of a generated id, of which the end is shown
+MAX_KINDS_PER_REFRESH = 5  # jobs in sight whose kind is read with a refresh, in the same round trip
 MAX_COUNTED_VERBS = 4  # verbs counted in the frame
 
 
@@ -60,6 +62,8 @@ class Events(View):
         self._feeds: dict[Ref, Feed] = {}
         self._last_ids: dict[Ref, str] = {}
         self._requests: dict[Ref, tuple[str, Request[Feed]]] = {}
+        self._kinds: dict[tuple[Ref, bytes], str] = {}  # of jobs that were in sight; empty for a job without a kind
+        self._kind_requests: dict[tuple[Ref, bytes], Request[_JobKind]] = {}
         self._rows: deque[Row] = deque(maxlen=MAX_EVENTS)
         self._events_by_key: dict[str, Event] = {}
         self._rows_signature: tuple[object, ...] = ()
@@ -115,9 +119,36 @@ class Events(View):
             if self._requests.get(ref, ("-",))[0] != after:  # An unchanged focus must contain the same object.
                 self._requests[ref] = after, events.feed_request(systems[ref.system], ref.queue, after)
         requests = tuple(self._requests[ref][1] for ref in self._read_refs)
-        focus = Focus(tuple(self._read_refs) or self._refs[:MAX_QUEUES], requests={"events": requests})
+        self._kind_requests = {
+            key: self._kind_requests.get(key) or _build_kind_request(systems[key[0].system], *key)
+            for key in self._list_jobs_of_unknown_kind()
+        }
+        groups = {"events": requests, "kinds": tuple(self._kind_requests.values())}
+        focus = Focus(tuple(self._read_refs) or self._refs[:MAX_QUEUES], requests=groups)
         event = self._find_selected_event() if self.has_preview else None
         return focus._replace(job=(event.ref, event.id)) if event is not None and event.id else focus
+
+    def _list_jobs_of_unknown_kind(self) -> list[tuple[Ref, bytes]]:
+        """Return the jobs of the events in sight whose kind was not read yet, on a large screen."""
+        if not self.is_large or not self.is_drawn:
+            return []
+        first, last = self._table.visible_range
+        events_in_sight = [self._events_by_key.get(str(row.id)) for row in self._table.rows[first:last]]
+        jobs = dict.fromkeys((event.ref, event.id) for event in events_in_sight if event is not None and event.id)
+        return [key for key in jobs if key not in self._kinds][:MAX_KINDS_PER_REFRESH]
+
+    def _store_kinds(self, snapshot: Snapshot) -> None:
+        """Store the kinds of jobs that a snapshot contains, and rebuild the rows of the events of these jobs."""
+        results = [result for result in snapshot.results.get("kinds", ()) if isinstance(result, _JobKind)]
+        new_kinds = {(result.ref, result.id): result.kind for result in results}
+        if len(self._kinds) > MAX_EVENTS:
+            self._kinds.clear()
+        self._kinds |= new_kinds
+        for position, row in enumerate(self._rows if new_kinds else ()):
+            event = self._events_by_key.get(str(row.id))
+            if event is not None and new_kinds.get((event.ref, event.id)):
+                self._rows[position] = self._build_event_row(event)
+                self._rows_signature = ()
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Add the new events of a snapshot, and draw them unless the rows are frozen."""
@@ -136,6 +167,7 @@ class Events(View):
         del self._waiting_events[:-MAX_EVENTS]
         if is_first or not self.is_frozen:  # `p` may be pressed before the first snapshot.
             self._add_waiting_events()
+        self._store_kinds(snapshot)
         self._extend_recording()
         self._draw_events()
 
@@ -196,7 +228,7 @@ class Events(View):
 
     def _draw_events(self) -> None:
         table = self._table
-        table.empty = self._explain_empty_table()
+        table.empty = self.explain_empty_table()
         if (built := build_event_columns(len(self._refs) > 1, self._id_cells)) != table.painter.columns:
             table.set_columns(built)
         rows: Iterable[Row] = self._rows
@@ -248,7 +280,7 @@ class Events(View):
             lines += [life_line] if life_line else []
         pane.show_text(Content("\n").join(lines))
 
-    def _explain_empty_table(self) -> str:
+    def explain_empty_table(self) -> str:
         """Return the sentence that the table of events shows without rows."""
         if not self._refs:
             return keys.apply_keymap("no queues yet: Esc, then N enqueues a job")
@@ -302,7 +334,8 @@ class Events(View):
         cells += [safe(self.session.format_name(event.ref))] if len(self._refs) > 1 else []
         failure_mark = Piece("× " if event.is_failure else "  ", "state-dead")
         style = "state-dead" if event.is_failure else _choose_verb_style(system, event.verb)
-        cells += [(failure_mark, Piece(safe(event.verb), style)), job_cell]
+        kind = format_field_value(self._kinds.get((event.ref, event.id), ""))
+        cells += [(failure_mark, Piece(safe(event.verb), style)), job_cell, kind]
         cells += [
             Piece(_describe_move(system, event.verb), "muted"),
             format_field_value(event.worker or mask_text(event.detail)),
@@ -406,16 +439,36 @@ def build_event_columns(has_queues: bool, id_cells: int) -> tuple[Column, ...]:
         Column("verb", "  happened", 14),
         Column(
             "id",
-            "job",
+            "job id",
             min(16, max(9, id_cells)) if id_cells else GENERATED_ID_CELLS,
             weight=2,
             style="strong",
             most=max(9, id_cells),
             fit=formats.shorten_job_id,
         ),
-        Column("way", "from → to", 26, drop=3),
+        Column("kind", "job", 12, weight=2, most=32, drop=4),
+        Column("way", "from → to", 26, weight=2, most=32, drop=3),
         Column("worker", "worker or detail", 10, weight=2, drop=1, style="muted"),
     )
+
+
+class _JobKind(NamedTuple):
+    """The kind of one job; empty for a job without a kind and for a deleted job."""
+
+    ref: Ref
+    id: bytes
+    kind: str
+
+
+def _build_kind_request(system: System, ref: Ref, id: bytes) -> Request[_JobKind]:
+    """Build the request for the kind of a job, without its body."""
+    request = system.job_request(ref.queue, id, 0)
+
+    def parse_kind(replies: Replies) -> _JobKind:
+        job = request.parse(replies)
+        return _JobKind(ref, id, job.name if job is not None else "")
+
+    return Request(request.calls, parse_kind, may_fail=True)
 
 
 def _build_own_event_row(number: int, event: RecentEvent, format_queue: Callable[[RecentEvent], str] | None) -> Row:
@@ -426,7 +479,7 @@ def _build_own_event_row(number: int, event: RecentEvent, format_queue: Callable
     description = event.words or f"{formats.format_count(event.moved)} moved"
     queue_cells = [safe(format_queue(event))] if format_queue else []
     time_cell = Piece(formats.format_clock(event.at_s * 1000), "muted")
-    cells: tuple[Cell, ...] = (time_cell, *queue_cells, f"  {event.verb}", safe(description), "", "")
+    cells: tuple[Cell, ...] = (time_cell, *queue_cells, f"  {event.verb}", safe(description), "", "", "")
     return Row(f"{event.at_s}-{number}", cells)
 
 

@@ -260,7 +260,7 @@ class JobPage(View):
         )
         number, total = self._match_position
         search_text = formats.elide_middle(format_field_value(self.filter_text), 30)
-        match_text = f"{number} of {total}" + (": n goes on" if total > 1 else "") if total else "not found"
+        match_text = f"{number} of {total}" + (": n next" if total > 1 else "") if total else "not found"
         pane.border_subtitle = Content.styled(f" /{search_text} {match_text} ", "$accented") if self.filter_text else ""
 
     # -- target and header --------------------------------------------------------------------------------------------

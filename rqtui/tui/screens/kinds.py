@@ -131,7 +131,7 @@ class Kinds(ReportView):
         return Row(_build_kind_key(kind), cells)
 
     def _build_count_cell(self, number: int, style: str) -> Cell:
-        return Piece(self._format_report_count(number, 6), style if number else "muted")
+        return Piece(formats.format_count(number, width=6), style if number else "muted")
 
     def build_summary(self) -> Sequence[Piece]:
         """Return the number of kinds, of their jobs, and of the failed jobs, for the header."""
@@ -143,9 +143,9 @@ class Kinds(ReportView):
         return (
             Piece(f"{formats.format_quantity(kind_count, 'kind')} of job", "strong"),
             Piece("   jobs ", "muted"),
-            Piece(self._format_report_count(sum(kind.count for kind in all_kinds))),
+            Piece(formats.format_count(sum(kind.count for kind in all_kinds), width=9)),
             Piece("   failed ", "muted"),
-            Piece(self._format_report_count(failed), "state-dead" if failed else ""),
+            Piece(formats.format_count(failed, width=9), "state-dead" if failed else ""),
             Piece(f"   ran, failing, mean {formats.format_time_windows(spans_ms)}" if spans_ms else "", "muted"),
             Piece(f"   {', '.join(silent_systems)}: no kinds" if silent_systems else "", "muted"),
         )
@@ -179,7 +179,7 @@ class Kinds(ReportView):
         name = formats.elide_middle(format_field_value(kind.name) or NO_KIND_TEXT, 60)
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = self.measure_details_width(pane)
-        pane.show_text(_format_kind_details(kind, self.report, width, self._format_report_count))
+        pane.show_text(_format_kind_details(kind, self.report, width))
 
     def find_selected_kind(self) -> Kind | None:
         """Return the kind of jobs under the cursor, or None without rows."""
@@ -219,7 +219,7 @@ def build_kind_filter(name: str, names: set[str]) -> str:
     return f"job:/^{re.escape(name).replace('/', chr(92) + '/')}$/"
 
 
-def _format_kind_details(kind: Kind, report: Report, width: int, format_count: Callable[[int], str]) -> Content:
+def _format_kind_details(kind: Kind, report: Report, width: int) -> Content:
     """Format a kind of jobs: its jobs per state with bars, its failures and times, and how many jobs were read."""
     count_cells = 9
     bar_cells = max(1, width - count_cells - 12)
@@ -227,7 +227,7 @@ def _format_kind_details(kind: Kind, report: Report, width: int, format_count: C
     lines = [
         Content.assemble(
             (f"{state:<9}", f"$state-{state}"),
-            (f"{format_count(number):>{count_cells}}  ", "$data"),
+            (f"{formats.format_count(number, width=9):>{count_cells}}  ", "$data"),
             ("━" * max(1, bar_cells * number // largest) if number else "", f"$state-{state}"),
         )
         for state in State
@@ -237,9 +237,10 @@ def _format_kind_details(kind: Kind, report: Report, width: int, format_count: C
     read_text = (
         f"{formats.format_count(report.size.looked, width=9)} of {formats.format_count(report.size.of, width=9)}"
     )
+    jobs_text = f"the {read_text} jobs that were read" if report.size.looked < report.size.of else "all jobs"
     sentences = [
-        f"{formats.format_share(kind.count, total)} of all jobs are of this kind.",
-        f"{format_count(kind.failed)} of its jobs failed at least once."
+        f"{formats.format_share(kind.count, total)} of {jobs_text} are of this kind.",
+        f"{formats.format_count(kind.failed, width=9)} of its jobs failed at least once."
         if kind.failed
         else "No job that was read failed.",
         *(
@@ -253,7 +254,6 @@ def _format_kind_details(kind: Kind, report: Report, width: int, format_count: C
             if kind.oldest_ready_ms is not None
             else []
         ),
-        *([f"Estimated from a sample: {read_text} jobs read."] if report.size.looked < report.size.of else []),
     ]
     lines += [
         Content(),

@@ -77,6 +77,7 @@ class Loops(View):
     Loops #tables.-wide #steps { width: 4fr; }
     """
     EMPTY: ClassVar[str] = "no job is due and no lease runs: nothing to take"
+    EMPTY_BUT_LATE: ClassVar[str] = "the late jobs are only counted; the board lists them"
 
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
@@ -173,6 +174,9 @@ class Loops(View):
             (self._next_position + MAX_COUNTED_AT_ONCE) % len(refs) if len(refs) > MAX_COUNTED_AT_ONCE else 0
         )
         systems, covered = self.session.systems, self._find_covered_queues()
+        queues = covered.values()
+        has_late = any(report.count_late_jobs(verb, queues, systems) for verb in LOOPS)
+        self._find_table("next").empty = self.EMPTY_BUT_LATE if has_late else self.EMPTY
         upcoming_jobs = (
             upcoming for upcoming in report.yield_upcoming_jobs(snapshot, systems) if upcoming.ref in covered
         )
@@ -223,12 +227,9 @@ class Loops(View):
         rounds = list(loop.rounds)
         last_round = rounds[-1] if rounds else None
         systems = self.session.systems
-        due_ms = [
-            ms
-            for queue in self._find_covered_queues().values()
-            if (ms := report.compute_ms_until_work(verb, queue, systems)) is not None
-        ]
-        facts = _format_nearest_job(verb, min(due_ms, default=None))
+        queues = self._find_covered_queues().values()
+        due_ms = [ms for queue in queues if (ms := report.compute_ms_until_work(verb, queue, systems)) is not None]
+        facts = _format_nearest_job(verb, min(due_ms, default=None), report.count_late_jobs(verb, queues, systems))
         key, step = (",", "<") if verb == "dispatch" else (".", ">")
         if last_round and is_on:
             facts.append(
@@ -280,8 +281,13 @@ class Loops(View):
             self.host.open_board(Ref(system, queue))
 
 
-def _format_nearest_job(verb: str, nearest_ms: int | None) -> list[Content]:
-    """Return how late the loop's nearest job is, and in how long it is due. `nearest_ms` is negative for a late job."""
+def _format_nearest_job(verb: str, nearest_ms: int | None, late_count: int = 0) -> list[Content]:
+    """Return how late the loop's nearest job is, and in how long it is due. `nearest_ms` is negative for a late job.
+
+    Of a system that only counts its late jobs, such as Sidekiq its leases, return how many are late.
+    """
+    if nearest_ms is None and late_count:
+        return [Content.styled(f"{formats.format_count(late_count)} late", "$state-dead"), Content()]
     is_late = nearest_ms is not None and nearest_ms <= -1000
     late_text = f"{formats.format_age(-nearest_ms)} late" if nearest_ms is not None and is_late else "nothing late"
     no_job_text = "nothing due" if verb == "dispatch" else "no lease runs"

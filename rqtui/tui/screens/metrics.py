@@ -32,6 +32,7 @@ from rqtui.tui.widgets.plot import AREA, LINE, Points
 
 MAX_QUEUES = 50  # queues plotted together
 AREA_SIGN, LINE_SIGN = "▆", "┄"  # the legend of a plot, in its title: the filled part and the dotted line
+TITLE_FRAME_CELLS = 6  # cells of the frame's top line that its title cannot use
 LABEL_CELLS = 6  # cells of the label beside a plot
 FAST_REDRAW_MINUTES, SLOW_REDRAW_MS = 60, 10_000  # plots of more minutes are redrawn every 10 s only: a day takes 20 ms
 RANGES: tuple[tuple[str, int], ...] = (("5 min", 5), ("1 hour", 60), ("1 day", 1440))  # minutes
@@ -78,24 +79,9 @@ class PlotPane(Widget):
     def show_chart(self, chart: Chart, begin_ms: float, end_ms: float) -> None:
         """Draw a chart for the time from `begin_ms` to `end_ms`, with the last values in the frame's title."""
         self._chart, self._begin_ms, self._end_ms = chart, begin_ms, end_ms
-        pieces: list[Content] = [Content.styled(f" {chart.title} ", "b $strong")]
-        if chart.area_label:
-            pieces.append(
-                Content.assemble(
-                    (f" {AREA_SIGN} ", chart.hue),
-                    (f"{chart.area_label} ", "$muted"),
-                    (_format_last_value(chart.area, chart), chart.hue),
-                )
-            )
-        if chart.line_label:
-            pieces.append(
-                Content.assemble(
-                    (f"  {LINE_SIGN} ", "$strong"),
-                    (f"{chart.line_label} ", "$muted"),
-                    (_format_last_value(chart.line, chart), "$strong"),
-                )
-            )
-        self.border_title = Content.assemble(*pieces, " ")
+        titles = [_format_chart_title(chart, *blanks) for blanks in _TITLE_BLANKS]
+        cells = self.outer_size.width - TITLE_FRAME_CELLS
+        self.border_title = next((title for title in titles if title.cell_length <= cells), titles[-1])
         self.border_subtitle = Content.styled(f" {chart.note} ", "$muted") if chart.note else Content()
         self.refresh()
 
@@ -505,6 +491,28 @@ def _compute_minute_rates(
         for minute, growth in minutes
         if until_ms is None or minute < until_ms
     ]
+
+
+_TITLE_BLANKS = ((" ", "  ", " "), ("", " ", " "), ("", " ", ""))  # at the ends, before a sign, and after a sign
+
+
+def _format_chart_title(chart: Chart, end: str, before: str, after: str) -> Content:
+    """Return the title of a plot and its legend: the sign, the label and the last value of each series."""
+    series = [
+        (AREA_SIGN, chart.area_label, chart.area, chart.hue),
+        (LINE_SIGN, chart.line_label, chart.line, "$strong"),
+    ]
+    parts = [
+        Content.assemble(
+            before,
+            (f"{sign}{after}", hue),
+            (f"{label} ", "$muted"),
+            (_format_last_value(points, chart), hue),
+        )
+        for sign, label, points, hue in series
+        if label
+    ]
+    return Content.assemble(end, (chart.title, "b $strong"), *parts, end)
 
 
 def _format_last_value(points: Points, chart: Chart) -> str:

@@ -52,7 +52,7 @@ MAX_PREVIEW_QUEUES = 20  # queues whose preview data is cached
 PREVIEW_STEP_MS = 5_000  # the preview of a queue at rest is as old as this at most
 INDENT = 2  # cells per level of groups
 EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
-NO_MATCH = "no queue matches the filter: / changes it, Esc in it clears it"
+NO_MATCH = "no queue matches: / changes the filter; in it, Enter searches the jobs of all queues, Esc clears it"
 
 
 class Overview(View):
@@ -72,7 +72,7 @@ class Overview(View):
         "spark": "out",
         "verdict": "worst first",
     }
-    FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
+    FILTER_HINT = "part of a name, a system or a state; /re/ !term; no match: Enter searches all jobs"
     DEFAULT_CSS = """
     Overview #unspoken { height: auto; max-height: 4; padding: 0 2; color: $muted; display: none; }
     Overview #unspoken.-dimmed { text-opacity: 60%; }
@@ -464,11 +464,15 @@ class Overview(View):
         return signs, "" if self._has_long_names else safe(within), safe(name[len(within) :])
 
     def _matches_filter(self, ref: Ref) -> bool:
-        if not self._terms:
+        return self._do_terms_match(self._terms, ref)
+
+    def _do_terms_match(self, terms: Sequence[Term], ref: Ref) -> bool:
+        """Return whether a queue's name, system or verdict matches every term."""
+        if not terms:
             return True
         queue = self._counted_queues.get(ref)
         text = f"{ref.queue} {ref.system} {queue.verdict.text if queue else ''}"
-        return all(bool(term.pattern.search(text)) != term.is_negated for term in self._terms)
+        return all(bool(term.pattern.search(text)) != term.is_negated for term in terms)
 
     def _compute_sort_key(self, ref: Ref) -> tuple[object, ...]:
         return queues.compute_queue_sort_key(self.sort, ref.queue, self._counted_queues.get(ref), self._rates.get(ref))
@@ -672,7 +676,8 @@ class Overview(View):
         def store_database(step: CallFinished) -> None:
             if step.result is not None and not step.is_last:
                 self._other_databases.append(step.result)
-                self._show_warnings()
+                if self.is_drawn:
+                    self._show_warnings()
 
         self.session.run_steps(lambda engine: find_other_databases(engine.client, settings), store_database)
 
@@ -856,6 +861,25 @@ class Overview(View):
         self.filter_text = expression
         self._sort_and_draw()
 
+    def confirm_filter(self, expression: str) -> bool:
+        """Apply a filter for queues. If no queue matches it, open the search for it in the jobs of all queues."""
+        if not expression or not self.session.refs or self._matches_a_queue(expression):
+            return super().confirm_filter(expression)
+        super().confirm_filter("")
+        self.session.filters.append(expression)
+        self.host.open_search(expression)
+        return False
+
+    def _matches_a_queue(self, expression: str) -> bool:
+        """Return whether a filter matches a queue, or cannot be parsed. Fields and paths of jobs match no queue."""
+        try:
+            terms = _parse_queue_filter(expression)
+        except OnlyJobsError:
+            return False
+        except UsageError:
+            return True
+        return any(self._do_terms_match(terms, ref) for ref in self.session.refs)
+
     def preview_filter(self, expression: str) -> None:
         """Apply a filter for queues while it is typed; keep the rows while it cannot be parsed."""
         try:
@@ -947,6 +971,10 @@ def _show_or_hide_text(pane: Static, text: str) -> None:
         pane.update(text)
 
 
+class OnlyJobsError(UsageError):
+    """A filter names a field that only jobs have, so it matches no queue."""
+
+
 def _parse_queue_filter(expression: str) -> tuple[Term, ...]:
     """Parse a filter for queues. Raises UsageError if it is invalid or names a field that only jobs have."""
     from rqtui.engine import filters
@@ -954,5 +982,5 @@ def _parse_queue_filter(expression: str) -> tuple[Term, ...]:
     parsed = filters.parse_filter(expression)
     field = next((term.field for term in parsed.terms if term.field), "")
     if field:
-        raise UsageError(f"{field}: is for jobs; queues are filtered by name, system and verdict.")
+        raise OnlyJobsError(f"{field}: is for jobs; queues are filtered by name, system and verdict.")
     return parsed.terms

@@ -24,7 +24,7 @@ VIEWS = {  # class name by view name; the module has the view's name, as in `key
     "redis": "RedisView",
     "operations": "Operations",
 }
-_VIEWS_OF_ROWS = {"board": "Board", "job": "JobPage"}  # opened by Enter for the row under the cursor
+_VIEWS_OF_ROWS = {"board": "Board", "job": "JobPage", "search": "Search"}  # opened for a row or a text
 
 
 def create_view(name: str, *args: Any) -> View:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.reports.sampling import Extent
 
-REPORT_INTERVAL_S = 30.0  # between two reports
 SHOW_PARTIAL_AFTER_S = 0.5  # a first report that takes longer is shown while incomplete
 RETRY_S = 2.0  # until a failed report is tried again
 MOST_ROWS = 500  # 500 rows take 10 ms to redraw, at each refresh because they contain ages
@@ -42,6 +41,8 @@ class ReportView(View):
 
     TITLE_WORD: ClassVar[str] = ""
     EMPTY: ClassVar[str] = ""
+    INTERVAL_S: ClassVar[float] = 30.0  # between two reports
+    SAMPLE_NOTE: ClassVar[str] = ""  # which jobs a report reads if there are too many
     report: Any = None
 
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
@@ -114,7 +115,7 @@ class ReportView(View):
             self._partial_report = message.result
         if message.is_last:
             self._report_request, self._error = None, message.error
-            self._next_report_s = time.monotonic() + (RETRY_S if message.error else REPORT_INTERVAL_S)
+            self._next_report_s = time.monotonic() + (RETRY_S if message.error else self.INTERVAL_S)
         takes_long = self.report is None and time.monotonic() - self._report_started_s > SHOW_PARTIAL_AFTER_S
         if takes_long or (message.is_last and not message.error):
             self.report = self._partial_report or self.report
@@ -179,7 +180,7 @@ class ReportView(View):
 
     def draw(self) -> None:
         """Redraw the rows of the report and the texts of the frame."""
-        self.table.empty = self._explain_empty_table()
+        self.table.empty = self.explain_empty_table()
         if self.report is not None:
             if self._matching_items is None:
                 self._matching_items = self.list_matching_items()
@@ -196,7 +197,8 @@ class ReportView(View):
             self._matching_items = self.list_matching_items()
         return min(MOST_ROWS, len(self._matching_items))
 
-    def _explain_empty_table(self) -> str:
+    def explain_empty_table(self) -> str:
+        """Return the text that the table shows while it has no rows."""
         if self._error:
             return f"{safe(self._error)} {keys.find_current_key('refresh')} tries again"
         if self.report is None or self._report_request is not None:
@@ -221,10 +223,6 @@ class ReportView(View):
         frozen_pieces = [Piece("frozen: p ", "accented")] if self.is_frozen else []
         self.table.set_subtitle(Piece(" "), *frozen_pieces, *self.build_status())
 
-    def _format_report_count(self, number: int, width: int = 9) -> str:
-        """Format a number of the report, with `~` if it is estimated from a sample."""
-        return formats.format_count(number, self.report is None or self.report.size.is_complete, width)
-
     def build_status(self) -> list[Piece]:
         """Return the texts of the frame's bottom line: errors, sample size, and the age of the report."""
         if self.report is None:
@@ -237,7 +235,7 @@ class ReportView(View):
             pieces.append(
                 Piece(f"the first {MOST_ROWS} of {formats.format_count(len(self._matching_items))} · ", "warning")
             )
-        pieces += format_sample_size(size)
+        pieces += format_sample_size(size, self.SAMPLE_NOTE)
         age_ms = self._now_ms - self.report.size.taken_ms
         age_text = (
             "reading … "
@@ -292,12 +290,15 @@ def yield_second_line_variants(summary: Content, sort: str, can_widen: bool) -> 
     yield summary, Content()
 
 
-def format_sample_size(size: Extent) -> list[Piece]:
-    """Return texts such as `5 000 of 12 431 jobs read · ` for a report that did not read all jobs or all queues."""
+def format_sample_size(size: Extent, note: str = "") -> list[Piece]:
+    """Return texts such as `5 000 of 12 431 jobs read · ` for a report that did not read all jobs or all queues.
+
+    `note` says which jobs were read, and follows the numbers.
+    """
     pieces = []
     if size.looked < size.of:
         numbers = f"{formats.format_count(size.looked, width=9)} of {formats.format_count(size.of, width=9)}"
-        pieces.append(Piece(f"{numbers} jobs read · ", "warning"))
+        pieces.append(Piece(f"{numbers} jobs read{note} · ", "warning"))
     if size.queues < size.of_queues:
         pieces.append(Piece(f"{size.queues} of {formats.format_count(size.of_queues, width=9)} queues · ", "warning"))
     return pieces

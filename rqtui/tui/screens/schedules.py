@@ -119,7 +119,7 @@ class Schedules(View):
         if self._replies is None or not self.is_drawn:
             return
         self._schedules, self._problems = schedules.parse_schedules(self._replies, self.refs)
-        self.table.empty = self._explain_empty_table()
+        self.table.empty = self.explain_empty_table()
         self.table.update(
             [self._build_schedule_row(schedule) for schedule in self._list_matching_schedules()[:MAX_ROWS]]
         )
@@ -148,7 +148,8 @@ class Schedules(View):
         pieces = [piece for text in texts for piece in (Piece(" · ", "muted"), text)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
-    def _explain_empty_table(self) -> str:
+    def explain_empty_table(self) -> str:
+        """Return the text that the table shows while it has no rows."""
         if self._expression and self._schedules:
             expression = format_field_value(self._expression)
             return f"no schedule matches /{expression}: {keys.apply_keymap('/ and Esc clear it')}"

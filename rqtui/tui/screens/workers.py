@@ -27,7 +27,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
-from rqtui.tui.format.columns import compute_id_cells
+from rqtui.tui.format.columns import compute_id_cells, format_error_line
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.report_view import yield_second_line_variants
 from rqtui.tui.target import Target
@@ -49,6 +49,8 @@ _SORT_KEYS: dict[str, Callable[[WorkerEntry], tuple[object, ...]]] = {
 }
 ID_CELLS = 18
 MAX_HELD_LINES = 100  # held jobs in the details of a worker
+HELD_NAME_CELLS = 32  # cells of the kind of a held job in a wide line
+WIDE_CELLS = 110  # of the details, from which a held job has its age and its last error beside it
 MAX_ROWS = 500  # redrawn at each refresh because rows contain ages
 MIN_FACT_CELLS = 8  # minimum cells of a column for a fact that a system stores about workers
 FACT_DROPS = (1, 3)
@@ -208,7 +210,7 @@ class Workers(View):
         self._draw_workers()
 
     def _draw_workers(self) -> None:
-        self.table.empty = self._explain_empty_table()
+        self.table.empty = self.explain_empty_table()
         # The columns depend on the names of the workers.
         if (columns := self._build_columns()) != self.table.painter.columns:
             self.table.set_columns(columns)
@@ -243,7 +245,7 @@ class Workers(View):
         elif entry is not None and entry.worker is not None:
             texts += [Piece(keys.apply_keymap("a asks it"), "muted")] if self.check_action("ask", ()) else []
             commands = self._list_worker_commands(entry)
-            texts += [Piece(keys.apply_keymap(f": tells it {' or '.join(commands)}"), "muted")] if commands else []
+            texts += [Piece(keys.apply_keymap(f": asks it {' or '.join(commands)}"), "muted")] if commands else []
         pieces = [piece for text in texts for piece in (Piece(" · ", "muted"), text)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
@@ -280,7 +282,8 @@ class Workers(View):
         can_reap = self.session.systems[entry.ref.system].can("reap") and not self.session.is_read_only
         return [*verbs, *(["reap"] if can_reap else [])]
 
-    def _explain_empty_table(self) -> str:
+    def explain_empty_table(self) -> str:
+        """Return the text that the table shows while it has no rows."""
         scope = self.list_queues_in_scope(self.session.refs)
         silent_systems = sorted({ref.system for ref in scope if not self._stores_workers(ref)})
         if self._expression and self._entries:
@@ -539,27 +542,42 @@ def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int) -> Conte
             Content.styled(formats.fit_to_width(f"jobs it holds: {kind_text}", max(20, width)).rstrip(), "$muted")
         )
     lines += [facts] if facts else []
-    lines += [Content(), Content.styled(_HELD_JOB_HEAD, "$muted")]
-    lines += [_format_held_job(job, now_ms) for job in entry.jobs[:MAX_HELD_LINES]]
+    lines += [Content(), Content.styled(_HELD_JOB_HEAD + (_HELD_JOB_REST if width >= WIDE_CELLS else ""), "$muted")]
+    lines += [_format_held_job(job, now_ms, width) for job in entry.jobs[:MAX_HELD_LINES]]
     hidden_count = len(entry.jobs) - MAX_HELD_LINES
     lines += [Content.styled(f"and {formats.format_quantity(hidden_count, 'more job')}", "$muted")] * (hidden_count > 0)
     return Content("\n").join(lines)
 
 
 _HELD_JOB_HEAD = f"{'held for':>8}  {'lease ends':>10}  {'attempts':>8}  {'id':<22}  job"
+_HELD_JOB_REST = f"{'':<{HELD_NAME_CELLS - 3}}  {'enqueued':>10}  last error"
 
 
-def _format_held_job(job: Job, now_ms: int) -> Content:
+def _format_held_job(job: Job, now_ms: int, width: int) -> Content:
+    """Format a job that a worker holds as a line; a wide line also has its age and its last error."""
     held = formats.NONE if job.reserved_ms is None else formats.format_age(max(0, now_ms - job.reserved_ms))
     left_ms = None if job.deadline_ms is None else job.deadline_ms - now_ms
     lease = formats.NONE if left_ms is None else f"in {formats.format_age(left_ms)}" if left_ms >= 0 else "over"
     attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
     job_id = formats.fit_to_width(formats.shorten_job_id(job.id, 22), 22)
-    return Content.assemble(
+    line = Content.assemble(
         f"{held:>8}  ",
         (f"{lease:>10}", "$state-dead" if left_ms is not None and left_ms < 0 else "$data"),
         (f"  {attempts:>8}  {job_id}  ", "$muted"),
-        format_field_value(job.name) or formats.NONE,
+    )
+    name = format_field_value(job.name) or formats.NONE
+    if width < WIDE_CELLS:
+        return Content.assemble(line, name)
+    enqueued = (
+        formats.NONE if job.enqueued_ms is None else f"{formats.format_age(max(0, now_ms - job.enqueued_ms))} ago"
+    )
+    error = format_error_line(job.error) if job.error else ""
+    error_cells = width - line.cell_length - HELD_NAME_CELLS - 14
+    return Content.assemble(
+        line,
+        formats.fit_to_width(name, HELD_NAME_CELLS),
+        (f"  {enqueued:>10}  ", "$muted"),
+        (formats.fit_to_width(error, error_cells).rstrip(), "$state-dead"),
     )
 
 

@@ -150,7 +150,7 @@ class Copying:
             self._send_to_clipboard(copy_formats.convert_jobs(copy_format, jobs, source))
             return
         if len(jobs) > MAX_JOBS:
-            self._host.show_toast(f"{len(jobs)} jobs are too many to copy; {MAX_JOBS} at once are not.", "error")
+            self._host.show_toast(f"{len(jobs)} jobs are too many to copy; the limit is {MAX_JOBS}.", "error")
             return
         fetched_jobs: list[Job] = []
 

@@ -17,6 +17,7 @@ from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.queues import HUES
 from rqtui.tui.host import Host
+from rqtui.tui.services import verb_resolution
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.undo import Undo
@@ -278,7 +279,9 @@ class FrameContent:
         ref = target.ref
         system = self._session.systems.get(ref.system) if ref else None
         verbs = keys.find_verbs_on_key(key)
-        return next((verb for verb in verbs if system is None or system.can(verb.name)), verbs[0])
+        if system is None:
+            return verbs[0]
+        return verb_resolution.add_system_texts(system, next((v for v in verbs if system.can(v.name)), verbs[0]))
 
     def _build_mode_text(self) -> Content:
         """Return the footer's right side: why no change is possible, or the progress of a change."""

@@ -15,6 +15,7 @@ from rqtui.connection.meter import find_client_meter
 from rqtui.model import Ref
 from rqtui.reports.loops import LOOPS
 from rqtui.text import formats
+from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_IDLE_PER_ROUND = 30  # queues without a known due time that a loop reads per round, in turn
 _TRIGGERS = {"dispatch": "falls due", "reap": "expires"}
+_MOVED_JOBS = {"dispatch": "due job", "reap": "expired lease"}
 
 
 class Loops:
@@ -36,6 +38,7 @@ class Loops:
         # Loops switched from their initial state; None: all native queues.
         self._toggled: set[tuple[str, Ref | None]] = set()
         self._stepping: set[tuple[str, Ref | None]] = set()  # loops that run a single requested step
+        self._announced: set[str] = set()  # loops whose first moved jobs were shown
 
     def start_loops(self, engine: Engine) -> None:
         """Create and start dispatcher and reaper after the first connection, unless the session is read-only."""
@@ -44,6 +47,21 @@ class Loops:
         self._create_loops(engine)
         for loop in self._session.loops.values():
             loop.start()
+
+    def announce_first_moves(self) -> None:
+        """Show once for each loop that it moved jobs: a person who only opened the screen has changed the queues.
+
+        A demo moves jobs all the time, and shows them elsewhere.
+        """
+        if self._session.demo:
+            return
+        for verb, loop in self._session.loops.items():
+            moved = 0 if verb in self._announced else sum(loop_round.moved for loop_round in list(loop.rounds))
+            if moved:
+                self._announced.add(verb)
+                jobs = formats.format_quantity(moved, _MOVED_JOBS[verb])
+                key = keys.find_current_key(LOOPS[verb])
+                self._host.show_toast(f"The {LOOPS[verb]} of this screen is on and moved {jobs}; {key} stops it.")
 
     def create_loops_after_unlock(self, engine: Engine) -> None:
         """Create the dispatcher and the reaper after changes were unlocked.

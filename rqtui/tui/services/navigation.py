@@ -51,6 +51,10 @@ class Navigation:
         """Open the page of a job."""
         self.push_view(self._create_view("job", ref, job))
 
+    def open_search(self, expression: str) -> None:
+        """Open the search for a filter expression in the jobs of all queues. Raises UsageError if it is invalid."""
+        self.push_view(self._create_view("search", expression))
+
     def open_job_on_board(self, ref: Ref, job: Job) -> None:
         """Open the page of a job above the board of its queue, so that going back leads to the job's place."""
         view = self.view
@@ -121,7 +125,12 @@ class Navigation:
         system = session.systems.get(ref.system) if ref else None
         missing_verbs = {verb: f"{system.name}: {why}" for verb, why in system.missing_verbs.items()} if system else {}
         groups = help_content.build_key_groups(
-            name, active_names, controls, can_change=not session.is_read_only, missing_verbs=missing_verbs
+            name,
+            active_names,
+            controls,
+            can_change=not session.is_read_only,
+            missing_verbs=missing_verbs,
+            verb_labels=system.verb_labels if system else {},
         )
         self._host.app.push_screen(KeyPage(groups))
 

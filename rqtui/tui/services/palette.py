@@ -35,17 +35,19 @@ if TYPE_CHECKING:
 
 MAX_HITS = 12  # most completions of one word, and most queues
 ARGUMENT_SCORE, JOB_SCORE = 5.0, 4.0  # scores above those of name matches
+SEARCH_SCORE = 0.1  # below every match: the last line offers to search the jobs of all queues
 _MAX_CELLS, _TITLE_CELLS = 84, 24  # cells of a line, and of the title before its description
 # These keys are no commands, or have another name in the palette.
 _EXCLUDED_IDS = ("back", "quit", "palette", "place", "help", "leave")
 
 
 class Command(NamedTuple):
-    """A command of the palette: its title, its help and the function that runs it."""
+    """A command of the palette: its title, its help, the function that runs it, and another name that finds it."""
 
     title: str
     help: str
     run: Callable[[], Any]
+    alias: str = ""
 
 
 class ArgumentCommand(NamedTuple):
@@ -113,7 +115,8 @@ class CommandProvider(Provider):
                 name,
             )
         for command in self._palette.list_commands():
-            if score := score_command_match(words, command.title, command.help):
+            alias_score = score_command_match(words, command.alias) if command.alias else 0.0
+            if score := max(score_command_match(words, command.title, command.help), alias_score):
                 yield Hit(
                     score,
                     self._format_hit_line(_highlight_typed_words("", command.title, words), command.help),
@@ -123,6 +126,11 @@ class CommandProvider(Provider):
             title = _highlight_typed_words("filter ", expression, words)
             run = partial(self._run_argument_command, self._palette.filter_word, expression)
             yield Hit(1.1, self._format_hit_line(title, "a filter used before"), run)
+
+        if words and query.strip():
+            run = partial(self._run_argument_command, self._palette.search_word, query.strip())
+            title = Content.assemble(("search ", "$muted"), (safe(query.strip()), "$accented"))
+            yield Hit(SEARCH_SCORE, self._format_hit_line(title, self._palette.search_word.help), run)
 
     def build_job_hit(self, ref: Ref, job: Job) -> Hit:
         """Build the search result for a job that Redis has under the typed id."""
@@ -217,6 +225,9 @@ class Palette:
         self.filter_word = ArgumentCommand(
             "filter", "an expression", "show rows that match, as / does", self._run_filter_command
         )
+        self.search_word = ArgumentCommand(
+            "search", "a text or .path:value", "find it in the jobs of all queues", navigation.open_search
+        )
         self.argument_commands = (
             ArgumentCommand("url", "a URL", "go over to another Redis", go_to_url),
             ArgumentCommand(
@@ -226,6 +237,7 @@ class Palette:
                 "theme", "a name", "other colours", self._run_theme_command, lambda: sorted(host.app.available_themes)
             ),
             self.filter_word,
+            self.search_word,
             ArgumentCommand("queue", "a name", "open its board", self._run_queue_command, self._list_queue_names),
             ArgumentCommand("view", "a name", "go there", self._run_view_command, lambda: sorted(keys.VIEWS)),
         )
@@ -236,7 +248,8 @@ class Palette:
         Verbs for the current row come first, then views and other keys, profiles and the rest.
         """
         for verb, summary in self._list_verbs():
-            yield Command(verb.label, summary, partial(self._start_verb, verb))
+            # The verb's own name finds it where the users of the system call it otherwise.
+            yield Command(verb.label, summary, partial(self._start_verb, verb), verb.name)
         for general_key in keys.GENERAL_KEYS:
             if (
                 bool(general_key.action)

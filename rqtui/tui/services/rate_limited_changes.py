@@ -52,10 +52,10 @@ class _RateLimitedChange:
 
     def run_next_step(self, engine: Engine) -> rate_limit.Step | None:
         """Run the next step of the change on the engine's thread. Return None after the last step."""
-        from rqtui.operations import rate_limit as drip
+        from rqtui.operations import rate_limit
 
         if self.steps is None:
-            self.steps = drip.yield_rate_limited_steps(
+            self.steps = rate_limit.yield_rate_limited_steps(
                 engine, self.verb, self.jobs_by_queue, self.form, self.limit, place=self.place
             )
         return next(self.steps, None)

@@ -158,13 +158,17 @@ class SessionJournal:
         refs += [Ref(sighting.system, sighting.queue) for sighting in sightings]
         now_ms = session.snapshot.taken_ms if session.snapshot else 0
 
-        def draw_plots(engine: Engine) -> list[postmortem.Plot]:
-            return postmortem.plot_last_hour(engine, [ref for ref in refs if ref.system in engine.systems], now_ms)
+        def read_queues(engine: Engine) -> tuple[list[postmortem.Plot], postmortem.ErrorCauses | None]:
+            known_refs = [ref for ref in dict.fromkeys(refs) if ref.system in engine.systems]
+            plots = postmortem.plot_last_hour(engine, known_refs, now_ms)
+            return plots, postmortem.load_error_causes(engine, known_refs)
 
         def write_files(call_result: CallFinished) -> None:
-            plots = [*(call_result.result or ()), *postmortem.plot_samples(session.watch.samples)]
+            counters, causes = call_result.result or ([], None)
+            causes = postmortem.choose_larger_causes(session.largest_causes, causes)
+            plots = [*counters, *postmortem.plot_samples(session.watch.samples)]
             try:
-                page, _data = postmortem.export_report(operations, Path.cwd(), sightings, plots)
+                page, _data = postmortem.export_report(operations, Path.cwd(), sightings, plots, causes)
             except OSError as error:
                 self._host.show_toast(f"The operations cannot be written here: {error.strerror or error}.", "error")
                 return
@@ -172,7 +176,7 @@ class SessionJournal:
 
         from rqtui.reports import postmortem
 
-        session.call_engine(draw_plots, write_files)
+        session.call_engine(read_queues, write_files)
 
 
 def _map_counts_by_queue(queues: Iterable[Queue], with_system: bool = False) -> Mapping[str, Mapping[str, int]]:

@@ -129,7 +129,7 @@ class Undo:
         operation, outcomes = running.operation, running.outcomes
         self._running = None
         if running.is_stopped and not error:
-            error = keys.apply_keymap("stopped: z goes on with the rest")
+            error = keys.apply_keymap("stopped: z continues with the rest")
         jobs = [outcome.id for outcome in outcomes if outcome.id]
         record = self._session.journal.record_change(
             "undo",

@@ -31,11 +31,12 @@ MAX_WITHOUT_DRY_RUN = 20  # a dry run comes before a change of more marked jobs,
 
 
 def find_verb_of_key(systems: Mapping[str, System], key: str, target: Target) -> Verb | None:
-    """Return the verb that a key starts for a target, or None if the key does nothing there."""
+    """Return the verb that a key starts for a target, in the words of its system; None if the key does nothing."""
     if target.ref is None:
         return next((verb for verb in keys.find_verbs_on_key(key) if verb.name == "enqueue"), None)
     system = systems[target.ref.system]
-    return next((verb for verb in keys.find_verbs_on_key(key) if _accepts_target(system, verb, target)), None)
+    verbs = (verb for verb in keys.find_verbs_on_key(key) if _accepts_target(system, verb, target))
+    return next((add_system_texts(system, verb) for verb in verbs), None)
 
 
 def is_verb_offered(system: System, verb: Verb, target: Target) -> bool:
@@ -88,12 +89,15 @@ def needs_question(verb: Verb, target: Target, has_form: bool, is_from_palette: 
     return is_careful or has_form or (is_many and verb.scope == "job")
 
 
-def add_system_effects(system: System, verb: Verb) -> Verb:
-    """Return the verb with the side effect that its script has in this queue system.
+def add_system_texts(system: System, verb: Verb) -> Verb:
+    """Return the verb with the label that the users of a system know, and with its effect in that system.
 
-    The question before the change shows the effect. Without a special effect in this system the verb is unchanged.
+    The footer shows the label, and the question before the change shows both.
     """
-    return replace(verb, effect=system.verb_effects.get(verb.script or verb.name, verb.effect))
+    label = system.verb_labels.get(verb.name, verb.label)
+    question = verb.question if label == verb.label else label.capitalize()
+    effect = system.verb_effects.get(verb.script or verb.name, verb.effect)
+    return replace(verb, label=label, question=question, effect=effect)
 
 
 def list_form_fields(system: System, verb: Verb) -> tuple[Field, ...]:

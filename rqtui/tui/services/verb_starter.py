@@ -103,7 +103,10 @@ class VerbStarter:
         system = session.systems[target.ref.system]
         alias_verbs = [verb for key in ("", *keys.VERB_KEYS) for verb in keys.find_verbs_on_key(key) if verb.script]
         return [
-            (verb, verb.summary or _cut_after_first_clause(system.scripts[verb.name].summary))
+            (
+                verb_resolution.add_system_texts(system, verb),
+                verb.summary or _cut_after_first_clause(system.scripts[verb.name].summary),
+            )
             for verb in (*system.verbs(), *alias_verbs)
             if verb_resolution.is_verb_offered(system, verb, target) and not self._is_verb_denied(verb, target.ref)
         ]
@@ -123,8 +126,6 @@ class VerbStarter:
         """
         if not self._can_change_jobs():
             return
-        if target.ref is not None:
-            verb = verb_resolution.add_system_effects(self._session.systems[target.ref.system], verb)
         if verb.script == "enqueue":
             self._duplicate.open_duplicate_form(verb, target)
             return

@@ -16,7 +16,7 @@ from textual.app import App, SuspendNotSupported
 # A signal that another thread receives may reach the main thread's handler late: seconds between checks, and checks.
 SIGNAL_CHECK_S, SIGNAL_CHECKS = 0.01, 200
 END_SIGNALS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
-NO_SHELL = "no shell waits for this program here, so nobody could wake it again"
+NO_SHELL = "no shell waits for this program here, so it could not be continued"
 
 
 def has_job_control_shell() -> bool:

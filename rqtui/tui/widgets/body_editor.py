@@ -174,7 +174,7 @@ def find_json_problem(raw: bytes) -> str:
         # Parse_int=str accepts numbers of 5 000 digits.
         json.loads(to_text(raw), parse_constant=refuse_json_constant, parse_int=str)
     except RecursionError:
-        return "it is nested too deep."
+        return "it is nested too deeply."
     except json.JSONDecodeError as error:
         return f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
     except ValueError as error:

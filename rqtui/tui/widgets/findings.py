@@ -5,6 +5,8 @@ The functions are pure, from `model.Finding` to text. Text from Redis goes throu
 
 from __future__ import annotations
 
+import re
+
 from textual.content import Content
 
 from rqtui.model import Finding, Queue
@@ -37,6 +39,7 @@ def format_findings(queue: Queue, max_findings: int, width: int, now_ms: int = 0
     return lines
 
 
+_COMMAND = re.compile(r"(?:rqtui|redis-cli) [^;]*\Z")  # at the end of a fix
 _INDENT = 2  # width of the sign before a finding
 
 
@@ -57,7 +60,7 @@ def _format_finding(finding: Finding, more_text: str, width: int, now_ms: int, m
     lines: list[Content] = []
     additions = [f"{safe(detail)}{more_text}" for detail in (*_list_finding_details(finding), "")]
     for addition in (*additions, ""):
-        lines = [line.rstrip() for line in Content.assemble(head, (addition, "$muted")).wrap(width_left)]
+        lines = _wrap_around_command(Content.assemble(head, (addition, "$muted")), width_left)
         if len(lines) <= max_lines:
             break
     if len(lines) > max_lines:
@@ -68,6 +71,16 @@ def _format_finding(finding: Finding, more_text: str, width: int, now_ms: int, m
         (Content.assemble(" " * _INDENT, line), Content()) if number else (Content.assemble(sign, line), key_hints)
         for number, line in enumerate(lines)
     ]
+
+
+def _wrap_around_command(text: Content, width: int) -> list[Content]:
+    """Wrap a text, and start a line with the command at its end if it would be broken otherwise: it is copied whole."""
+    lines = [line.rstrip() for line in text.wrap(width)]
+    command = _COMMAND.search(text.plain)
+    if command is None or any(command[0] in line.plain for line in lines):
+        return lines
+    parts = (text[: command.start()], text[command.start() :])
+    return [line.rstrip() for part in parts for line in part.wrap(width)]
 
 
 def _list_finding_details(finding: Finding) -> list[str]:

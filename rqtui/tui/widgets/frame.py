@@ -32,6 +32,7 @@ Sides = tuple[Content, Content]
 _assemble_cached = lru_cache(1024)(Content.assemble)  # cached, because most texts of the frame repeat at every refresh
 VIEWS_FROM_ROWS = 30  # terminals with this many rows show a line of views
 VIEW_NAMES_FROM_CELLS = 112  # terminals with this many cells show the names of all views
+_MIN_SHARE_ATTEMPTS = 10  # as of the finding `failing`: one of three is no pattern
 _MINUTE_MS, _RECENT_MS = 60_000, 300_000  # recent activity covers five minutes and up to a checkpoint more
 RECENT_S = 5.0  # period over which a loop's rate is measured
 
@@ -472,18 +473,29 @@ def _format_minutes(ms: int) -> str:
 def format_failure_share(rate: Rate, gap: str = "", *, is_short: bool = False) -> list[tuple[str, str]]:
     """Format the share of failed attempts and its time window, in styled pieces: `58 % fail (5 min)`.
 
-    The window is that of the finding `failing`: at most the last five minutes. `gap` is put before the text. Returns an
-    empty list if no attempt ended in the window.
+    The window is that of the finding `failing`: at most the last five minutes. Fewer than ten attempts are no basis for
+    a share, so their numbers are shown: `2 of 3 fail (<1 min)`. `gap` is put before the text. Returns an empty list if
+    no attempt ended in the window.
     """
-    share = rate.recent.failure_share
+    recent, share = rate.recent, rate.recent.failure_share
     if share is None:
         return []
+    ended = recent.completed + recent.failed
     percent = f"{100 * share:.0f} %" if not 0 < share < 0.01 else "<1 %"
+    if ended < _MIN_SHARE_ATTEMPTS:
+        percent = f"{recent.failed} of {ended}"
     window = _format_minutes(min(rate.recent.duration_ms, _RECENT_MS))
     return [
         (f"{gap}{percent}", "$state-dead" if share else "$data"),
-        (f" {'fail' if is_short else 'of attempts fail'} ({window})", "$muted"),
+        (f" {_describe_failures(ended, is_short=is_short)} ({window})", "$muted"),
     ]
+
+
+def _describe_failures(ended: int, *, is_short: bool) -> str:
+    """Return the words after a share of failed attempts, or after `2 of 3`: `of attempts fail`, `attempts failed`."""
+    if is_short:
+        return "fail"
+    return "attempts failed" if ended < _MIN_SHARE_ATTEMPTS else "of attempts fail"
 
 
 # -- footer ------------------------------------------------------------------------------------------------------------

@@ -26,17 +26,19 @@ def build_key_groups(
     *,
     can_change: bool = True,
     missing_verbs: Mapping[str, str] = MappingProxyType({}),
+    verb_labels: Mapping[str, str] = MappingProxyType({}),
 ) -> list[KeyGroup]:
     """Group every key for the help page: first those in `active_names`, which work on the current row now.
 
     Then follow other keys of this screen, changes, keys of every screen, keys of the demo, and keys of other screens.
-    `missing_verbs` says for a verb why it does not exist here.
+    `missing_verbs` says for a verb why it does not exist here. `verb_labels` has the words of the queue's system for
+    verbs, beside which the help names the verb of `rqtui act`.
     """
     controls = tuple(controls)
     general_keys = keys.list_general_keys(with_demo=bool(controls))
     view_keys = [general_key for general_key in general_keys if view in general_key.screens]
     verbs = [verb for key in keys.VERB_KEYS for verb in keys.find_verbs_on_key(key)]
-    active = _build_active_group(active_names, verbs, view_keys)
+    active = _build_active_group(active_names, verbs, view_keys, verb_labels)
     other_verbs = [verb for verb in verbs if verb.name not in active_names]
     elsewhere = " elsewhere" if active.lines and len(other_verbs) < len(verbs) else ""
     lock_note = "" if can_change else ", off now (read-only)"
@@ -47,7 +49,7 @@ def build_key_groups(
         ),
         KeyGroup(
             f"Changing{elsewhere}: UPPERCASE{lock_note}",
-            tuple(_build_verb_line(verb, missing_verbs.get(verb.name, "")) for verb in other_verbs),
+            tuple(_build_verb_line(verb, verb_labels, missing_verbs.get(verb.name, "")) for verb in other_verbs),
         ),
         _build_general_key_group(
             "Everywhere: lowercase looks", [general_key for general_key in general_keys if not general_key.screens]
@@ -62,12 +64,15 @@ def build_key_groups(
 
 
 def _build_active_group(
-    active_names: Collection[str], verbs: Iterable[Verb], general_keys: Iterable[keys.GeneralKey]
+    active_names: Collection[str],
+    verbs: Iterable[Verb],
+    general_keys: Iterable[keys.GeneralKey],
+    verb_labels: Mapping[str, str],
 ) -> KeyGroup:
     """Group the keys that work on the current row now: first the changes, then the keys of this screen."""
-    changes = [_build_verb_line(verb) for verb in verbs if verb.name in active_names]
+    changes = [_build_verb_line(verb, verb_labels) for verb in verbs if verb.name in active_names]
     others = [_build_general_key_line(general_key) for general_key in general_keys if general_key.id in active_names]
-    return KeyGroup("Here and now", (*changes, *others))
+    return KeyGroup("On the current row", (*changes, *others))
 
 
 def _build_general_key_group(title: str, general_keys: Iterable[keys.GeneralKey], screen: str = "") -> KeyGroup:
@@ -91,10 +96,12 @@ def _build_general_key_line(general_key: keys.GeneralKey, listed_screen: str = "
     return KeyLine(signs, general_key.help, f"also on {other_screens}" if other_screens else "", general_key.id)
 
 
-def _build_verb_line(verb: Verb, missing_reason: str = "") -> KeyLine:
+def _build_verb_line(verb: Verb, verb_labels: Mapping[str, str], missing_reason: str = "") -> KeyLine:
+    label = verb_labels.get(verb.name, verb.label)
     places = ", ".join(verb.takes) or f"the {verb.scope}"
-    details = missing_reason or places + (" · asks first" if verb.is_dangerous or verb.effect else "")
-    return KeyLine(keys.find_current_key(verb.key), formats.fit_to_width(verb.label, 14), details, verb.name)
+    own_word = f"{verb.name}: " if label != verb.label else ""
+    details = own_word + (missing_reason or places + (" · asks first" if verb.is_dangerous or verb.effect else ""))
+    return KeyLine(keys.find_current_key(verb.key), formats.fit_to_width(label, 14), details, verb.name)
 
 
 def _format_key_with_text(key: str, text: str) -> list[Content]:

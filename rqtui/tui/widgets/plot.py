@@ -15,6 +15,7 @@ Points = Sequence[tuple[float, float | None]]  # (time in ms, value from then on
 AREA, LINE, LOWER, MARK = "area", "line", "lower", "mark"
 # Dots of a braille cell: left and right column, from the bottom.
 _BITS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+_HATCH = _BITS[0][0] | _BITS[0][2] | _BITS[1][1] | _BITS[1][3]  # the dots of a hatched cell
 
 
 def resample_points(
@@ -92,7 +93,10 @@ def draw_stacked_plot(
     marks: Collection[int] = (),
     ascii_only: bool = False,
 ) -> list[list[tuple[str, str]]]:
-    """Draw `area` with its `lower` part as a series of its own. `marks` are cells with a vertical line."""
+    """Draw `area` with its `lower` part as a series of its own. `marks` are cells with a vertical line.
+
+    The cells of the lower part are hatched, with `ascii_only` drawn as `x`, so that they differ without colour.
+    """
     dots_per_cell, dots_per_row = (1, 1) if ascii_only else (2, 4)
     width = ceil(len(area) / dots_per_cell)
     area_levels = [_compute_dot_level(value, top, height * dots_per_row) for value in area]
@@ -103,8 +107,9 @@ def draw_stacked_plot(
     for row in range(height - 1, -1, -1):
         cells, base = [], row * dots_per_row
         for column, (levels, lower_level) in enumerate(pairs):
-            character = _draw_filled_cell(levels, base, ascii_only)
-            series = "" if character == " " else LOWER if lower_level > base else AREA
+            is_lower = lower_level > base
+            character = _draw_filled_cell(levels, base, ascii_only, is_lower)
+            series = "" if character == " " else LOWER if is_lower else AREA
             if not series and column in marks:
                 character, series = ("|" if ascii_only else "┊"), MARK
             cells.append((character, series))
@@ -117,12 +122,19 @@ def draw_stacked_plot(
     return drawn
 
 
+def draw_legend_signs(ascii_only: bool) -> tuple[str, str]:
+    """Draw a full cell of the area and one of its lower part, for the legend of a stacked plot."""
+    return _draw_filled_cell((4, 4), 0, ascii_only, False), _draw_filled_cell((4, 4), 0, ascii_only, True)
+
+
 @lru_cache(4096)
-def _draw_filled_cell(levels: tuple[int, ...], base: int, ascii_only: bool) -> str:
+def _draw_filled_cell(levels: tuple[int, ...], base: int, ascii_only: bool, is_hatched: bool) -> str:
     """Return the character of a plot's cell that begins `base` dots above the axis, for its dot columns' levels."""
     if ascii_only:
-        return "#" if max(levels) > base else " "
+        return ("x" if is_hatched else "#") if max(levels) > base else " "
     bits = sum(_BITS[side][row] for side, level in enumerate(levels) for row in range(max(0, min(4, level - base))))
+    if is_hatched:
+        bits = bits & _HATCH or bits  # A cell with a single dot keeps this dot.
     return chr(0x2800 + bits) if bits else " "
 
 

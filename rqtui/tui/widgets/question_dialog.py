@@ -131,7 +131,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             if self._guard:
                 with Horizontal(id="guard"):
                     yield Label(Content(f"type {formats.fit_to_width(safe(self._guard), 20).rstrip()}"))
-                    yield Input(placeholder="to go on", id="guard-word", compact=True)
+                    yield Input(placeholder="to continue", id="guard-word", compact=True)
             if self._describe_duration is not None:
                 yield Static("", id="duration")
             yield Static("", id="problem")

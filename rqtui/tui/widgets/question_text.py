@@ -78,12 +78,13 @@ def build_warnings(verb: Verb, target: Target) -> list[Content]:
     lines = []
     if target.is_held and verb.name in ("delete", "kill", "purge", "release"):
         has_tokens = target.is_whole_place or all(job.token for job in target.jobs)
-        consequence = "its answer will change nothing" if has_tokens else "it goes on, and may still release it"
+        consequence = "its result will be refused" if has_tokens else "it may still release the job"
         if verb.name == "release":
-            consequence = "it goes on, and another one may begin the same job meanwhile"
+            consequence = "another worker may start the same job"
         lines.append(
             Content.styled(
-                f"{_describe_holder(target)} holds {_choose_pronoun(target)}: {consequence}.", "$state-reserved"
+                f"{_describe_holder(target)} holds {_choose_pronoun(target)} and does not stop: {consequence}.",
+                "$state-reserved",
             )
         )
     if verb.effect:

@@ -149,7 +149,7 @@ def _format_rates_line(details: QueueDetails, width: int) -> Content:
 
 
 def _build_queue_plot(details: QueueDetails, width: int, height: int, ascii_only: bool) -> list[Content]:
-    """Plot the finished attempts, the failed ones in red below, and a mark at each change made from this session."""
+    """Plot the finished attempts, the failed ones hatched and in red, and a mark at each change of this session."""
     cells, rows = width - LABEL_CELLS - 1, height - 1
     dots = cells * (1 if ascii_only else 2)
     series = _choose_plot_series(details)
@@ -162,8 +162,19 @@ def _build_queue_plot(details: QueueDetails, width: int, height: int, ascii_only
     span_ms = series.end_ms - series.begin_ms
     marks = {int((entry.at_s * 1000 - series.begin_ms) / span_ms * cells) for entry in details.changes}
     plot_lines = _draw_plot_lines(tuple(area), tuple(lower), rows, top, frozenset(marks), series.write(top), ascii_only)
-    axis_text = series.words + "now".rjust(max(4, cells - formats.cell_len(series.words)))
-    return [*plot_lines, Content.styled(" " * (LABEL_CELLS + 1) + axis_text, "$muted")]
+    legend = Content.styled(series.words, "$muted")
+    if any(value for _at, value in series.lower):
+        area_sign, lower_sign = plot.draw_legend_signs(ascii_only)
+        legend = Content.assemble(
+            legend,
+            (": ", "$muted"),
+            (area_sign, _HUES[plot.AREA]),
+            (" completed, ", "$muted"),
+            (lower_sign, _HUES[plot.LOWER]),
+            (" failed", "$muted"),
+        )
+    now_text = "now".rjust(max(4, cells - legend.cell_length))
+    return [*plot_lines, Content.assemble(" " * (LABEL_CELLS + 1), legend, (now_text, "$muted"))]
 
 
 @lru_cache(2)  # the values rarely change between two refreshes
@@ -228,10 +239,9 @@ def _choose_plot_series(details: QueueDetails) -> _Series:
     ]
     begin = formats.format_clock(begin_ms)[:5]
     if any(value for _at, value in finished) or "in" not in details.history.flows:
-        has_failures = any(rate for _at, rate in failed)
-        legend = f"{begin}   ended attempts{', failed ones in the lower part' if has_failures else ''}"
+        caption = f"{begin}   ended attempts"
         return _Series(
-            finished, failed, begin_ms, end_ms, legend, "no job ended in the last hour", "ended per minute, last hour"
+            finished, failed, begin_ms, end_ms, caption, "no job ended in the last hour", "ended per minute, last hour"
         )
     depths = [
         *stats.compute_unfinished_per_minute(minutes, stats.count_unfinished([details.queue])),
