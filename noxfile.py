@@ -101,8 +101,8 @@ def _link_programs(folder: Path, but: tuple[str, ...]) -> None:
 
 @nox.session
 def matrix(session: nox.Session) -> None:
-    """Run the tests on every other installed server, and larger random samples."""
-    session.run("pytest", "-q", "-n", "auto", "-m", "matrix", *session.posargs)
+    """Run the tests on every other installed server, the slow tests, and larger random samples."""
+    session.run("pytest", "-q", "-n", "auto", "-m", "(matrix or slow) and not beside and not long", *session.posargs)
 
 
 @nox.session
@@ -124,7 +124,8 @@ def soak(session: nox.Session) -> None:
 def stock(session: nox.Session) -> None:
     """Run the screen's tests with every hook into Textual turned off."""
     environ = {"RQTUI_STOCK_TEXTUAL": "1"}
-    session.run("pytest", "-q", "-n", "auto", "tests/tui", *session.posargs, env=environ)
+    selection = "not packaging and not long and not matrix and not beside"
+    session.run("pytest", "-q", "-n", "auto", "-m", selection, "tests/tui", *session.posargs, env=environ)
 
 
 @nox.session

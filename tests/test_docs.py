@@ -29,6 +29,7 @@ def test_every_file_that_a_page_links_to_exists() -> None:
     assert not missing
 
 
+@pytest.mark.slow
 def test_every_command_line_of_a_page_is_one_of_rqtui() -> None:
     lines = {line: page for page in PAGES for line in find_commands(page)}
     assert len(lines) >= 50

@@ -65,6 +65,7 @@ def test_a_pipe_that_the_shell_handed_over_is_read_to_its_end() -> None:
         os.close(reading)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["pipe", "zero"])
 def test_a_pipe_or_an_endless_device_in_place_of_a_file_hangs_no_command(
     client: Redis, url: str, state_folder: Path, tmp_path: Path, what: str
@@ -107,6 +108,7 @@ def test_an_undo_record_that_is_a_pipe_is_left_out_with_the_reason(client: Redis
     assert result.returncode == 0 and "cannot be read: It is a pipe" in result.stderr
 
 
+@pytest.mark.slow
 def test_lines_and_bodies_still_come_from_pipes(client: Redis, url: str, tmp_path: Path) -> None:
     line = """'{"body": 1}\\n{"body": 2}\\n'"""
     for command in (

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / ".ci" / "newest_textual.py"
 
 
+@pytest.mark.slow
 def test_without_an_index_it_says_so_in_one_sentence() -> None:
     environ = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
     ran = subprocess.run([sys.executable, str(SCRIPT)], env=environ, capture_output=True, text=True)

@@ -226,7 +226,10 @@ def test_every_script_that_anybody_is_told_to_run_exists() -> None:
 def test_every_marker_that_anybody_is_told_of_exists() -> None:
     markers = {line.split(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
     lines = [*_commands(), *(ast.unparse(node) for node in ast.walk(NOX) if isinstance(node, ast.Call))]
-    names = {name for line in lines for name in re.findall(r"pytest\b.* -m'?,? '?(\w+)", line)} - {"not"}
+    selections = [
+        selection for line in lines for selection in re.findall(r"pytest\b.*[ ']-m(?: |', ')([\w() ]+)", line)
+    ]
+    names = {name for selection in selections for name in re.findall(r"\w+", selection)} - {"not", "and", "or"}
     assert {"matrix", "packaging", "long"} <= names <= markers
 
 

@@ -16,6 +16,7 @@ from rqtui.systems import registry
 LEFT_OUT = "means the system orizuru, which --system leaves out"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_name_that_means_a_system_left_out_is_refused_on_the_screen(url: str, client: Redis) -> None:
     async with screen(url, systems=("native",)) as ui:

@@ -60,4 +60,4 @@ def test_a_package_brings_a_system_to_an_installed_rqtui(client: Redis, url: str
     assert imported.returncode == 0 and "rqtui_hotqueue" not in imported.stderr
     assert "importlib.metadata" not in imported.stderr and "rqtui.systems" not in imported.stderr
     tests = _run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:valkey", "tests", cwd=package)
-    assert "5 passed" in tests
+    assert "6 passed" in tests

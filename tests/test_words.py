@@ -76,6 +76,7 @@ def texts() -> Iterator[tuple[str, str]]:
         yield from ((f"{module.relative_to(ROOT)}:{line}", text) for line, text in texts_in(module)[0])
 
 
+@pytest.mark.slow
 def test_no_text_has_a_word_that_a_plain_reader_stumbles_over() -> None:
     found = [
         f'{where}: "{match[0]}"; say: {instead}'

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +19,7 @@ from proxy import Proxy
 from redis import Redis
 
 from rqtui.aio import Job, Queue
+from rqtui.aio.consumer import _JobTakers
 from rqtui.client.queue import Queue as Blocking
 from rqtui.errors import UsageError
 
@@ -193,8 +195,8 @@ async def test_a_function_that_blocks_the_loop_is_told_of_once(
                 await asyncio.sleep(0.15)
                 time.sleep(0.5)
                 await asyncio.sleep(0.15)
-    result = [words for words in caplog.messages if "stood still" in words]
-    assert len(result) == 1 and result[0].startswith("worker w1: the event loop stood still for 0.")
+    result = [words for words in caplog.messages if "was blocked for" in words]
+    assert len(result) == 1 and result[0].startswith("worker w1: the event loop was blocked for 0.")
     assert "asyncio.to_thread" in result[0]
 
 
@@ -361,3 +363,34 @@ def test_a_consumer_that_another_loop_refuses_can_still_be_stopped(url: str) -> 
         with pytest.raises(UsageError, match="another event loop"):
             asyncio.run(enter())
     consumer.stop()
+
+
+@run_on_event_loop
+async def test_a_generator_is_closed_when_any_of_the_tasks_that_took_from_it_fails() -> None:
+    for fails in (False, True):
+        takers = _JobTakers()
+        closed: list[bool] = []
+
+        async def generate(closed: list[bool] = closed) -> AsyncGenerator[Any, None]:
+            try:
+                while True:
+                    yield None
+            finally:
+                closed.append(True)
+
+        async def take(jobs: AsyncGenerator[Any, None], error: Exception | None, takers: Any = takers) -> None:
+            for _ in range(2):
+                takers.watch_current_task()
+                await anext(jobs)
+            if error:
+                raise error
+
+        jobs = generate()
+        takers.jobs = weakref.ref(jobs)
+        results = [
+            await asyncio.gather(asyncio.create_task(take(jobs, error)), return_exceptions=True)
+            for error in (None, KeyError("x") if fails else None)
+        ]
+        await asyncio.sleep(0.01)
+        assert closed == ([True] if fails else []), results
+        await jobs.aclose()

@@ -98,5 +98,5 @@ def test_a_blocked_loop_is_reported_once_if_leases_were_held(
         beat._warn_if_late(late_s)
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == warnings and all(
-        text.startswith(f"worker w1: the event loop stood still for {late_s:.1f} s; ") for text in said
+        text.startswith(f"worker w1: the event loop was blocked for {late_s:.1f} s; ") for text in said
     )

@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 
+import pytest
 from doc_pages import ROOT
 from redis import Redis
 
 
+@pytest.mark.slow
 def test_the_program_of_the_page_runs(client: Redis, url: str) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "asyncio.md").read_text("utf-8"), re.M | re.S)
     assert program.count("redis://localhost:6379") == 1

@@ -18,6 +18,7 @@ sys.path.remove(str(FOLDER))
 SPLIT = 10  # causes with several groups, of some 136
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *(pytest.param(more, marks=pytest.mark.matrix) for more in (2, 3))])
 def test_no_group_holds_two_causes_and_few_causes_are_split(seed: int) -> None:
     found = error_groups.measure_groups(error_groups.build_messages(seed=seed))

@@ -41,6 +41,7 @@ def run_peer(url: str, *words: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow
 def test_a_program_puts_jobs_and_its_worker_runs_every_one_of_them(client: Redis, url: str) -> None:
     put = run_peer(url, "bulk", "300")
     assert put["jobs"] == 300
@@ -78,6 +79,7 @@ for program in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_every_program_says_how_it_is_called(url: str) -> None:
     paths = {"PYTHONPATH": f"{FOLDER.parent}:{FOLDER}"}  # as `homes.py` has it for programs of rqtui's own environment
     names = ("run.py", "floor.py", "growth.py", "scaling.py", "peers/on_bare.py", "peers/on_rqtui.py")

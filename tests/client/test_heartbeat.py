@@ -28,6 +28,7 @@ def calls(client: Redis) -> int:
     return sum(found.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval"))
 
 
+@pytest.mark.slow
 def test_beats_that_fail_are_told_once_until_one_is_taken(
     client: Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, kind: Any, url: str
 ) -> None:

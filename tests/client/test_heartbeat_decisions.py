@@ -187,7 +187,7 @@ def test_a_fault_of_a_step_is_logged_and_the_next_comes_after_a_second(
     scene.words["beat"] = "run"
     scene.beats._on_order = None  # type: ignore[assignment]
     run_without_event_loop(scene.beats._run_step_and_log_errors())
-    assert "the heartbeat failed; it goes on" in caplog.text
+    assert "a heartbeat failed; the next one is tried" in caplog.text
     assert scene.look(0.99) == []
 
 

@@ -655,6 +655,7 @@ def test_a_name_that_is_none_is_shown_up_to_60_letters(kind: Any, url: str) -> N
         assert str(error.value).startswith(f"{ascii(shown)} is no queue name")
 
 
+@pytest.mark.slow
 def test_several_threads_share_a_queue_and_each_job_runs_once(queue: Queue, client: Redis) -> None:
     queue.put_many(range(3000))
     seen: list[int] = []

@@ -378,6 +378,7 @@ def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(
         wait_until(lambda: runs, 20)
 
 
+@pytest.mark.slow
 def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(
     queue: Queue, client: Redis, monkeypatch: pytest.MonkeyPatch, consuming: Consuming
 ) -> None:

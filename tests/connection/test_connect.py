@@ -15,7 +15,13 @@ from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from rqtui.connection.connect import connect, describe_connection_error, hide_url_passwords, read_server_info
+from rqtui.connection.connect import (
+    build_server_info,
+    connect,
+    describe_connection_error,
+    hide_url_passwords,
+    read_server_info,
+)
 from rqtui.connection.embedded import EmbeddedServer, start_server
 from rqtui.errors import Denied, Refused, RqtuiError, Unknown, Unreachable, UsageError
 from rqtui.scripts import script as scripts
@@ -237,7 +243,7 @@ def test_an_unknown_host_is_described() -> None:
 
 
 def test_a_missing_socket_is_described(tmp_path: Path) -> None:
-    assert "Nothing stands at the socket" in str(_failure(f"unix://{tmp_path}/redis.sock"))
+    assert "does not exist. Start Redis with that unixsocket" in str(_failure(f"unix://{tmp_path}/redis.sock"))
 
 
 def test_a_server_that_says_nothing_is_described(client: redis.Redis, proxy: Proxy) -> None:
@@ -327,3 +333,41 @@ def test_a_replica_and_a_persistent_server_are_seen() -> None:
     with start_server(options={"save": "3600 1", "replicaof": "127.0.0.1 1"}) as server, connect(server.url) as client:
         info = read_server_info(client, server.url)
     assert info.role == "replica" and info.is_persistent
+
+
+HELLO = {"server": "redis", "version": "7.2.4", "role": "master", "mode": "standalone"}
+INFO = {"redis_version": "7.2.4", "role": "master", "used_memory": "100", "aof_enabled": "0"}
+
+
+@run_in_one_test(
+    ("hello", "info", "settings", "expected"),
+    [
+        (HELLO, INFO, {"save": ""}, {"kind": "redis", "version": "7.2.4", "role": "primary", "is_read_only": False}),
+        (HELLO, {}, {}, {"version": "7.2.4", "role": "primary", "mode": "standalone", "used_bytes": None}),
+        ({}, INFO, {}, {"kind": "redis", "version": "7.2.4", "role": "primary", "used_bytes": 100}),
+        ({}, {}, {}, {"kind": "unknown", "version": "", "role": "", "is_read_only": False, "is_persistent": None}),
+        ({**HELLO, "role": "replica"}, {}, {}, {"role": "replica", "is_read_only": True}),
+        ({}, {"role": "slave", "slave_read_only": "1"}, {}, {"role": "replica", "is_read_only": True}),
+        ({}, {"role": "slave", "slave_read_only": "0"}, {}, {"role": "replica", "is_read_only": False}),
+        ({}, {"role": "master", "slave_read_only": "1"}, {}, {"is_read_only": False}),
+        (
+            {"server": "redis", "version": "7.2.4"},
+            {"redis_version": "7.2.4", "valkey_version": "9.1.2"},
+            {},
+            {"kind": "valkey", "version": "9.1.2"},
+        ),
+        ({}, {"server_name": "valkey", "redis_version": "7.2.4"}, {}, {"kind": "valkey", "version": "7.2.4"}),
+        ({}, {"redis_mode": "cluster"}, {}, {"mode": "cluster"}),
+        ({}, {"aof_enabled": "1"}, {}, {"is_persistent": True}),
+        ({}, {}, {"save": "3600 1"}, {"is_persistent": True}),
+        ({}, {"aof_enabled": "0"}, {"save": ""}, {"is_persistent": False}),
+        ({}, {"aof_enabled": "0"}, {}, {"is_persistent": None}),
+        ({}, {"maxmemory": "-1", "uptime_in_seconds": "soon"}, {}, {"maxmemory_bytes": -1, "uptime_s": None}),
+        ({}, {"db10": "", "db2": "", "db0": "", "dbs": ""}, {}, {"databases": (0, 2, 10)}),
+    ],
+)
+def test_properties_of_a_server_are_read_from_whichever_replies_it_gives(
+    hello: dict[str, str], info: dict[str, str], settings: dict[str, str], expected: dict[str, object]
+) -> None:
+    server = build_server_info(hello, info, settings, ["SLOWLOG"])
+    assert {name: getattr(server, name) for name in expected} == expected and server.denied == ("SLOWLOG",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from random import Random
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from redis import Redis
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.engine import due_times
+from rqtui.engine import due_times, loops
 from rqtui.engine.due_times import DURATION_FACTOR, GROUP_KEYS, DueTimes, find_due_keys
 from rqtui.engine.engine import Engine
 from rqtui.engine.loops import UPKEEP_POLLS, build_round
@@ -62,6 +63,7 @@ def test_an_idle_round_over_many_queues_is_a_few_calls(client: Redis) -> None:
     assert calls(client, "exists") - asked == 2 * MANY / GROUP_KEYS
 
 
+@pytest.mark.slow
 def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: Redis, clock: SimpleNamespace) -> None:
     heads, refs = DueTimes(NATIVE), [Ref("native", f"m{at:05}") for at in range(10_000)]
     works = [
@@ -151,6 +153,24 @@ def test_every_queue_has_its_turn_all_the_same(client: Redis) -> None:
     assert seen == set(refs)
 
 
+def test_a_look_knows_to_the_millisecond_when_jobs_are_due(client: Redis) -> None:
+    heads, (first, second, *others) = DueTimes(NATIVE), build_refs(40)
+    seconds, _microseconds = client.time()
+    for ref, ago_s in ((first, 5), (second, 1)):
+        client.zadd(f"rqtui:{{{ref.queue}}}:scheduled", {"a": 1000 * (seconds - ago_s)})
+    look = heads.poll(client, "dispatch", [first, second, *others])
+    assert look is not None and round(1000 * (look.due_s[second] - look.due_s[first]), 3) == 4000
+
+
+@pytest.mark.parametrize("limit", [MANY - 1, MANY])
+def test_up_to_a_limit_all_queues_are_called_in_the_first_round(
+    client: Redis, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(loops, "FIRST_ROUND_QUEUES", limit)
+    work = build_round("dispatch", client, NATIVE, lambda: build_refs(MANY), max_idle=30, due_times=DueTimes(NATIVE))
+    assert (len(work().steps) == MANY) == (limit >= MANY)
+
+
 def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(50)
     client.set("rqtui:{q001}:scheduled", "x")
@@ -223,6 +243,7 @@ def test_a_look_at_a_redis_that_is_away_raises_what_a_loop_backs_off_from() -> N
         heads.poll(nobody, "dispatch", build_refs(2))
 
 
+@pytest.mark.slow
 def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Redis, url: str) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(MANY)
     with Proxy(url) as proxy, connect(proxy.url) as slow:
@@ -287,3 +308,14 @@ def test_a_picture_of_some_queues_or_of_kept_jobs_or_of_an_error_is_no_look(clie
     before, engine.on_snapshot_counts = heads._polls["dispatch"], heads.use_snapshot_counts
     engine.take_snapshot(Focus(tuple(refs[:1])))
     assert heads._polls["dispatch"] is not before
+
+
+def test_a_snapshot_does_not_wait_for_a_poll_under_way() -> None:
+    due_times = DueTimes({})
+    snapshot = threading.Thread(target=due_times.use_snapshot_counts, args=({},), daemon=True)
+    with due_times._lock:  # as a poll holds it while it waits for replies
+        snapshot.start()
+        snapshot.join(10)
+        assert not snapshot.is_alive()
+    due_times.use_snapshot_counts({})
+    assert not due_times._lock.locked()

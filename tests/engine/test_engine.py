@@ -225,6 +225,14 @@ def test_a_name_is_a_queue_of_its_system_or_a_native_one(engine: Engine) -> None
         engine.resolve("native:a b")
 
 
+def test_a_queue_that_was_discovered_is_found_by_its_name_without_a_command(client: Redis, queue: Queue) -> None:
+    queue.put("x")
+    engine = build_engine(client, [registry.create_system("native")])
+    before = client.info("stats")["total_commands_processed"]
+    assert engine.resolve_or_discover("mail") == MAIL
+    assert client.info("stats")["total_commands_processed"] == before + 1, "only the second INFO itself"
+
+
 def test_a_name_that_no_queue_of_the_system_can_have_is_refused(client: Redis, engine: Engine) -> None:
     for name in ("a b", "a\nb", "x" * 201, "{a}"):
         with pytest.raises(UsageError, match="is no queue name"):
@@ -236,7 +244,7 @@ def test_a_name_that_no_queue_of_the_system_can_have_is_refused(client: Redis, e
 
 def test_a_name_that_stands_in_two_systems_has_to_be_told_apart(engine: Engine) -> None:
     engine.refs = [MAIL, Ref("other", "mail")]
-    with pytest.raises(UsageError, match="say which, as SYSTEM:mail"):
+    with pytest.raises(UsageError, match="name one, as SYSTEM:mail"):
         engine.resolve("mail")
 
 
@@ -246,10 +254,10 @@ def test_a_name_that_stands_in_two_systems_has_to_be_told_apart(engine: Engine) 
         ("a␁b", Ref("native", "a\1b")),
         ("native:a␁b", Ref("native", "a\1b")),
         ("rq:a␁b", Ref("rq", "a␁b")),
-        ("c␁d", "what several queues look like; say which: "),
+        ("c␁d", "how several queues are shown; name one of them: "),
         ("native:c␁d", Ref("native", "c\1d")),
         ("rq:c␁d", Ref("rq", "c\1d")),
-        ("mail", "stands in native and rq: say which, as SYSTEM:mail"),
+        ("mail", "is a queue of native and rq: name one, as SYSTEM:mail"),
         ("native:mail", MAIL),
         ("only", Ref("rq", "only")),
         ("native:only", Ref("native", "only")),
@@ -424,6 +432,25 @@ def test_after_a_lost_link_the_rest_is_not_sent(client: Redis, url: str) -> None
     assert client.zcard("rqtui:{mail}:ready") == CHUNK
 
 
+def test_a_change_of_a_whole_place_ends_with_the_lost_link(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Queue("mail", client).put_many([{"body": n} for n in range(4 * CHUNK)])
+    with Proxy(url) as proxy:
+        engine = behind(proxy)
+        apply_verb = engine.apply_verb
+
+        def lose_second_reply(*args: object) -> object:
+            if client.zcard("rqtui:{mail}:ready") < 4 * CHUNK:
+                proxy.fail("lose reply", "EVALSHA")
+            return apply_verb(*args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(engine, "apply_verb", lose_second_reply)
+        words = [{one.word for one in step} for step in engine.apply_verb_to_place("kill", MAIL, "ready")]
+    assert words == [{"moved"}, {"unknown"}]
+    assert client.zcard("rqtui:{mail}:ready") == 2 * CHUNK
+
+
 def test_acts_on_a_redis_that_is_away_are_not_sent() -> None:
     engine = Engine(connect("redis://127.0.0.1:1"), [registry.create_system("native")])
     job = Job(b"a", "mail", "native", "ready", State.READY, b"a")
@@ -469,6 +496,7 @@ def test_a_walk_that_took_long_rests_until_it_is_asked_for(client: Redis, monkey
     assert {ref.queue for ref in engine.refs} == {"told", "late"}  # what a walk has found stays known
 
 
+@pytest.mark.slow
 def test_queues_are_known_while_the_walk_goes_on(client: Redis) -> None:
     pipe = client.pipeline(transaction=False)
     for number in range(30_000):

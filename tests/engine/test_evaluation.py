@@ -7,6 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
+import pytest
+
 from rqtui.config.thresholds import DEFAULTS, Limit
 from rqtui.engine.health.evaluation import HealthEvaluator
 from rqtui.engine.health.probes import Probes, RecentDeaths, WorkerActivity
@@ -45,6 +47,19 @@ class Judge:
         rates = {MAIL: self.rates.compute_rate(MAIL, look.queue, look.at_s)}
         judged = self.judging.attach_findings({MAIL: look.queue}, rates, marks)[MAIL]
         return judged, rates[MAIL], [name for name, refs in self.inspections._refs_by_kind.items() if MAIL in refs]
+
+
+def test_a_finding_of_the_first_probe_of_a_queue_has_no_start_and_one_of_a_later_probe_has() -> None:
+    for is_first in (True, False):
+        probes, queue = Probes(NATIVE), Queue("mail", "native", counted_ms=1_000)
+        key = (MAIL, "faults")
+        probes.update_queue(MAIL, queue)
+        if not is_first:
+            probes.store_results({key: ()}, 1.0)
+            probes.update_queue(MAIL, queue._replace(counted_ms=2_000))
+        probes.store_results({key: (FAULT,)}, 2.0)
+        judged = probes.update_queue(MAIL, queue._replace(counted_ms=3_000, findings=(FAULT,)))
+        assert [finding.since_ms for finding in judged.findings] == [None if is_first else 3_000]
 
 
 def looks(random: Random) -> Iterator[Look]:
@@ -104,6 +119,7 @@ def looks(random: Random) -> Iterator[Look]:
         yield Look(queue, at_s, found)
 
 
+@pytest.mark.slow
 def test_a_queue_at_rest_is_judged_as_it_would_be_anew() -> None:
     reused = 0
     for seed in range(400):

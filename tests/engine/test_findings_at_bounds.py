@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.engine.health import rules
 from rqtui.engine.health.probes import ProbeResults, find_failing_since_ms
@@ -106,6 +108,7 @@ def variations(given: Situation) -> Iterator[tuple[str, str, Situation]]:
             "False",
             given._replace(queue=given.queue._replace(**{name: False if name == "is_paused" else None})),
         )
+    yield "is_paused", "True", given._replace(queue=given.queue._replace(is_paused=True))
 
 
 def describe_findings(given: Situation) -> tuple[str, str]:
@@ -114,7 +117,9 @@ def describe_findings(given: Situation) -> tuple[str, str]:
     found = ", ".join(f"{one.severity} {one.kind}" for one in judged.findings) or "no finding"
     until = rules.compute_valid_until_ms(judged, *given[1:])
     sentences = [rules.format_finding(one, NOW_MS) for one in judged.findings]
-    whole = repr((judged.findings, judged.verdict, judged.unknown, until, compute_queue_urgency(judged), sentences))
+    unwatched = rules.find_unwatched_facts(given.queue, given.rate)
+    urgency = compute_queue_urgency(judged)
+    whole = repr((judged.findings, judged.verdict, judged.unknown, until, urgency, sentences, unwatched))
     return found, without_moments(whole)
 
 
@@ -145,6 +150,20 @@ def test_findings_begin_and_end_at_the_numbers_of_the_kept_text() -> None:
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         KEPT.write_text("\n".join(lines) + "\n", "utf-8")
     assert lines == KEPT.read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("skew_ms", "rtt_ms", "words"),
+    [
+        (999, 0, ""), (1000, 0, "1 s ahead of"), (-1000, 0, "1 s behind"), (1400, 802, ""), (1400, 800, "1 s ahead of"),
+        (119_400, 0, "119 s ahead"), (120_000, 0, "2 min ahead"),
+    ],
+)  # fmt: skip
+def test_a_skew_of_clocks_is_reported_from_a_second_beyond_half_a_round_trip(
+    skew_ms: float, rtt_ms: float, words: str
+) -> None:
+    findings = rules.check_clock_skew(skew_ms, rtt_ms)
+    assert [words in finding.text for finding in findings] == ([True] if words else []), findings
 
 
 def test_failing_begins_with_the_limit_and_ends_below_its_half() -> None:

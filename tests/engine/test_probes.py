@@ -254,7 +254,7 @@ def test_a_look_that_is_denied_leaves_the_rest(client: Redis, url: str, caplog: 
             [queue] = Engine(viewer, [registry.create_system("native")]).take_snapshot(ONCE).queues
             assert queue.error == ""
             assert queue.count_in_place("ready") + queue.count_in_place("scheduled") == 10
-            assert any(record.getMessage().startswith("a closer look failed: ") for record in caplog.records)
+            assert any(record.getMessage().startswith("a probe failed: ") for record in caplog.records)
     finally:
         client.execute_command("ACL", "DELUSER", "viewer")
 

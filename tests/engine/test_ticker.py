@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 from redis import Redis
+from socket_writes import record_socket_writes
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
+from rqtui.config.settings import Settings
 from rqtui.connection.connect import connect
 from rqtui.connection.meter import Meter
 from rqtui.engine import ticker as ticker_module
@@ -17,13 +19,14 @@ from rqtui.engine.engine import FULL_FOCUS, Engine
 from rqtui.engine.ticker import CallFinished, ChangeProgressed, RefreshFailed, SnapshotTaken, Ticker, TickerEvent
 from rqtui.errors import UsageError
 from rqtui.model import Cost, Focus, Ref, Snapshot
+from rqtui.session import create_engine
 from rqtui.systems import registry
 
 MAIL = Ref("native", "mail")
 
 
-class Heard:
-    """A ticker, and what it posted."""
+class RecordedTicker:
+    """A ticker with the events that it posted."""
 
     def __init__(self, url: str) -> None:
         self.messages: list[TickerEvent] = []
@@ -44,14 +47,14 @@ class Heard:
 
 
 @pytest.fixture
-def recorder(url: str) -> Iterator[Heard]:
-    received_events = Heard(url)
+def recorder(url: str) -> Iterator[RecordedTicker]:
+    received_events = RecordedTicker(url)
     received_events.ticker.start()
     yield received_events
     received_events.ticker.stop()
 
 
-def test_two_requests_for_one_verb_on_one_queue_are_told_apart(recorder: Heard, client: Redis) -> None:
+def test_two_requests_for_one_verb_on_one_queue_are_told_apart(recorder: RecordedTicker, client: Redis) -> None:
     first = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
     second = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
     recorder.until_over(first, second)
@@ -68,7 +71,44 @@ def test_two_requests_for_one_verb_on_one_queue_are_told_apart(recorder: Heard, 
     assert [len(each) for each in words] == [1, 1]
 
 
-def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(recorder: Heard, client: Redis) -> None:
+def test_a_change_of_one_job_takes_one_snapshot(recorder: RecordedTicker, client: Redis) -> None:
+    wait_until(lambda: any(isinstance(each, SnapshotTaken) for each in recorder.messages))
+    first = len(recorder.messages)
+    change = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
+    recorder.until_over(change)
+    wait_until(lambda: isinstance(recorder.messages[-1], SnapshotTaken))
+    recorder.until_over(recorder.ticker.request_call(lambda _engine: None))
+    snapshots = [each for each in recorder.messages[first:] if isinstance(each, SnapshotTaken)]
+    assert len(snapshots) == 1
+    [queue] = snapshots[0].snapshot.queues or [None]
+    assert queue is None or queue.map_counts_by_place()["ready"] == 1
+
+
+def test_the_first_snapshot_of_a_slow_link_takes_four_round_trips(
+    url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        Queue(f"queue{number}", client).put("a")
+    client.script_flush()
+    monkeypatch.setattr(ticker_module, "MAX_FIRST_DISCOVERY_S", 0.0)  # as on a link where each step takes longer
+    messages: list[TickerEvent] = []
+    with record_socket_writes(monkeypatch) as writes:
+
+        def record_with_round_trips(event: TickerEvent) -> None:
+            round_trips.append(len(writes))
+            messages.append(event)
+
+        round_trips: list[int] = []
+        ticker = Ticker(lambda: create_engine(Settings(url)), record_with_round_trips, 60.0)
+        ticker.start()
+        wait_until(lambda: any(isinstance(each, SnapshotTaken) for each in messages))
+        ticker.stop()
+    first, snapshot = next((at, each) for at, each in enumerate(messages) if isinstance(each, SnapshotTaken))
+    assert len(snapshot.snapshot.queues) == 3
+    assert round_trips[first] == 4
+
+
+def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(recorder: RecordedTicker, client: Redis) -> None:
     def refused(_engine: Engine) -> None:
         raise UsageError("no")
 
@@ -84,7 +124,7 @@ def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(recorder: H
     assert [each.error for each in recorder.answers(wrong)] == ["no"]
 
 
-def test_a_work_that_is_ended_leaves_the_others_alone(recorder: Heard, client: Redis) -> None:
+def test_a_work_that_is_ended_leaves_the_others_alone(recorder: RecordedTicker, client: Redis) -> None:
     def forever(_engine: Engine) -> Iterator[int]:
         while True:
             yield 1
@@ -98,7 +138,7 @@ def test_a_work_that_is_ended_leaves_the_others_alone(recorder: Heard, client: R
     assert not any(each.is_last for each in recorder.answers(other))
 
 
-def test_what_rides_in_a_tick_comes_back_under_its_name(recorder: Heard, client: Redis) -> None:
+def test_what_rides_in_a_tick_comes_back_under_its_name(recorder: RecordedTicker, client: Redis) -> None:
     Queue("mail", client).put(b"{}", id="a")
     system = registry.create_system("native")
     jobs = {

@@ -155,8 +155,8 @@ def test_a_system_whose_queues_cannot_be_looked_for_is_told_and_the_others_are_f
     client.hset("__REDIS_SCHED_JOBS__news", "a", "b")
     ran = shell(url, "snapshot")
     assert ran.code == 0 and "mail" in ran.out and "news" in ran.out
-    assert "queues of native cannot be looked for" in ran.err
-    assert "queues of native cannot be looked for" in shell(url, "health").out
+    assert "queues of native cannot be found" in ran.err
+    assert "queues of native cannot be found" in shell(url, "health").out
 
 
 # -- the thread of a screen -------------------------------------------------------------------------------------------
@@ -212,18 +212,18 @@ def test_an_engine_that_cannot_be_made_is_told_and_tried_again(client: Redis, ur
 @run_on_event_loop
 async def test_a_screen_whose_pictures_fail_says_so(url: str, client: Redis) -> None:
     Seeded(client).put("a")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("mail")
-        engine = it.app.session.engine
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("mail")
+        engine = ui.app.session.engine
         assert engine is not None
         real, engine.take_snapshot = engine.take_snapshot, lambda _focus: broken()  # type: ignore[method-assign]
-        await it.until_shown("no new data for", "next try in", "a record nobody foresaw")
-        assert "mail" in it.text()
-        await it.until_toast("nobody foresaw")
-        await it.pilot.pause(1.0)
-        assert sum("nobody foresaw" in told for told in it.toasts) == 1, "it is said once, and stands above"
+        await ui.until_shown("no new data for", "next try in", "a record nobody foresaw")
+        assert "mail" in ui.text()
+        await ui.until_toast("nobody foresaw")
+        await ui.pilot.pause(1.0)
+        assert sum("nobody foresaw" in told for told in ui.toasts) == 1, "it is said once, and stands above"
         engine.take_snapshot = real  # type: ignore[method-assign]
-        await it.until(lambda: "no new data for" not in it.text() and "nobody foresaw" not in it.text().splitlines()[1])
+        await ui.until(lambda: "no new data for" not in ui.text() and "nobody foresaw" not in ui.text().splitlines()[1])
 
 
 @run_on_event_loop
@@ -246,6 +246,6 @@ async def test_a_screen_shows_the_others_beside_one_that_cannot_be_read(
     url: str, two: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faulty(monkeypatch, FaultyInReading)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("good", "bad", "nobody foresaw")
-        assert "no picture" not in it.text()
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("good", "bad", "nobody foresaw")
+        assert "no picture" not in ui.text()

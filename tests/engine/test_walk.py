@@ -75,7 +75,7 @@ def test_a_command_looks_at_so_many_keys_and_the_next_one_goes_on(full: Redis, f
     looked = [int(re.match(r"\d+", words.replace(" ", ""))[0]) for words in sentences[:-1]]  # type: ignore[index]
     steps = [after - before for before, after in itertools.pairwise([0, *looked])]
     assert all(BUDGET <= step <= BUDGET + 2 * walk.MAX_STEP_KEYS for step in steps), looked
-    assert "of about 3 002 keys" in sentences[0] and "--walk looks at all" in sentences[0]
+    assert "of about 3 002 keys" in sentences[0] and "--walk searches all" in sentences[0]
     full.config_resetstat()
     again = command(full, folder)
     assert again.refs == engines[-1].refs and not again.describe_unread_keys()
@@ -161,7 +161,7 @@ def test_the_file_is_its_owners_alone_and_holds_no_password(full: Redis, url: st
     try:
         with_password = url.replace("redis://", "redis://:s3cret-word@")
         ran = shell(with_password, "snapshot")
-        assert ran.code == 0 and "keys were looked at" in ran.err
+        assert ran.code == 0 and "keys were searched" in ran.err
     finally:
         full.config_set("requirepass", "")
     [file] = (state_folder / "walks").glob("*")
@@ -171,7 +171,7 @@ def test_the_file_is_its_owners_alone_and_holds_no_password(full: Redis, url: st
 
 def test_the_option_walk_sees_all_at_once(full: Redis, url: str) -> None:
     cut, whole = shell(url, "health"), shell(url, "health", "--walk", "--json")
-    assert "1 0" in cut.err and "--walk looks at all" in cut.err
+    assert "1 0" in cut.err and "--walk searches all" in cut.err
     assert whole.err == ""
     queues = [each["queue"] for each in shell(url, "--walk", "snapshot", "--json").json["queues"]]
     assert sorted(queues) == ["mail", "news"]

@@ -37,9 +37,10 @@ def copy_repository(to: Path) -> Path:
 def build_pytest_options(tree: Path, *options: str) -> list[str]:
     """Return the pytest options for a test run in a copy of the repository.
 
-    Start pytest in the copy, with `build_environment(tree)`.
+    Start pytest in the copy, with `build_environment(tree)`. It selects the tests of a plain run, and the slow ones.
     """
-    return ["-q", "--no-header", "-p", "no:cacheprovider", f"--rootdir={tree}", *options]
+    selection = "not packaging and not long and not matrix and not beside"
+    return ["-q", "--no-header", "-p", "no:cacheprovider", f"--rootdir={tree}", "-m", selection, *options]
 
 
 def build_environment(tree: Path) -> dict[str, str]:

@@ -25,6 +25,10 @@ AREAS = {
     "cli": ("rqtui/cli/*.py",),
     "text": ("rqtui/text/*.py",),
     "systems": ("rqtui/system_base/*.py", "rqtui/systems/**/*.py"),
+    "reports": ("rqtui/reports/**/*.py",),
+    "connection": ("rqtui/connection/**/*.py",),
+    "tui": ("rqtui/tui/**/*.py",),
+    "model": ("rqtui/*.py", "rqtui/config/*.py", "rqtui/testing/**/*.py"),
 }
 
 

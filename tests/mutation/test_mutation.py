@@ -71,6 +71,7 @@ def test_an_operator_changes_exactly_one_place_of_the_code(list_mutants, text: s
             mutant.apply_to("#" + text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("area", ["lua", pytest.param("text", marks=pytest.mark.matrix)])
 def test_a_sample_is_made_of_other_programs_and_the_same_for_the_same_seed(area: str) -> None:
     mutants = places.draw_mutants(ROOT, area, 30, seed=1)
@@ -79,6 +80,7 @@ def test_a_sample_is_made_of_other_programs_and_the_same_for_the_same_seed(area:
     assert {mutant.operator for mutant in mutants} <= set(OPERATORS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "folders"),
     [
@@ -121,6 +123,7 @@ def test_a_script_that_includes_a_block_by_another_one_is_asked_for_its_faults()
     assert places.list_scripts_with(ROOT, "lua/rq/requeue.lua") == []
 
 
+@pytest.mark.slow
 def test_a_planted_fault_is_noticed_and_one_without_a_test_is_not(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "rqtui" / "text").mkdir(parents=True)
@@ -161,6 +164,7 @@ def test_a_deleted_test_is_not_run_and_a_new_one_is_added() -> None:
     )
 
 
+@pytest.mark.slow
 def test_each_row_of_the_list_matches_a_fault_of_its_file() -> None:
     rows = run.read_rows_without_effect()
     assert run.find_unbound_rows(ROOT, rows) == []

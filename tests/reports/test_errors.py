@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -244,3 +245,9 @@ def test_a_group_is_found_again_when_more_jobs_were_looked_at(client: Redis, eng
     example = half[0].example
     (again,) = [group for group in whole.groups if group.id == errors.find_group_id(whole, example)]
     assert example.id in {job.id for job in again.jobs}
+
+
+def test_the_docs_name_how_many_jobs_a_report_reads() -> None:
+    limit = f"{errors.MAX_PER_PLACE:_}".replace("_", " ")
+    docs = Path(__file__).parents[2] / "docs" / "health.md"
+    assert f"up to {limit} in each place" in docs.read_text("utf-8")

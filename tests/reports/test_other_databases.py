@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from redis import Redis
 from screens import run_on_event_loop, screen
 from shell import shell
 
 from rqtui.client.queue import Queue
-from rqtui.reports.other_databases import build_database_url
+from rqtui.engine.ticker import CallFinished
+from rqtui.reports.other_databases import OtherDatabase, build_database_url
+from rqtui.tui.session import Session
 
 
 def _open_database(client: Redis, number: int) -> Redis:
@@ -69,10 +73,23 @@ def test_a_user_without_info_and_select_sees_the_queues_of_the_own_database(clie
 @run_on_event_loop
 async def test_the_overview_names_the_other_databases(client: Redis, url: str) -> None:
     Queue("orders", _open_database(client, 3)).put(b"{}")
-    async with screen(url) as it:
-        await it.until_shown("database 3 of this Redis has 1 queue (native): rqtui")
+    async with screen(url) as ui:
+        await ui.until_shown("database 3 of this Redis has 1 queue (native): rqtui")
         Queue("here", client).put(b"{}")
-        await it.until_shown("here", "database 3 of this Redis has 1 queue (native): rqtui")
+        await ui.until_shown("here", "database 3 of this Redis has 1 queue (native): rqtui")
+
+
+@run_on_event_loop
+async def test_a_database_that_is_found_while_the_program_ends_is_ignored(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callbacks: list[Callable[[CallFinished], None]] = []
+    monkeypatch.setattr(Session, "run_steps", lambda _session, _steps, callback: callbacks.append(callback))
+    async with screen(url) as ui:
+        await ui.until(lambda: callbacks, "the search for other databases")
+        overview = ui.app.navigation.view
+    assert overview is not None and not overview.is_drawn
+    callbacks[0](CallFinished(1, OtherDatabase(3, 1, ("native",)), is_last=False))
 
 
 @pytest.mark.parametrize(

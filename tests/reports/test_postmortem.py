@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -79,13 +80,50 @@ def test_the_page_tells_findings_and_changes_in_one_line_of_time() -> None:
         Sighting(made.at_ms + MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail", True),
     ]
     page = postmortem.build_markdown([made], found)
-    rows = [line for line in page.splitlines() if line.startswith("| 19") or line.startswith("| 20")]
+    rows = [line for line in page.splitlines() if re.match(r"\| [12][09]\d\d-", line)]
+    assert "times of the zone" not in page, "the change began on another day"
     assert [row.split(" | ")[1] for row in rows] == ["change", "critical", "change", "over"]
     assert "requeue begins: /err:timeout of dead, at 5/s, stops at 20 failures, the gateway is back |" in rows[0]
     assert "requeue (1 job): 7 × ready again; stopped by me@here after 7 of 9 |" in rows[2]
     assert rows[3].endswith("51 % of attempts fail after 10m00 |")
     assert "* why: the gateway is back" in page
-    assert "* before: dead 9\n* after: dead 2, ready 7\n" in page
+    assert "; counts: dead 9 → 2, ready 0 → 7\n" in page
+
+
+def test_a_page_of_one_day_names_it_once() -> None:
+    noon_ms = 1_795_694_400_000
+    page = postmortem.build_markdown([], [Sighting(noon_ms, "mail", "native", "paused", "warning", "paused")])
+    day, zone = journal.format_clock(noon_ms)[:10], journal.format_clock(noon_ms)[20:]
+    assert f"* {day}, times of the zone UTC{zone}\n" in page and page.count(day) == 1
+    assert f"| {journal.format_clock(noon_ms)[11:19]} | warning | native:mail | paused |" in page
+
+
+def test_the_page_begins_with_the_causes_and_says_how_many_jobs_were_read(client: Redis) -> None:
+    trace = 'Traceback (most recent call last):\n  File "/srv/charge.py", line 88, in charge\n    card.debit()\n'
+    here = Seeded(client)
+    for id, error in (("a", "Declined: token=s3cr3t"), ("b", "Declined: token=s3cr3t"), ("c", "TimeoutError: 5 s")):
+        here.put(id)
+        here.engine.apply_verb("reject", here.ref, here.reserve(), {"error": trace + error, "final": True})
+    causes = postmortem.load_error_causes(here.engine, [here.ref])
+    assert causes and (causes.failed_jobs, causes.jobs_read, causes.jobs) == (3, 3, 3)
+    page = postmortem.build_markdown([], [], causes=causes)
+    assert page.index("## Causes") < page.index("| 2 | Declined: ") < page.index("| 1 | TimeoutError: ")
+    assert page.count("| charge.py:88 |") == 2 and "3 jobs, dead or waiting for a retry." in page
+    documents = postmortem.build_document([], [], causes)["causes"]
+    assert [(each["jobs"], each["line"]) for each in documents] == [(2, "charge.py:88"), (1, "charge.py:88")]
+    assert documents[0]["first_ms"] <= documents[0]["last_ms"] and documents[0]["example"]
+    assert "s3cr3t" not in page + json.dumps(documents)
+    assert "1 of 3 jobs" in postmortem.build_markdown([], [], causes=causes._replace(jobs_read=1))
+    fewer = causes._replace(groups=causes.groups[:1])
+    assert postmortem.choose_larger_causes(fewer, causes) is causes
+    assert postmortem.choose_larger_causes(None, fewer) is fewer and postmortem.choose_larger_causes(None, None) is None
+
+
+def test_counts_show_only_the_places_that_changed() -> None:
+    assert postmortem.format_count_changes({"q": {"dead": 2, "ready": 1}}, {"q": {"ready": 1}}) == "dead 2 → 0"
+    assert postmortem.format_count_changes({"q": {"dead": 2}}, {"q": {"dead": 2}}) == "unchanged"
+    several = postmortem.format_count_changes({"a": {"dead": 1}, "b": {}}, {"a": {}, "b": {"dead": 1}})
+    assert several == "a: dead 1 → 0; b: dead 0 → 1"
 
 
 def test_a_page_without_changes_says_so_and_tells_what_was_found() -> None:

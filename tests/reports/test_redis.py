@@ -119,10 +119,31 @@ def test_a_slow_command_has_its_client_its_time_and_how_long_it_took(
         assert entry.micros < 1_000_000
 
 
+def test_the_document_has_the_script_the_client_and_the_start_of_a_slow_command(
+    client: Redis, url: str, settings: Callable[[str, str], None]
+) -> None:
+    began_ms = client.time()[0] * 1000
+    Queue("mail", client).put("{}")  # by its text, where this server has not seen the script
+    client.slowlog_reset()
+    settings("slowlog-log-slower-than", "0")
+    Queue("mail", client).put("{}")
+    client.echo("plain")
+    settings("slowlog-log-slower-than", "1000000")
+    slow = shell(url, "redis", "--json").json["slow"]
+    [script] = [each for each in slow if each["script"] == "native/enqueue"]
+    [plain] = [each for each in slow if each["command"][0] == "ECHO"]
+    assert plain["script"] is None and plain["client"] == "rqtui"
+    for each in (script, plain):
+        assert began_ms <= each["began_at_ms"] <= client.time()[0] * 1000 + 1000
+
+
 def test_names_of_clients_and_commands_are_the_twelve_that_count_most(client: Redis, url: str) -> None:
     with ExitStack() as stack:
         for name in [*(f"n{number}" for number in range(15)), "many", "many", "many"]:
             stack.enter_context(connect(url)).client_setname(name)
+        words = "PING,GET k,TTL k,TYPE k,EXISTS k,STRLEN k,LLEN k,SCARD k,ZCARD k,HLEN k,DEL k,ECHO k,INCR n,DECR n"
+        for command in words.split(","):
+            client.execute_command(*command.split())
         found = redis.read_report(client)
     assert len(found.clients) == len(found.commands) == 12
     assert ("many", 3) in found.clients[:2]

@@ -56,7 +56,7 @@ def test_workers_stand_as_their_beats_and_leases_tell(client: Redis, engine: Eng
     assert [(seat.name, seat.standing.value, [job.id for job in seat.jobs]) for seat in seats] == [
         ("late", "late", [b"j0"]),
         ("gone", "gone", []),
-        ("unseen", "no beat", [b"j2"]),
+        ("unseen", "unknown", [b"j2"]),
         ("busy", "running", [b"j1"]),
         ("idle", "idle", []),
         ("q", "quiet asked", []),
@@ -74,7 +74,7 @@ def test_a_worker_without_a_heartbeat_is_silent_when_it_held_a_job_for_a_minute(
     line[3] = b"%d" % (int(line[3]) - 61_000)
     client.hset(build_queue_keys("mail")["attempts"], "old", b" ".join(line))
     seats, _now_ms, _problems = workers.load_workers(engine, [MAIL])
-    assert [(seat.name, seat.standing.value) for seat in seats] == [("old", "silent"), ("new", "no beat")]
+    assert [(seat.name, seat.standing.value) for seat in seats] == [("old", "silent"), ("new", "unknown")]
     assert seats[0].standing in workers.TROUBLED
 
 

@@ -125,6 +125,7 @@ def test_the_strip_has_a_key_of_its_own_for_each_control() -> None:
 # -- played on a server -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_headless_run_loses_nothing_and_breaks_nothing(name: str, client: Redis, url: str) -> None:
     found = run_headless(scenario(name), url, seed=5, seconds=2.5)
     assert found["findings"] == []
@@ -136,6 +137,7 @@ def test_a_headless_run_loses_nothing_and_breaks_nothing(name: str, client: Redi
     assert client.smembers("rqtui:queues") == {queue["queue"].encode() for queue in found["queues"]}
 
 
+@pytest.mark.slow
 def test_headless_runs_with_one_seed_put_the_same_jobs(client: Redis, url: str) -> None:
     story = scenario("poison")
     runs = []

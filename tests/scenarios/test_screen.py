@@ -28,7 +28,7 @@ SAYS = {
     "rq": "--with-scheduler",
     "celery": "no JSON",
     "sidekiq": "poll again",
-    "bullmq": "BullMQ 5 pauses",
+    "bullmq": "BullMQ 5 paused",
 }
 
 
@@ -45,39 +45,41 @@ async def open_demo(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignR
             yield ui, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name if name == "rq" else pytest.param(name, marks=pytest.mark.matrix) for name in sorted(FOREIGN)]
 )
 @run_on_event_loop
 async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: str, url: str, client: Redis) -> None:
-    async with open_demo(name, url) as (it, run):
-        await it.until(lambda: run.compute_status().finished > 0, "its workers work")
+    async with open_demo(name, url) as (ui, run):
+        await ui.until(lambda: run.compute_status().finished > 0, "its workers work")
         for place in run.stage.system.places:
-            assert place.name[:9] in it.text()  # of a long name the beginning
-        await it.press(next(control.key for control in run.controls if control.name == "kill"))
-        await it.until_shown("died")
-        await it.until(lambda: run.compute_status().workers_lost == 1, "one worker is dead")
-        await it.press("0")
-        await it.until_shown(SAYS[name])
-        toasts = " ".join(it.toasts)
+            assert place.name[:9] in ui.text()  # of a long name the beginning
+        await ui.press(next(control.key for control in run.controls if control.name == "kill"))
+        await ui.until_shown("died")
+        await ui.until(lambda: run.compute_status().workers_lost == 1, "one worker is dead")
+        await ui.press("0")
+        await ui.until_shown(SAYS[name])
+        toasts = " ".join(ui.toasts)
         assert "died" not in toasts and SAYS[name] not in toasts, "what a demo says stands in its strip alone"
-        await it.press("d")
-        await it.until_shown(f"demo: {name}", "watch")
+        await ui.press("d")
+        await ui.until_shown(f"demo: {name}", "watch")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screens_dispatcher_serves_the_demo_and_comma_stops_it(url: str, client: Redis) -> None:
     def overdue(by_s: float) -> int:
         return int(client.zcount("delayedtaskset", 0, time.time() - by_s))
 
-    async with open_demo("delays", url) as (it, run):
-        await it.until(lambda: run.compute_status().finished > 0, "jobs are dispatched from the start")
+    async with open_demo("delays", url) as (ui, run):
+        await ui.until(lambda: run.compute_status().finished > 0, "jobs are dispatched from the start")
         run.set_speed(8)
-        await it.press("comma")
-        await it.until(lambda: overdue(1) >= 3, "due jobs stay")
-        await it.until_shown("due: , dispatches")
-        await it.press("comma")
-        await it.until(lambda: overdue(1.5) == 0, "they go in batches")
+        await ui.press("comma")
+        await ui.until(lambda: overdue(1) >= 3, "due jobs stay")
+        await ui.until_shown("due: , dispatches")
+        await ui.press("comma")
+        await ui.until(lambda: overdue(1.5) == 0, "they go in batches")
 
 
 @pytest.mark.parametrize("width", [60, 78, 100])

@@ -479,6 +479,7 @@ def test_every_script_fits_its_header_and_its_blocks(checking: ModuleType) -> No
     assert checking.list_script_faults() == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("luacheck"), reason="luacheck is not installed")
 def test_luacheck_runs_on_complete_scripts(checking: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
     assert checking.run_luacheck() == 0
@@ -488,6 +489,7 @@ def test_luacheck_runs_on_complete_scripts(checking: ModuleType, capfd: pytest.C
     )
 
 
+@pytest.mark.slow
 def test_the_check_names_the_line_and_ends_with_1(tmp_path: Path) -> None:
     for folder in ("lua", ".ci", "rqtui"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -135,7 +135,7 @@ class Screen:
             if time.monotonic() > next_request_s:
                 next_request_s += 1
                 self._request_slow_refresh()
-            assert time.monotonic() < deadline, f"{what or 'it'} did not come true; the screen:\n{self.text()}"
+            assert time.monotonic() < deadline, f"{what or 'ui'} did not come true; the screen:\n{self.text()}"
             await self._run_app_for(0.02)
 
     async def until_shown(self, *words: str) -> None:
@@ -222,11 +222,11 @@ async def screen(
     app = Cockpit(settings, interval_s=interval_s, **options)
     with set_unreachable_save_point(settings.url):
         async with app.run_test(size=size, notifications=True) as pilot:
-            it = Screen(app, pilot)
-            await it.until(
+            ui = Screen(app, pilot)
+            await ui.until(
                 lambda: app.session.snapshot is not None or app.session.connection_loss is not None, "a first snapshot"
             )
-            yield it
+            yield ui
 
 
 @contextmanager

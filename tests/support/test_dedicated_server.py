@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from dedicated_server import VARIABLE, explain_unusable_server, open_dedicated_server, read_dedicated_url
 from redis import Redis
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_server_that_holds_keys_is_refused_and_keeps_them(client: Redis, url: str) -> None:
     client.set("somebody's", "key")
     assert "holds 1 keys" in explain_unusable_server(url, None)

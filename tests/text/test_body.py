@@ -41,6 +41,7 @@ def test_a_text_whose_first_letters_could_begin_another_kind_of_zlib_stays_a_tex
 LARGE = 100_000
 
 
+@pytest.mark.slow
 @run_in_one_test(
     "body",
     [b"\xc6" + b"x" * LARGE, b"\x00\x01" * LARGE, b'"' + b"x" * LARGE + b'"', b"password=" + b'"' + b"x" * LARGE],
@@ -79,6 +80,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @run_in_one_test("name", list(LONG))
 def test_a_long_body_is_rendered_in_little_more_memory_than_its_bytes(name: str) -> None:
     body = LONG[name]
@@ -106,6 +108,7 @@ def test_a_long_body_is_rendered_in_little_more_memory_than_its_bytes(name: str)
     assert shown == len(render_body(body, most_bytes=len(body)).text)
 
 
+@pytest.mark.slow
 @run_in_one_test("name", [name for name in LONG if "text" in name])
 def test_a_long_text_is_masked_like_a_short_one(name: str) -> None:
     text = LONG[name].decode()
@@ -114,6 +117,7 @@ def test_a_long_text_is_masked_like_a_short_one(name: str) -> None:
     assert "".join(render_body_pieces(text.encode(), most_bytes=len(text.encode()))) == expected
 
 
+@pytest.mark.slow
 def test_a_long_string_is_shown_like_short_ones() -> None:
     part = '😀\n \\ "é" password=hunter2; '
     short, long = (render_body(json.dumps([part * times]).encode(), most_bytes=10 * MB).text for times in (10, 20_000))
@@ -133,6 +137,7 @@ SECRETS = (
 )
 
 
+@pytest.mark.slow
 def test_a_secret_is_masked_wherever_the_text_is_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.text.masking._MARGIN", 256)
     monkeypatch.setattr("rqtui.text.masking._CHUNK", 512)

@@ -107,6 +107,7 @@ def test_a_huge_body_costs_what_a_small_one_does() -> None:
     assert read_body_fields(b"[" * 100_000) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bodies", [25, pytest.param(500, marks=pytest.mark.matrix)])
 def test_every_beginning_of_every_body_is_read_without_an_error(bodies: int) -> None:
     @settings(max_examples=bodies, deadline=None)

@@ -9,6 +9,7 @@ import time
 import unicodedata
 
 import msgpack
+import pytest
 from families import run_in_one_test
 from hypothesis import given
 from hypothesis import strategies as st
@@ -314,6 +315,7 @@ def test_what_stands_beside_a_secret_is_not_masked() -> None:
     ]
 
 
+@pytest.mark.slow
 @run_in_one_test(
     "body",
     [

@@ -48,6 +48,7 @@ NAMES = st.text('ab"\\', max_size=3)
 VALUES = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES), st.dictionaries(NAMES, st.none() | VALUES), st.booleans())
 def test_it_reads_as_if_it_had_been_changed_and_written_anew(old: dict, new: dict, is_spaced: bool) -> None:  # type: ignore[type-arg]
     text = json.dumps(old, indent=2 if is_spaced else None).encode()

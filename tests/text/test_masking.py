@@ -197,6 +197,7 @@ def test_a_text_without_secrets_costs_a_microsecond_or_two() -> None:
     assert took_s < 100e-6  # a busy machine; 2 µs on a quiet one
 
 
+@pytest.mark.slow
 def test_64_kb_of_anything_are_masked_in_time() -> None:
     for text in ("token" * 13_000, "token=\\\"" * 8_000, "('token'," * 8_000, "Bearer " * 9_000, "a://b:" * 11_000,
                  "eyJ" * 21_000, "[\"" * 32_000, "token=\\\\\\\\" * 6_000):  # fmt: skip

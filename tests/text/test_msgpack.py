@@ -54,6 +54,7 @@ def test_the_beginning_of_a_map_with_a_list_for_a_key_is_none() -> None:
 SIZES = (*range(18), 65_535, 65_536)  # each has another first byte, up to 16; larger ones have lengths of 2 and 4 bytes
 
 
+@pytest.mark.slow
 def test_the_beginning_of_a_map_or_an_array_is_told_by_its_first_byte() -> None:
     seen = set()
     for size in SIZES:

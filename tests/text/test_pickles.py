@@ -121,6 +121,12 @@ def test_a_value_that_contains_itself_a_thousandfold_is_cut() -> None:
         assert len(json.dumps(pickles.convert_to_json_types(value))) < 10 * pickles.MOST_SHOWN
 
 
+@pytest.mark.parametrize(("bits", "is_number"), [(1, True), (4000, True), (4001, False)])
+def test_a_number_is_a_number_up_to_the_bits_that_python_writes(bits: int, is_number: bool) -> None:
+    converted = pickles.convert_to_json_types(2 ** (bits - 1))
+    assert converted == (2 ** (bits - 1) if is_number else f"<a number of {bits} bits>")
+
+
 def test_a_call_is_told_in_words() -> None:
     func, _instance, args, kwargs = pickles.parse_pickle(pickle.dumps(("tasks.add", None, (1, 2), {"retry": True}), 5))  # type: ignore[misc]
     assert pickles.format_function_call(func, args, kwargs) == "tasks.add(1, 2, retry=True)"

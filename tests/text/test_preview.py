@@ -135,6 +135,15 @@ def test_hostile_values_are_harmless_in_a_cell() -> None:
     assert labels(chosen.columns) == ["␛[1m"]
 
 
+@pytest.mark.parametrize(("wrap", "levels"), [(json.dumps, 2), (lambda value: value, 5)], ids=["as text", "as object"])
+def test_fields_are_read_down_to_a_depth_where_json_in_a_text_counts_twice(wrap: object, levels: int) -> None:
+    value: object = {"a": "x" * 9}
+    for level in range(1, levels + 2):
+        value = {"a": wrap(value)}  # type: ignore[operator]
+        fields = preview.read_preview_fields(json.dumps(value).encode())
+        assert [*fields] == [".".join("a" * (level + 1)) if level <= levels else ""]
+
+
 def test_names_of_fields_are_as_short_as_the_others_allow() -> None:
     rows = build_rows(
         *[{"order": {"id": n}, "customer": {"id": n + 7, "plan": f"p{n}"}, "args": [n + 1]} for n in range(9)]

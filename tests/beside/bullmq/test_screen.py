@@ -59,7 +59,7 @@ async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
         await ui.until(lambda: stock.state("killed") == "failed", "K kills")
         await ui.until_shown("wait 2")
         await ui.press("j", "D")
-        await ui.until_shown("Delete deleted")
+        await ui.until_shown("Remove deleted")
         await ui.press("y")
         await ui.until(lambda: stock.state("deleted") == "unknown", "D deletes")
         await ui.press("1")

@@ -21,7 +21,7 @@ def test_a_queue_that_works_at_its_limit_is_information(stock: Stock, client: Re
     stock.add("next-1", "next-2")
     finding = stock.find_finding("at-limit")
     assert (finding["severity"], finding["jobs"]) == ("info", 2)
-    assert "at its limit of 1 at once" in finding["text"]
+    assert "at its limit of 1 job at once" in finding["text"]
     client.set("go", 1)
     for id in ("held", "next-1", "next-2"):
         stock.until(id, "completed")

@@ -37,20 +37,20 @@ async def test_failures_of_staging_are_no_failures_of_production(
     for app in apps:
         app.configure(result_extended=True)
     production.enqueue("sum")
-    async with screen(f"{url}/2", WIDE) as it:
-        await it.until_shown("default")
-        await it.press("enter")
-        await it.until_shown("queue 1")
+    async with screen(f"{url}/2", WIDE) as ui:
+        await ui.until_shown("default")
+        await ui.press("enter")
+        await ui.until_shown("queue 1")
         for number in range(3):
             staging.enqueue(f"bad-{number}", "shop.confirm", (4711,))
         staging.start(name="of-staging", events=events)
         for number in range(3):
             staging.until(f"bad-{number}", "FAILURE")
         production.start(name="of-production", events=events)  # its outcome is published behind those of staging
-        await it.until_shown("succeeded 1")
-        await it.press("7")
-        await it.until_shown("failed 0")
-        assert "bad-" not in it.text() and "no such order" not in it.text()
+        await ui.until_shown("succeeded 1")
+        await ui.press("7")
+        await ui.until_shown("failed 0")
+        assert "bad-" not in ui.text() and "no such order" not in ui.text()
     assert production.runs() == {"sum": ["of-production"]} and not production.read_waiting()
 
 
@@ -61,19 +61,19 @@ async def test_a_failure_that_staging_keeps_in_productions_database_is_not_put_i
     staging, production = apps
     staging.configure(result_extended=True, result_backend=f"{url}/2")
     production.enqueue("sum")
-    async with screen(f"{url}/2", WIDE) as it:
-        await it.until_shown("default")
-        await it.press("enter")
-        await it.until_shown("queue 1")
+    async with screen(f"{url}/2", WIDE) as ui:
+        await ui.until_shown("default")
+        await ui.press("enter")
+        await ui.until_shown("queue 1")
         staging.enqueue("bad", "shop.confirm", (4711,))
         staging.start(name="of-staging")
-        await it.until_shown("failed 1")
-        await it.press("7")
-        await it.until_shown("bad")
-        await it.press("R")
-        await it.until_shown("Requeue")
-        await it.press("y")
-        await it.until_toast("only its result is known, and its broker may be another")
+        await ui.until_shown("failed 1")
+        await ui.press("7")
+        await ui.until_shown("bad")
+        await ui.press("R")
+        await ui.until_shown("Requeue")
+        await ui.press("y")
+        await ui.until_toast("only its result is known, and its broker may be another")
     assert production.read_waiting() == ["sum"] and not staging.read_waiting()
     assert staging.runs() == {"bad": ["of-staging"]}
 
@@ -85,12 +85,12 @@ async def test_results_that_are_kept_in_another_database_count_where_the_message
     staging, _production = apps
     staging.configure(result_backend=f"{url}/2")
     staging.enqueue("bad", "shop.confirm", (4711,))
-    async with screen(f"{url}/1", WIDE) as it:
-        await it.until_shown("default")
-        await it.press("enter")
-        await it.until_shown("queue 1", "confirm(4711)")  # this look tells whose `bad` is
+    async with screen(f"{url}/1", WIDE) as ui:
+        await ui.until_shown("default")
+        await ui.press("enter")
+        await ui.until_shown("queue 1", "confirm(4711)")  # this look tells whose `bad` is
         staging.start(name="of-staging")
         wait_until(lambda: staging.runs().get("bad"), what="the worker has run it")
-        await it.until_shown("failed 1")
-        await it.press("7")
-        await it.until_shown("no such order: 4711")
+        await ui.until_shown("failed 1")
+        await ui.press("7")
+        await ui.until_shown("no such order: 4711")

@@ -129,7 +129,7 @@ def test_a_failure_whose_arguments_nobody_knows_is_not_requeued(stock: Stock, cl
     stock.until_acked()
     before = dump(client)
     ran = shell(stock.url, "act", "requeue", stock.queue, "bad", "--yes")
-    assert ran.code == 1 and "its arguments are not known" in ran.out
+    assert ran.code == 1 and "its arguments are unknown" in ran.out
     assert dump(client) == before
 
 

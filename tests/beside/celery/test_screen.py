@@ -18,18 +18,18 @@ async def test_what_no_key_tells_is_heard_on_the_screen(stock: Stock, client: Re
     stock.enqueue("bad", "shop.confirm", (4711,))
     stock.enqueue("sum")
     stock.enqueue("elsewhere", queue="mail")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "mail", "celery")
-        await it.press("enter")
-        await it.until_shown("queue 2", "confirm(4711)")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "mail", "celery")
+        await ui.press("enter")
+        await ui.until_shown("queue 2", "confirm(4711)")
         stock.start("default", name="w1", events=events)
-        await it.until_shown("failed 1", "succeeded 1")
-        await it.press("7")
-        await it.until_shown("bad", "no such order: 4711", "shop.confirm")
-        await it.press("6")
-        await it.until_shown("sum")
-        await it.press("w")
-        await it.until_shown("w1@shop")
+        await ui.until_shown("failed 1", "succeeded 1")
+        await ui.press("7")
+        await ui.until_shown("bad", "no such order: 4711", "shop.confirm")
+        await ui.press("6")
+        await ui.until_shown("sum")
+        await ui.press("w")
+        await ui.until_shown("w1@shop")
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"bad": 1, "sum": 1}
 
 
@@ -39,26 +39,26 @@ async def test_a_worker_killed_with_9_is_followed_to_the_mended_state_by_keys(
 ) -> None:
     stock.configure(task_acks_late=True)
     killed = stock.start(name="killed", pool="prefork", events=True)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery")
-        await it.press("enter")
-        await it.until_shown("failed 0")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery")
+        await ui.press("enter")
+        await ui.until_shown("failed 0")
         stock.enqueue("held", "shop.hold", ("go",))
-        await it.until_shown("unacked 1")
-        await it.press("3")
-        await it.until_shown("held", "killed@shop")
+        await ui.until_shown("unacked 1")
+        await ui.press("3")
+        await ui.until_shown("held", "killed@shop")
         killed.kill()
         stock.age(HOUR_S + 200)
-        await it.until_shown("late 1", "no worker acked in time")
-        await it.press("w")
-        await it.until_shown("killed@shop", "silent")
-        await it.press("escape", "full_stop")
-        await it.until(lambda: stock.read_waiting() == ["held"], "the reaper has given it out again")
-        await it.until(lambda: "no worker acked in time" not in it.text(), "the finding is gone")
+        await ui.until_shown("late 1", "visibility timeout")
+        await ui.press("w")
+        await ui.until_shown("killed@shop", "silent")
+        await ui.press("escape", "full_stop")
+        await ui.until(lambda: stock.read_waiting() == ["held"], "the reaper has given it out again")
+        await ui.until(lambda: "visibility timeout" not in ui.text(), "the finding is gone")
         client.set("go", 1)
         stock.start(name="next", events=True)
-        await it.until(lambda: len(stock.runs()["held"]) == 2, "a stock worker has run it again")
-        await it.until_shown("succeeded 1")
+        await ui.until(lambda: len(stock.runs()["held"]) == 2, "a stock worker has run it again")
+        await ui.until_shown("succeeded 1")
     assert stock.runs() == {"held": ["killed", "next"]}
 
 
@@ -69,23 +69,23 @@ async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_told(
 ) -> None:
     stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)
     living = stock.start(name="living", pool="prefork", events=True)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery")
         stock.enqueue("held", "shop.hold", ("go",))
-        await it.press("enter")
-        await it.until_shown("unacked 1", "living@shop")
+        await ui.press("enter")
+        await ui.until_shown("unacked 1", "living@shop")
         stock.age(60)
         stock.ask_of_workers(tool, visibility_s=5)
-        await it.until(lambda: stock.read_waiting() == ["held"], "it is given out again while it runs")
-        await it.until_shown("given out again, the last held while living@shop ran it", "visibility_timeout")
-        await it.press("2")
-        await it.until_shown("queue 1", "held")
-        await it.press("D")
-        await it.until_shown("Delete held")
-        await it.press("y")
-        await it.until(lambda: stock.read_waiting() == [], "D deletes the second one")
+        await ui.until(lambda: stock.read_waiting() == ["held"], "it is given out again while it runs")
+        await ui.until_shown("given out again, the last held while living@shop ran it", "visibility_timeout")
+        await ui.press("2")
+        await ui.until_shown("queue 1", "held")
+        await ui.press("D")
+        await ui.until_shown("Delete held")
+        await ui.press("y")
+        await ui.until(lambda: stock.read_waiting() == [], "D deletes the second one")
         client.set("go", 1)
-        await it.until_shown("succeeded 1")
+        await ui.until_shown("succeeded 1")
         assert living.process.poll() is None
     assert stock.runs() == {"held": ["living"]}
 
@@ -94,26 +94,26 @@ async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_told(
 async def test_a_queue_that_nobody_consumes_is_told_until_a_worker_does(stock: Stock, client: Redis, url: str) -> None:
     stock.start(name="w1")
     stock.enqueue("lonely", queue="mail")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "mail", "nobody takes them")
-        await it.press("g", "enter")
-        await it.until_shown("1 ready, and nobody takes them", "celery -A APP worker -Q mail")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "mail", "no worker takes them")
+        await ui.press("g", "enter")
+        await ui.until_shown("1 ready, and no worker takes them", "celery -A APP worker -Q mail")
         stock.start("mail", name="w2")
-        await it.until(lambda: "nobody takes them" not in it.text(), "the finding is gone")
-        await it.until_shown("succeeded 1")
+        await ui.until(lambda: "no worker takes them" not in ui.text(), "the finding is gone")
+        await ui.until_shown("succeeded 1")
 
 
 @run_on_event_loop
 async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_told(stock: Stock, client: Redis, url: str) -> None:
     killed = stock.start(name="killed", pool="prefork", events=True)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery")
-        await it.press("enter")
-        await it.until_shown("failed 0", "workers 1")  # it has beaten: who is never heard to is not said to be gone
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery")
+        await ui.press("enter")
+        await ui.until_shown("failed 0", "workers 1")  # it has beaten: who is never heard to is not said to be gone
         stock.enqueue("held", "shop.hold", ("go",))
-        await it.until_shown("running 1")
+        await ui.until_shown("running 1")
         killed.kill()
-        await it.until_shown("1 lost with killed@shop, such as held")
+        await ui.until_shown("1 lost with killed@shop, such as held")
     assert stock.read_unacked() == {}
     assert stock.read_waiting() == []
 
@@ -125,10 +125,10 @@ async def test_outcomes_of_which_nobody_tells_whose_they_are_are_counted_and_tol
     stock.start("default", "mail", name="w1")
     for queue in ("default", "mail"):
         stock.client.sadd(f"_kombu.binding.{queue}", f"{queue}\x06\x16\x06\x16{queue}")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "mail", "celery")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "mail", "celery")
         stock.do("many", rows=[[f"sum-{n}", "shop.add", [1, 2]] for n in range(20)], queue="mail")
-        await it.until_shown("nobody told which", "result_extended")
+        await ui.until_shown("is unknown: no event names it", "result_extended")
 
 
 @run_on_event_loop
@@ -137,33 +137,33 @@ async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
 ) -> None:
     for id in ("deleted", "stays", "sooner"):
         stock.enqueue(id, **({"countdown": HOUR_S} if id == "sooner" else {}))
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery")
-        await it.press("enter", "2")
-        await it.until_shown("queue 3", "deleted")
-        await it.press("D")
-        await it.until_shown("Delete deleted")
-        await it.press("y")
-        await it.until(lambda: stock.read_waiting() == ["stays", "sooner"], "D deletes")
-        await it.until_shown("queue 2")
-        await it.press("G", "T")
-        await it.until_shown("due from now")
-        await it.press('"0s', "enter")
-        await it.until(lambda: b"later" not in client.lindex("default", 0), "T has written it")
-        await it.press("N")
-        await it.until_shown("Enqueue a job in default", "tasks.add")
-        await it.press("end", "ctrl+u", '"{"task": "shop.add", "args": [20, 22]}', "tab", '"new', "enter")
-        await it.until(lambda: "new" in stock.read_waiting(), "N enqueues")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery")
+        await ui.press("enter", "2")
+        await ui.until_shown("queue 3", "deleted")
+        await ui.press("D")
+        await ui.until_shown("Delete deleted")
+        await ui.press("y")
+        await ui.until(lambda: stock.read_waiting() == ["stays", "sooner"], "D deletes")
+        await ui.until_shown("queue 2")
+        await ui.press("G", "T")
+        await ui.until_shown("due from now")
+        await ui.press('"0s', "enter")
+        await ui.until(lambda: b"later" not in client.lindex("default", 0), "T has written it")
+        await ui.press("N")
+        await ui.until_shown("Enqueue a job in default", "tasks.add")
+        await ui.press("end", "ctrl+u", '"{"task": "shop.add", "args": [20, 22]}', "tab", '"new', "enter")
+        await ui.until(lambda: "new" in stock.read_waiting(), "N enqueues")
         worker = stock.start(name="w1", events=True)
-        await it.until_shown("succeeded 3")
-        await it.press("P")
-        await it.until_shown("Pause")
-        await it.press("y")
-        await it.until(
+        await ui.until_shown("succeeded 3")
+        await ui.press("P")
+        await ui.until_shown("Pause")
+        await ui.press("y")
+        await ui.until(
             lambda: stock.do("inspect", method="active_queues")["w1@shop"] == [], "the worker takes of no queue"
         )
         stock.enqueue("waits")
-        await it.until_shown("queue 1")
+        await ui.until_shown("queue 1")
         assert worker.process.poll() is None
     stock.act("resume", queue=stock.queue)
     stock.until("waits", "SUCCESS")
@@ -174,19 +174,19 @@ async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
 @run_on_event_loop
 async def test_k_revokes_what_runs_and_the_worker_lives_on(stock: Stock, client: Redis, url: str) -> None:
     worker = stock.start(name="w1", pool="prefork", events=True)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery")
-        await it.press("enter")
-        await it.until_shown("failed 0")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery")
+        await ui.press("enter")
+        await ui.until_shown("failed 0")
         stock.enqueue("held", "shop.hold", ("go",))
-        await it.until_shown("running 1")
-        await it.press("5")
-        await it.until_shown("held", "w1@shop")
-        await it.press("colon")
-        await it.press('"cancel', "enter")
-        await it.press("y")
-        await it.until(lambda: stock.do("result", id="held")["status"] == "REVOKED", "it is revoked")
-        await it.until_shown("revoked 1")
+        await ui.until_shown("running 1")
+        await ui.press("5")
+        await ui.until_shown("held", "w1@shop")
+        await ui.press("colon")
+        await ui.press('"cancel', "enter")
+        await ui.press("y")
+        await ui.until(lambda: stock.do("result", id="held")["status"] == "REVOKED", "it is revoked")
+        await ui.until_shown("revoked 1")
         assert worker.process.poll() is None
     assert stock.runs() == {"held": ["w1"]}
 
@@ -195,18 +195,18 @@ async def test_k_revokes_what_runs_and_the_worker_lives_on(stock: Stock, client:
 @run_on_event_loop
 async def test_each_outcome_of_a_burst_is_heard_once(stock: Stock, client: Redis, url: str, events: bool) -> None:
     stock.start(name="w1", pool="prefork", slots=2, events=events)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery")
-        await it.press("enter")
-        await it.until_shown("failed 0", "workers 1")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery")
+        await ui.press("enter")
+        await ui.until_shown("failed 0", "workers 1")
         rows = [[f"sum-{n}", "shop.add", [n, 1]] for n in range(400)] + [
             [f"bad-{n}", "shop.confirm", [n]] for n in range(100)
         ]
         stock.do("many", rows=rows)
-        await it.until(lambda: len(stock.runs()) == 500, "all have run")
-        await it.until_shown("succeeded 400", "failed 100")
-        await it.press("e")
-        await it.until_shown("no such order: #", "100")
+        await ui.until(lambda: len(stock.runs()) == 500, "all have run")
+        await ui.until_shown("succeeded 400", "failed 100")
+        await ui.press("e")
+        await ui.until_shown("no such order: #", "100")
     assert {len(runs) for runs in stock.runs().values()} == {1}
 
 
@@ -215,17 +215,17 @@ async def test_each_outcome_of_a_burst_is_heard_once(stock: Stock, client: Redis
 async def test_whose_an_outcome_is_stands_where_it_is_told(stock: Stock, client: Redis, url: str, tells: str) -> None:
     stock.configure(**{tells: True}, task_routes={"*": {"routing_key": "mail"}})
     stock.start("default", "mail", name="w1", events=tells == "task_send_sent_event")
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "mail", "celery", "workers 1")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "mail", "celery", "workers 1")
         stock.enqueue("bad", "shop.confirm", (4711,), queue="mail")
         stock.enqueue("good", queue="default")
-        await it.press("g", "slash")
-        await it.press('"mail', "enter")
-        await it.until(lambda: len(stock.runs()) == 2, "both have run")
-        await it.press("enter")
-        await it.until_shown("queues ▸ mail", "failed 1", "succeeded 0")
-        await it.press("7")
-        await it.until_shown("bad", "no such order: 4711")
+        await ui.press("g", "slash")
+        await ui.press('"mail', "enter")
+        await ui.until(lambda: len(stock.runs()) == 2, "both have run")
+        await ui.press("enter")
+        await ui.until_shown("queues ▸ mail", "failed 1", "succeeded 0")
+        await ui.press("7")
+        await ui.until_shown("bad", "no such order: 4711")
 
 
 @pytest.mark.parametrize("known", ["by its message", "by events", "by its result"])
@@ -239,28 +239,28 @@ async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_it
         stock.enqueue("bad", "shop.confirm", (4711,))
     else:
         stock.start(name="w1", events=events)
-    async with screen(url, WIDE) as it:
+    async with screen(url, WIDE) as ui:
         if known == "by its message":
-            await it.until_shown("default", "celery")
-            await it.press("enter")
-            await it.until_shown("queue 1", "confirm(4711)")
+            await ui.until_shown("default", "celery")
+            await ui.press("enter")
+            await ui.until_shown("queue 1", "confirm(4711)")
             stock.start(name="w1")
         else:
-            await it.until_shown("default", "celery")
-            await it.press("enter")
-            await it.until_shown("failed 0", "workers 1")
+            await ui.until_shown("default", "celery")
+            await ui.press("enter")
+            await ui.until_shown("failed 0", "workers 1")
             stock.enqueue("bad", "shop.confirm", (4711,))
-        await it.until_shown("failed 1")
-        await it.press("7")
-        await it.until_shown("bad", "no such order: 4711", "shop.confirm")
+        await ui.until_shown("failed 1")
+        await ui.press("7")
+        await ui.until_shown("bad", "no such order: 4711", "shop.confirm")
         stock.until("bad", "FAILURE")
         client.set(FIXED, 1)
-        await it.press("R")
-        await it.until_shown("runs again under its own id")
-        await it.press("y")
-        await it.until_shown("succeeded 1", "failed 0")
-        await it.press("6")
-        await it.until_shown("bad")
+        await ui.press("R")
+        await ui.until_shown("runs again under its own id")
+        await ui.press("y")
+        await ui.until_shown("succeeded 1", "failed 0")
+        await ui.press("6")
+        await ui.until_shown("bad")
     assert stock.until("bad", "SUCCESS")["value"] == 4711
     assert stock.runs() == {"bad": ["w1", "w1"]}
 
@@ -269,17 +269,17 @@ async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_it
 async def test_what_expired_and_what_was_tried_again_is_told_so(stock: Stock, client: Redis, url: str) -> None:
     stock.enqueue("expired", expires=0.01)
     stock.enqueue("flaky", "shop.flaky", (7,))
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery")
-        await it.press("enter")
-        await it.until_shown("queue 2", "failed 0")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery")
+        await ui.press("enter")
+        await ui.until_shown("queue 2", "failed 0")
         stock.start(name="w1", events=True)
-        await it.until_shown("revoked 1", "succeeded 1")
-        await it.press("8", "enter")
-        await it.until_shown("ended by", "expired")
-        await it.press("escape")
-        await it.press("6", "enter")
-        await it.until_shown("attempt 1", "result      7", "raise self.retry")
+        await ui.until_shown("revoked 1", "succeeded 1")
+        await ui.press("8", "enter")
+        await ui.until_shown("ended by", "expired")
+        await ui.press("escape")
+        await ui.press("6", "enter")
+        await ui.until_shown("attempt 1", "result      7", "raise self.retry")
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"flaky": 2}
 
 
@@ -287,15 +287,15 @@ async def test_what_expired_and_what_was_tried_again_is_told_so(stock: Stock, cl
 async def test_a_prefix_needs_no_option_on_the_screen_either(stock: Stock, client: Redis, url: str) -> None:
     stock.configure(broker_transport_options={"global_keyprefix": "shop:"}, task_acks_late=True)
     stock.start(name="w1", events=True)
-    async with screen(url, WIDE) as it:
-        await it.until_shown("default", "celery", "workers 1")
-        await it.press("enter")
-        await it.until_shown("failed 0")
+    async with screen(url, WIDE) as ui:
+        await ui.until_shown("default", "celery", "workers 1")
+        await ui.press("enter")
+        await ui.until_shown("failed 0")
         stock.enqueue("bad", "shop.confirm", (4711,))
         stock.enqueue("later", countdown=HOUR_S - 60)
-        await it.until_shown("failed 1", "eta 1")
-        await it.press("7")
-        await it.until_shown("bad", "no such order: 4711")
+        await ui.until_shown("failed 1", "eta 1")
+        await ui.press("7")
+        await ui.until_shown("bad", "no such order: 4711")
 
 
 def test_the_workers_command_lists_a_worker_that_only_sends_events(stock: Stock) -> None:

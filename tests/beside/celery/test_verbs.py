@@ -146,7 +146,7 @@ def test_what_is_put_for_later_runs_when_it_is_due(stock: Stock, client: Redis) 
 
 
 def test_rqtui_revokes_what_waits_what_is_not_due_and_what_runs(stock: Stock, client: Redis) -> None:
-    assert stock.act("cancel", "waits", code=1) == {"waits": "gone"}
+    assert stock.act("cancel", "waits", code=1) == {"waits": "unheard"}
     stock.configure(**LATE, worker_prefetch_multiplier=2)
     worker = stock.run_holding("held", worker="w1")
     stock.enqueue("later", countdown=HOUR_S)
@@ -170,10 +170,11 @@ def test_rqtui_revokes_what_waits_what_is_not_due_and_what_runs(stock: Stock, cl
     assert stock.act("cancel", "alone", code=1) == {"alone": "unheard"}
 
 
+@pytest.mark.parametrize("late", [False, True])
 def test_a_revoke_without_a_signal_lets_a_task_end_and_one_with_kill_ends_its_process(
-    stock: Stock, client: Redis
+    stock: Stock, client: Redis, late: bool
 ) -> None:
-    stock.configure(**LATE)
+    stock.configure(**(LATE if late else {}))
     worker = stock.run_holding("ends", "killed", worker="w1")
     assert stock.act("cancel", "ends", "--set", "signal=none") == {"ends": "asked"}
     assert stock.act("cancel", "killed", "--set", "signal=KILL") == {"killed": "asked"}

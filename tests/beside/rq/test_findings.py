@@ -170,7 +170,7 @@ def test_a_worker_of_two_queues_that_is_killed_with_a_job_in_hand_loses_it_and_r
     worker.kill()
     assert not any(stock.do("counts", queue="default").values())
     ran = shell(stock.url, "show", "rq:default", "lost")
-    assert "it stands in no place of the queue: no worker will find it" in " ".join(ran.out.split())
+    assert "it is in no place of the queue: no worker will find it" in " ".join(ran.out.split())
     assert stock.act("delete", "lost", code=1) == {"lost": "taken"}
     assert stock.act("delete", "lost", "--force") == {"lost": "moved"}
     assert stock.do("job", id="lost") is None

@@ -35,7 +35,7 @@ def test_jobs_behind_a_rate_limit_are_information(stock: Stock) -> None:
         stock.do("limited", queue="default", func="shop.add", args=[1, 2], id=f"limited-{number}", key="smtp")
     finding = stock.find_finding("held-by-limit")
     assert (finding["severity"], finding["jobs"]) == ("info", 2)
-    assert "at its limit of 1 at once" in finding["text"] and "smtp" in finding["text"]
+    assert "at its limit of 1 job at once" in finding["text"] and "smtp" in finding["text"]
     with stock.worker():
         for number in range(3):
             stock.until(f"limited-{number}", "finished")

@@ -9,7 +9,8 @@ import pytest
 from redis import Redis
 from rqtui_hotqueue import HotQueue
 
-from rqtui.testing import Planted, Request, Subject, Use, cases, run_all, start_redis
+from rqtui.model import Job
+from rqtui.testing import Planted, Request, Subject, Use, cases, run_all, run_system_checks, start_redis
 
 NOW = 1_780_000_000_000
 SYSTEM = HotQueue()
@@ -34,6 +35,12 @@ def members(client: Redis, _place: str) -> list[bytes]:
 
 def stands(client: Redis, id: bytes) -> bytes | None:
     return body(id) if id in members(client, "waiting") else None
+
+
+def identify(job: Job) -> bytes:
+    """Return the id in the body of a planted job; a new job has none."""
+    content = pickle.loads(job.body or b"")
+    return content[0] if isinstance(content, tuple) else b""
 
 
 def request_show(jobs: Sequence[Planted]) -> Request:
@@ -69,6 +76,10 @@ SUBJECT = Subject(
         "enqueue": Use(by_entry, repeats=True),
         "delete": Use(by_entry, reach={"gone": lambda database: by_entry([database.create_absent_job()])}),
     },
+    system=SYSTEM,
+    queue="mail",
+    identify=identify,
+    has_plain_bodies=True,
 )
 
 
@@ -81,3 +92,7 @@ def client() -> Iterator[Redis]:
 @pytest.mark.parametrize("script", SUBJECT.scripts)
 def test_a_script_keeps_its_promises(script: str, client: Redis) -> None:
     run_all(cases(SUBJECT, [script]), SUBJECT, client)
+
+
+def test_what_is_in_redis_is_what_people_see(client: Redis) -> None:
+    run_system_checks(SUBJECT, client)
