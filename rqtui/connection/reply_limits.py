@@ -98,8 +98,6 @@ class LimitedReader(Reader):
             while missing and (value := match_value(head, position)):
                 missing -= 1
                 position = value.end() + int(value[1]) + 2
-            if position >= arrived:
-                break
             line_end = head.find(b"\r\n", position, position + LINE_BYTES)
             if line_end < 0:
                 if len(head) - position >= LINE_BYTES:
