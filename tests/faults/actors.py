@@ -242,6 +242,8 @@ _VERBS: Sequence[tuple[str, str, dict[str, object]]] = (
     ("reschedule", "scheduled", {"delay_ms": 300}),
     ("reschedule", "ready", {"delay_ms": 300}),
     ("reprioritise", "ready", {"priority": 3}),
+    ("bump", "ready", {}),
+    ("extend", "reserved", {"ttr_ms": 600}),
     ("release", "reserved", {}),
     ("reject", "reserved", {"error": "an operator says so"}),
     ("cancel", "reserved", {}),

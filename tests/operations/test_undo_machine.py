@@ -31,6 +31,7 @@ FORMS: dict[str, list[dict[str, object]]] = {
     "requeue": [{}, {"keep_attempts": True}],
     "promote": [{}],
     "reschedule": [{"delay_ms": HOUR}, {"delay_ms": 9 * HOUR}],
+    "bump": [{}],
     "reprioritise": [{"priority": -3}, {"priority": 0}, {"priority": 77}],
 }
 VERBS = st.sampled_from([(verb, form) for verb, forms in FORMS.items() for form in forms])

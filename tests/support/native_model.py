@@ -271,6 +271,23 @@ class Model(State):
             self.record_changes("reprioritise", changed, reprioritised=len(changed))
         return outcomes
 
+    def bump(self, ids: Sequence[bytes]) -> list[Outcome]:
+        def explain(id: bytes) -> Outcome:
+            place = self.find_job_place(id)
+            return "changed" if place == "ready" else ("wrong_place", place) if place else "gone"
+
+        outcomes = [explain(id) for id in ids]
+        bumped = list(dict.fromkeys(id for id in ids if id in self.places["ready"]))
+        lowest = min(self.places["ready"].values(), default=0) - len(bumped)
+        for score, id in enumerate(bumped, lowest):
+            record = self.records[id]
+            line = self.lines.get(id) or AttemptLine(at_ms=max(record["enqueued"], record["due"] or 0))
+            self.lines[id] = replace(line, score=score)
+            self.places["ready"][id] = score
+        if bumped:
+            self.record_changes("bump", bumped, bumped=len(bumped))
+        return outcomes
+
     def requeue(self, ids: Sequence[bytes], keep_attempts: bool) -> list[Outcome]:
         def requeue_id(id: bytes) -> tuple[Outcome, bytes | None]:
             place = self.find_job_place(id)

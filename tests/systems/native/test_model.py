@@ -199,6 +199,11 @@ class Machine(RuleBasedStateMachine):
         answer = self.ask("reprioritise", [(id,) for id in ids], priority=priority)
         assert read_outcomes(answer) == self.model.reprioritise(ids, priority)
 
+    @rule(picks=PICKS)
+    def bump(self, picks: list[int]) -> None:
+        ids = [self.pick(number, "ready") for number in picks]
+        assert read_outcomes(self.ask("bump", [(id,) for id in ids])) == self.model.bump(ids)
+
     @rule(picks=PICKS, keep=st.booleans())
     def requeue(self, picks: list[int], keep: bool) -> None:
         ids = [self.pick(number, "dead", "done") for number in picks]
