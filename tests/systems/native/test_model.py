@@ -109,13 +109,18 @@ class Machine(RuleBasedStateMachine):
         limit=st.integers(1, 4),
         keep_ms=st.sampled_from(["", "500", "40000"]),
         seq=st.sampled_from([0, 2**39]),
+        has_expired_leases=st.booleans(),
     )
-    def begin(self, rows: list[dict[str, Any]], limit: int, keep_ms: str, seq: int) -> None:
-        """Jobs, some of them leased, where numbers are small or as large as they get."""
+    def begin(self, rows: list[dict[str, Any]], limit: int, keep_ms: str, seq: int, has_expired_leases: bool) -> None:
+        """Put jobs of which some are leased or were leased, where numbers are small or as large as they get."""
         self.client.hset(build_key("meta"), "seq", seq)
         self.model.meta["seq"] = seq
         self.configure(("keep_ms", keep_ms))
         self.enqueue(rows)
+        if has_expired_leases:  # Ready jobs have attempts, which every verb must keep or reset.
+            self.reserve(1000, "w0", 1)
+            self.model.now_ms += 1
+            self.reap(1000)
         self.reserve(limit, "w1", None)
 
     @rule(ms=st.sampled_from([1, 400, 1000, 29_000, 30_000, 61_000, 3_600_000, -1500]))
@@ -327,7 +332,7 @@ def run_machine(client: Redis, how: settings) -> None:
     run_state_machine_as_test(type("NativeQueue", (Machine,), {"client": client}), settings=how)
 
 
-@pytest.mark.parametrize("examples", [20, pytest.param(100, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("examples", [30, pytest.param(100, marks=pytest.mark.matrix)])
 def test_random_verbs_do_what_the_model_says(any_client: Redis, examples: int) -> None:
     run_machine(any_client, profile(examples, 60))
 
