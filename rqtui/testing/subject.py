@@ -74,8 +74,9 @@ class Subject:
     `run_system_checks` needs `system` and `queue` too. `identify` returns for a job that rqtui shows the id by which
     `members` names it. `new_body` is the body of a new job as a person types it; empty: the system's `body_template`.
     `shown_facts` has the attributes of `Job` that every planted job of a place shows, by place, such as
-    {"failed": {"attempts": 1}}. `faults` makes the fault of each kind in `faults.toml`; None leaves the findings
-    unchecked.
+    {"failed": {"attempts": 1}}. `attempts_after` computes the attempts that a job shows after a verb from those that
+    it showed before, by verb, such as {"requeue": lambda attempts: 0}; other verbs must keep them. `faults` makes the
+    fault of each kind in `faults.toml`; None leaves the findings unchecked.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Subject:
     new_body: bytes = b""
     has_plain_bodies: bool = False  # `body` returns what rqtui shows, byte for byte
     shown_facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    attempts_after: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
     faults: Mapping[str, Callable[[Redis], None]] | None = None
 
 

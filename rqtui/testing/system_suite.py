@@ -2,13 +2,14 @@
 
 `run_all` checks that scripts move jobs and lose none. `run_system_checks` checks what people see: the queue is found,
 each place counts as many jobs as it holds, pages keep the order at each offset, a job names its place and decodes, a
-new job has its body and its time, a deleted job leaves nothing, and each finding appears with its fault and not before.
+new job has its body and its time, a moved job keeps its body, priority and attempts, a deleted job leaves nothing, and
+each finding appears with its fault and not before.
 The places get different numbers of jobs, so that two confused places are noticed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from redis import Redis
 
@@ -23,6 +24,13 @@ _SHORTEST_TTL_S = 60
 _BODY_BYTES = 1_000_000
 _LIMITS = (1, 2, 5)
 _OFFSETS = (0, 1, 3, -1, -2, -4)
+_MOVES: Mapping[str, Mapping[str, object]] = {
+    "requeue": {},
+    "promote": {},
+    "reschedule": {"delay_ms": _DELAY_MS},
+    "release": {},
+}
+"""The verbs of `check_moves_keep_jobs` with their arguments."""
 
 
 class _Check:
@@ -53,6 +61,12 @@ class _Check:
 
     def identify(self, job: Job) -> bytes:
         return self.subject.identify(job)
+
+    def find_shown_job(self, identity: bytes) -> Job | None:
+        """Return the job of this identity from the pages of all places, or None. Fails if it is shown twice."""
+        jobs = [job for job in self.list_all_jobs() if self.identify(job) == identity]
+        assert len(jobs) <= 1, f"{identity!r} is shown in {' and '.join(job.place for job in jobs)}"
+        return jobs[0] if jobs else None
 
     def put(self, **fields: object) -> Job:
         """Put a job, and return it as the engine reads it. Fails unless exactly one job more is shown."""
@@ -176,6 +190,88 @@ def check_delays_are_exact(check: _Check) -> None:
     assert abs(error_ms) < _TOLERANCE_MS, f"a job with a delay of {_DELAY_MS} ms is due {error_ms} ms off"
 
 
+def check_attempts_are_shown(check: _Check) -> None:
+    """Fail if a system that stores attempts shows none for each planted job."""
+    if "tried" in check.system.known_fields:
+        check.plant_everywhere()
+        attempts = [job.attempts for job in check.list_all_jobs()]
+        assert any(attempts), "no planted job shows an attempt, and `known_fields` says that attempts are stored"
+
+
+def check_moves_keep_jobs(check: _Check) -> None:
+    """Fail unless a requeue, promote, reschedule or release keeps body, priority and attempts, and sets the right time.
+
+    A release may refuse a job that a worker holds.
+    """
+    for verb, arguments in _MOVES.items():
+        for place in check.subject.places:
+            if not check.system.can(verb, place):
+                continue
+            check.database = JobDatabase(check.subject, check.client)
+            check.database.plant(place, 3)
+            before, *_rest = check.fetch_jobs(place)
+            [outcome] = check.engine.apply_verb(verb, check.ref, [before], arguments)
+            if not outcome.moved and before.state is State.RESERVED:
+                continue  # A worker holds it.
+            assert outcome.moved, f"{place}: {verb} answered {outcome.word}: {outcome.text}"
+            after = check.find_shown_job(check.identify(before))
+            assert after is not None, f"{place}: after {verb} the job is not shown"
+            _compare_moved_job(check, verb, before, after)
+
+
+def _compare_moved_job(check: _Check, verb: str, before: Job, after: Job) -> None:
+    source = f"{verb} from {before.place} to {after.place}"
+    compute_attempts = check.subject.attempts_after.get(verb)
+    attempts = compute_attempts(before.attempts) if compute_attempts else before.attempts
+    assert not after.problem, f"{source}: {after.problem}"
+    assert (after.body is None) == (before.body is None), f"{source}: the job has no body any more"
+    assert after.attempts == attempts, f"{source}: the job shows {after.attempts} attempts instead of {attempts}"
+    assert after.priority == before.priority, f"{source}: the priority is {after.priority}, not {before.priority}"
+    if check.subject.has_plain_bodies:
+        assert after.body == before.body, f"{source}: the body is {after.body!r} instead of {before.body!r}"
+    error_ms = (after.due_ms or 0) - check.engine.fetch_server_time_ms()
+    if verb == "reschedule":
+        error_ms -= _DELAY_MS
+        assert after.due_ms is not None, f"{source}: the job shows no due time"
+        assert abs(error_ms) < _TOLERANCE_MS, f"{source}: the job is due {error_ms} ms off"
+    else:
+        assert error_ms < _TOLERANCE_MS, f"{source}: the job is due only in {error_ms} ms"
+
+
+def check_promoted_jobs_keep_their_priority(check: _Check) -> None:
+    """Fail unless delayed jobs with the priorities 5 and 3 keep them when promoted, and workers take 3 before 5."""
+    script = check.system.scripts.get("enqueue")
+    names = {column.name for column in script.each} | {*check.system.converted_fields} if script else set()
+    if not {"priority", "delay_ms"} <= names or "promote" not in check.system.scripts:
+        return
+    promoted = []
+    for priority in (5, 3):
+        job = check.put(priority=priority, delay_ms=_DELAY_MS)
+        assert job.priority == priority, f"a job that was put with priority {priority} shows {job.priority}"
+        [outcome] = check.engine.apply_verb("promote", check.ref, [job])
+        after = check.find_shown_job(check.identify(job))
+        assert outcome.moved and after is not None, f"promote answered {outcome.word}: {outcome.text}"
+        assert after.priority == priority, f"promote changes the priority {priority} to {after.priority}"
+        promoted.append(after)
+    order = [check.identify(job) for job in check.fetch_jobs(promoted[0].place)]
+    last, first = (check.identify(job) for job in promoted)
+    assert order == [first, last], f"after promote, {promoted[0].place} has the order {order}, not {[first, last]}"
+
+
+def check_cancelled_jobs_are_shown(check: _Check) -> None:
+    """Fail if a cancel answers that it changed a job, and the job is shown as before."""
+    for place in check.subject.places:
+        if not check.system.can("cancel", place):
+            continue
+        check.database = JobDatabase(check.subject, check.client)
+        check.database.plant(place, 3)
+        job, *_rest = check.fetch_jobs(place)
+        [outcome] = check.engine.apply_verb("cancel", check.ref, [job])
+        after = check.find_shown_job(check.identify(job))
+        is_unchanged = after is not None and after.place == place and not after.is_cancelled
+        assert not (outcome.moved and is_unchanged), f"{place}: cancel answered {outcome.word} and changed nothing"
+
+
 def check_deleted_jobs_leave_nothing(check: _Check) -> None:
     """Fail unless a delete, from each place that it takes from, leaves neither an entry nor a record of the job.
 
@@ -229,6 +325,10 @@ SYSTEM_CHECKS: tuple[Callable[[_Check], None], ...] = (
     check_facts_are_decoded,
     check_new_jobs_are_shown,
     check_delays_are_exact,
+    check_attempts_are_shown,
+    check_moves_keep_jobs,
+    check_promoted_jobs_keep_their_priority,
+    check_cancelled_jobs_are_shown,
     check_deleted_jobs_leave_nothing,
     check_findings_appear_with_their_fault,
 )

@@ -21,11 +21,25 @@ from rqtui.systems import registry
 from rqtui.systems.rq import Rq
 from rqtui.testing import run_system_checks, system_suite
 
+
+def reset(_attempts: int) -> int:
+    return 0
+
+
+def take_one_back(attempts: int) -> int:
+    return max(0, attempts - 1)
+
+
 SUBJECTS = {
-    "native": replace(NATIVE, queue=NATIVE_QUEUE),
+    "native": replace(NATIVE, queue=NATIVE_QUEUE, attempts_after={"requeue": reset, "release": take_one_back}),
     "rq": replace(RQ, queue=QUEUE, shown_facts={"failed": {"name": "tasks.add"}, "queued": {"name": "tasks.add"}}),
-    "sidekiq": replace(SIDEKIQ, queue="default"),
-    "bullmq": replace(BULLMQ, queue="mail"),
+    # Sidekiq's own retry by hand (`SortedEntry#retry`, lib/sidekiq/api.rb 6.4) subtracts one from `retry_count`.
+    "sidekiq": replace(
+        SIDEKIQ,
+        queue="default",
+        attempts_after={"requeue": take_one_back, "promote": take_one_back, "release": take_one_back},
+    ),
+    "bullmq": replace(BULLMQ, queue="mail", attempts_after={"requeue": reset}),
 }
 
 
@@ -41,9 +55,9 @@ def test_a_subject_without_a_system_is_refused(client: Redis) -> None:
     assert "needs `system` and `queue`" in str(found.value.exceptions[0])
 
 
-def plant_in_script(name: str, old: str, new: str) -> System:
-    """Create RQ's system with a script in which `old` is replaced by `new`."""
-    system = Rq()
+def plant_in_script(name: str, old: str, new: str, system_name: str = "rq") -> System:
+    """Create a system with a script in which `old` is replaced by `new`."""
+    system = registry.create_system(system_name)
     script = system.scripts[name]
     assert old in script.source, "the script changed; plant the fault elsewhere"
     faulty = scripts.parse_script(script.source.replace(old, new, 1), script.path)
@@ -144,6 +158,37 @@ FAULTS: Sequence[tuple[str, Callable[[], System], str]] = (
     ("delete leaves the record", lambda: plant_in_script("delete", "delete_data(job[1], job[2])", ""), "deleted"),
     ("delete leaves the entry", lambda: plant_in_script("delete", "redis.call('ZREM', key, job[1])", ""), "deleted"),
 )
+
+
+FAULTS_OF_VERBS: Sequence[tuple[str, str, str, str, str]] = (
+    ("bullmq", "requeue", "'atm', 'ats', 'stc'", "'stc'", "moves"),
+    ("bullmq", "promote", "add_ready(queue, job[1], job[2]", "add_ready(queue, job[1], 0", "priority"),
+    ("native", "reschedule", "now_ms + delay_ms", "now_ms + delay_ms * 1000", "moves"),
+    ("native", "promote", "(tonumber(own) or tonumber(priority or 0))", "0", "priority"),
+    ("native", "requeue", "redis.call('ZADD', ready", "redis.call('DEL', jobs) redis.call('ZADD', ready", "moves"),
+    ("native", "cancel", "priority, 'c', worker", "priority, '-', worker", "cancelled"),
+    ("native", "release", "tonumber(tried) - 1", "tonumber(tried)", "moves"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("system", "script", "old", "new", "check"), FAULTS_OF_VERBS, ids=[f"{row[0]} {row[1]}" for row in FAULTS_OF_VERBS]
+)
+def test_a_fault_in_a_verb_is_caught(system: str, script: str, old: str, new: str, check: str, client: Redis) -> None:
+    with pytest.raises(ExceptionGroup) as found:
+        run_system_checks(replace(SUBJECTS[system], system=plant_in_script(script, old, new, system)), client)
+    assert check in str(found.value), str(found.value)
+
+
+def test_attempts_that_are_never_shown_are_caught(client: Redis) -> None:
+    def decode(self: Any, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        return replace(kind.decode(self, queue, place, row, now_ms), attempts=0)
+
+    kind: Any = type(registry.create_system("bullmq"))
+    faulty = type("Faulty", (kind,), {"decode": decode})()
+    with pytest.raises(ExceptionGroup, match="attempts_are_shown"):
+        run_system_checks(replace(SUBJECTS["bullmq"], system=faulty), client)
 
 
 @pytest.mark.parametrize(("name", "create", "check"), FAULTS, ids=[name for name, *_rest in FAULTS])
