@@ -76,7 +76,8 @@ class Subject:
     `shown_facts` has the attributes of `Job` that every planted job of a place shows, by place, such as
     {"failed": {"attempts": 1}}. `attempts_after` computes the attempts that a job shows after a verb from those that
     it showed before, by verb, such as {"requeue": lambda attempts: 0}; other verbs must keep them. `faults` makes the
-    fault of each kind in `faults.toml`; None leaves the findings unchecked.
+    fault of each kind in `faults.toml`; None leaves the findings unchecked. `unordered` names places whose jobs have no
+    order. `is_discoverable` is False if only an option names the queue.
     """
 
     name: str
@@ -99,6 +100,8 @@ class Subject:
     shown_facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     attempts_after: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
     faults: Mapping[str, Callable[[Redis], None]] | None = None
+    unordered: frozenset[str] = frozenset()
+    is_discoverable: bool = True
 
 
 class JobDatabase:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import celery_subject
+import dispatcher_subject
+import msgpack
+import orizuru_subject
 import pytest
+import redisched_subject
+import safe_pop_subject
+import timeout_sets_subject
 from bullmq_subject import BULLMQ
 from native_jobs import QUEUE as NATIVE_QUEUE
 from native_subject import NATIVE
 from redis import Redis
+from redis.commands.core import ManagementCommands
 from rq_subject import KEYS, QUEUE, RQ
 from sidekiq_subject import SIDEKIQ
 
 from rqtui.model import Job
 from rqtui.scripts import script as scripts
+from rqtui.scripts.include import assemble_script
 from rqtui.system_base.system import System
 from rqtui.systems import registry
 from rqtui.systems.rq import Rq
@@ -41,6 +51,84 @@ SUBJECTS = {
     ),
     "bullmq": replace(BULLMQ, queue="mail", attempts_after={"requeue": reset}),
 }
+
+
+# Systems whose places depend on the clock: the spec of the system, the time at which its jobs are planted, the subject.
+CLOCK_SUBJECTS = {
+    "celery": (
+        "celery",
+        celery_subject.NOW,
+        replace(celery_subject.CELERY, queue=celery_subject.QUEUE, attempts_after={"release": take_one_back}),
+    ),
+    "dispatcher": (
+        "dispatcher",
+        dispatcher_subject.NOW,
+        replace(
+            dispatcher_subject.DISPATCHER,
+            queue=dispatcher_subject.KEYS["ready"],
+            identify=lambda job: dispatcher_subject.parse_id(job.body or job.member),
+        ),
+    ),
+    "orizuru": (
+        f"orizuru:source={orizuru_subject.SOURCE}",
+        orizuru_subject.NOW,
+        replace(
+            orizuru_subject.ORIZURU,
+            queue=orizuru_subject.SOURCE,
+            identify=lambda job: read_struct_id(job.body or job.member),
+            is_discoverable=False,
+        ),
+    ),
+    "redisched": (
+        "redisched:unit=ms",
+        redisched_subject.NOW,
+        replace(redisched_subject.SUBJECTS["ms"], queue=redisched_subject.TOPIC),
+    ),
+    "safe_pop": (
+        f"safe_pop:queue={safe_pop_subject.QUEUE}",
+        safe_pop_subject.NOW,
+        replace(safe_pop_subject.SAFE_POP, queue=safe_pop_subject.QUEUE, is_discoverable=False),
+    ),
+    "timeout_sets": (
+        "timeout_sets",
+        timeout_sets_subject.NOW,
+        replace(timeout_sets_subject.TIMEOUT_SETS, queue="todos", unordered=frozenset(timeout_sets_subject.PLACES)),
+    ),
+}
+
+
+def read_struct_id(body: bytes) -> bytes:
+    """Return the first field of an orizuru job's struct, or nothing if the body is no struct."""
+    fields = msgpack.unpackb(body)
+    return fields[0].encode() if isinstance(fields, list) and fields else b""
+
+
+def stop_clock(patch: pytest.MonkeyPatch, now_ms: int) -> None:
+    """Make the scripts of rqtui and the command TIME return one time."""
+    sources: dict[int, tuple[str, scripts.Script]] = {}
+
+    def read_source(script: scripts.Script) -> str:
+        if id(script) not in sources:
+            text = assemble_script(script.file_text, script.path, script.blocks, script)
+            sources[id(script)] = text.replace("redis.call('TIME')", f"{{'{now_ms // 1000}', '0'}}"), script
+        return sources[id(script)][0]
+
+    def compute_sha(script: scripts.Script) -> str:
+        return hashlib.sha1(read_source(script).encode(), usedforsecurity=False).hexdigest()
+
+    patch.setattr(scripts.Script, "source", property(read_source))
+    patch.setattr(scripts.Script, "sha", property(compute_sha))
+    patch.setattr(ManagementCommands, "time", lambda *_args, **_options: (now_ms // 1000, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLOCK_SUBJECTS)
+def test_a_system_whose_places_depend_on_the_clock_passes(
+    name: str, client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, now_ms, subject = CLOCK_SUBJECTS[name]
+    stop_clock(monkeypatch, now_ms)
+    run_system_checks(replace(subject, system=registry.create_system(spec)), client)
 
 
 @pytest.mark.slow
