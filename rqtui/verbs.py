@@ -64,6 +64,7 @@ _NEW_JOB_FIELDS = (
 _REQUEUE_FIELDS = (Field("keep_attempts", "keep attempts", "bool"),)
 THROTTLE_FIELDS = (
     Field("rate", "speed", "rate", verb=HERE),
+    Field("canary", "jobs to try first", "int", verb=HERE),
     Field("stop_at_failures", "stop after failures", "int", verb=HERE),
     Field("stop_at_depth", "stop at ready jobs", "int", verb=HERE),
 )
@@ -198,7 +199,7 @@ VERBS: tuple[Verb, ...] = (
         question="Requeue",
         form=(
             *_REQUEUE_FIELDS,
-            *(replace(each, default=given) for each, given in zip(THROTTLE_FIELDS, ("5/s", "20", ""), strict=True)),
+            *(replace(each, default=given) for each, given in zip(THROTTLE_FIELDS, ("5/s", "", "20", ""), strict=True)),
         ),
         script="requeue",
         summary="Throttled requeue: requeue a number of jobs per second, and stop if too many fail or wait.",

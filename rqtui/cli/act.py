@@ -25,6 +25,7 @@ from rqtui.cli.act_options import (
     Target,
     build_force_and_token,
     check_act_options,
+    check_canary_verb,
     choose_hand_out_limit,
     find_place,
     find_verb_target,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from rqtui.engine.engine import Engine
     from rqtui.model import Job, Outcome, Ref
+    from rqtui.operations.canary import CanaryProgress
     from rqtui.operations.journal import Circumstances
     from rqtui.operations.rate_limit import Limits
     from rqtui.operations.undo import UndoRecorder
@@ -122,6 +124,14 @@ def act(
     stop_at_depth: Annotated[
         int | None, typer.Option("--stop-at-depth", metavar="N", help="With --rate, stop when N jobs are ready.")
     ] = None,
+    canary: Annotated[
+        int | None,
+        typer.Option(
+            "--canary",
+            metavar="N",
+            help="Change N jobs first, and the others only after these N succeeded; at 20/s without --rate.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a dangerous change.")] = False,
     why: Annotated[
         str, typer.Option("--why", metavar="TEXT", help="Record the reason in the journal and in killed jobs.")
@@ -137,7 +147,7 @@ def act(
     ref = engine.resolve_or_discover(queue)
     variant = _find_verb_variant(engine, ref, verb)
     if variant is not None and variant.script == "enqueue":
-        unfit_options = (place, everything, expression is not None, dry_run, rate is not None)
+        unfit_options = (place, everything, expression is not None, dry_run, rate is not None, canary is not None)
         id = require_one_id(verb, ids or (), unfit_options)
         return _copy_one_job(session, engine, ref, variant, id, fields or (), force, why)
     verb = variant.script if variant is not None else verb
@@ -147,7 +157,9 @@ def act(
         engine.raise_if_refused(verb, ref)
     raw_ids = tuple(documents.parse_id(id) for id in ids or ())
     place = find_place(engine.systems[ref.system], script, place) if place else ""
-    rate_limit = parse_rate_limit(variant, rate, stop_at_failures, stop_at_depth)
+    rate_limit = parse_rate_limit(variant, rate, stop_at_failures, stop_at_depth, canary)
+    if canary is not None:
+        check_canary_verb(engine.systems[ref.system], script)
     request = ActRequest(ref, raw_ids, place, expression, everything, limit, dry_run, yes, rate_limit)
     form = {
         **parse_set_options(script, fields or (), engine.systems[ref.system].options),
@@ -528,6 +540,7 @@ class _RateLimitedChange:
     total: int = 0  # jobs
     stop_reason: str = ""  # why the change stopped before its end; empty if all jobs were done
     is_interrupted: bool = False
+    canary: CanaryProgress | None = None  # None: no job of a canary was looked up
 
 
 def _apply_verb_at_rate(
@@ -550,7 +563,9 @@ def _apply_verb_at_rate(
         confirm_dangerous_verb(session, engine, request, script, number)
     change = _run_rate_limited_steps(engine, request, script, form, limits, existing)
     outcomes, reason = change.outcomes, change.stop_reason
-    extra = {"stopped": reason or None, "left": max(0, change.total - len(outcomes))}
+    extra: dict[str, object] = {"stopped": reason or None, "left": max(0, change.total - len(outcomes))}
+    if limits.canary_jobs is not None:
+        extra["canary"] = documents.build_canary_document(change.canary)
     missing_text = script.returns["gone"].text if "gone" in script.returns else "the job does not exist"
     outcomes += [Outcome(script.name, job.id, "gone", missing_text) for job in missing]
     code = act_result.write_outcomes(session, request.ref, script, outcomes, _count_moved_jobs(outcomes), extra=extra)
@@ -585,6 +600,11 @@ def _run_rate_limited_steps(
                 change.outcomes += [outcome for _ref, outcome in step.outcomes]
                 change.total = bar.total = step.total
                 bar.add_steps(len(step.outcomes))
+                if step.canary is not None:
+                    change.canary = step.canary
+                    if step.canary.has_passed and step.done < step.total:
+                        text = step.canary.describe_pass(step.total - step.done, limits.jobs_per_s)
+                        output.print_message(f"{text}.")
                 if not step.stop_reason:
                     time.sleep(rate_limit.STEP_INTERVAL_S)
                 elif step.stop_reason.startswith("stopped"):

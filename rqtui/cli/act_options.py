@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 BATCH = 1000  # the most jobs per call of a script
+CANARY_RATE = "20/s"  # the rate of the jobs after a canary, without --rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +70,35 @@ def find_place(system: System, script: Script, place_or_state: str) -> str:
     return able[0]
 
 
-def parse_rate_limit(variant: Verb | None, rate: str | None, failures: int | None, depth: int | None) -> Limits | None:
-    """Convert `--rate` and the `--stop-at-…` options to limits; None without `--rate`. Raises UsageError.
+def parse_rate_limit(
+    variant: Verb | None, rate: str | None, failures: int | None, depth: int | None, canary: int | None
+) -> Limits | None:
+    """Convert `--rate`, `--canary` and the `--stop-at-…` options to limits; None without the first two.
 
-    A variant of a verb, such as `requeue-throttled`, has a default rate and a default number of failures.
+    Raises UsageError. Without `--rate`, the jobs after a canary have the rate CANARY_RATE. A variant of a verb, such as
+    `drip-requeue`, has a default rate and a default number of failures.
     """
     from rqtui.operations import rate_limit
 
     if variant is not None:
         defaults = {field.name: field.default for field in variant.form}
         rate, failures = rate or defaults["rate"], failures or int(defaults["stop_at_failures"])
+    if canary is not None:
+        if canary < 1:
+            raise UsageError("--canary is a whole number from 1 on.")
+        rate = rate or CANARY_RATE
     for name, value in (("--stop-at-failures", failures), ("--stop-at-depth", depth)):
         if value is not None and (rate is None or value < 1):
             raise UsageError(f"{name} is a whole number from 1 on, and goes with --rate 5/s.")
-    return None if rate is None else rate_limit.Limits(rate_limit.parse_rate(rate), failures, depth)
+    return None if rate is None else rate_limit.Limits(rate_limit.parse_rate(rate), failures, depth, canary)
+
+
+def check_canary_verb(system: System, script: Script) -> None:
+    """Raise UsageError unless a verb makes jobs ready, so that workers run them and the canary ends."""
+    if not any(system.place(place).state == "ready" for place in script.targets):
+        raise UsageError(
+            f"{script.name} makes no job ready, so that no worker tries the first ones; leave --canary away."
+        )
 
 
 def build_force_and_token(script: Script, id_count: int, token: str | None, *, is_forced: bool) -> dict[str, object]:

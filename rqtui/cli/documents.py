@@ -28,6 +28,7 @@ from rqtui.text.masking import mask_text
 
 if TYPE_CHECKING:
     from rqtui.model import EventCoverage, Outcome
+    from rqtui.operations.canary import CanaryProgress
 
 __all__ = [
     "BODY_BYTES",
@@ -70,6 +71,13 @@ def build_coverage_fields(coverage: EventCoverage | None) -> dict[str, Any]:
     failed.
     """
     return {} if coverage is None else {"heard_since_at_ms": coverage.since_ms, "missed_ms": coverage.missed_ms}
+
+
+def build_canary_document(progress: CanaryProgress | None) -> dict[str, int] | None:
+    """Build the document of the first jobs of a change: how many there are, and how they ended. None: none was sent."""
+    if progress is None:
+        return None
+    return {"total": progress.total, "done": progress.done, "failed": progress.failed, "unknown": progress.unknown}
 
 
 def build_outcome_documents(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -3,6 +3,9 @@
 `yield_rate_limited_steps` is a generator. Each step polls the queues once and sends the jobs that are due by then, or
 none. The caller decides how often to step: the screen by a timer, the command line between two short sleeps. The
 generator ends when a limit is exceeded, a reply is lost or all jobs were sent; the last step has the reason.
+
+A change may begin with a canary: some jobs are sent first, and the others only after all of these ended well
+(`operations/canary`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from rqtui.errors import UsageError, WrongType
 from rqtui.model import Job, Outcome, Queue, Ref, State
+from rqtui.operations.canary import Canary, CanaryProgress
 from rqtui.system_base.system import CHUNK
 from rqtui.text import formats
 from rqtui.text.formats import format_quantity
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 ChosenJobs = Sequence[tuple[Ref, Sequence[Job]]]
 STEP_INTERVAL_S = 0.25  # between two steps
+ALL_SENT = "all jobs were asked for"  # the reason of the last step of a complete change
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*(s|m|h))?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -33,25 +38,28 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 class Limits:
     """The speed of a rate-limited change, and the failures and ready jobs at which it stops (None: no limit).
 
-    Failures count from the start of the change.
+    Failures count from the start of the change. `canary_jobs` are sent first; None: the change has no canary.
     """
 
     jobs_per_s: float
     max_failures: int | None = None
     max_depth: int | None = None
+    canary_jobs: int | None = None
 
     def describe(self) -> str:
-        """Describe the limits: `5/s, stops at 20 failures or 100 ready jobs`."""
+        """Describe the limits: `5 jobs first, then 5/s, stops at 20 failures or 100 ready jobs`."""
         limits = ((self.max_failures, "failure"), (self.max_depth, "ready job"))
         stops = [format_quantity(number, noun) for number, noun in limits if number is not None]
-        return formats.format_rate(self.jobs_per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
+        first = f"{format_quantity(self.canary_jobs, 'job')} first, then " if self.canary_jobs else ""
+        return first + formats.format_rate(self.jobs_per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """The result of one step of a rate-limited change: its outcomes and how many jobs were sent.
 
-    `failures` is since the start of the change, `depth` the most ready jobs of a queue.
+    `failures` is since the start of the change, `depth` the most ready jobs of a queue. A step with a `canary` that has
+    passed sends no job: the caller may ask a person before the next step, which sends the other jobs.
     """
 
     outcomes: tuple[tuple[Ref, Outcome], ...]
@@ -60,6 +68,7 @@ class Step:
     failures: int
     depth: int
     stop_reason: str = ""
+    canary: CanaryProgress | None = None  # None: there is no canary, or the step before reported that it has passed
 
 
 def parse_rate(text: str) -> float:
@@ -94,20 +103,39 @@ def yield_rate_limited_steps(
     if engine.change_recorder is not None:  # If all jobs are too many for one undo, none of them is saved.
         for ref, jobs_of_queue in chosen_jobs:
             engine.change_recorder.begin_change(verb, ref, jobs.total if place else len(jobs_of_queue))
+    systems = [engine.systems[ref.system] for ref in refs]
+    canary = Canary(engine, systems, limits.canary_jobs) if limits.canary_jobs else None
     allowance = _JobAllowance(limits.jobs_per_s, clock)
     while True:
         failures, depth = watch.poll_queues()
+        progress = canary.poll_jobs() if canary is not None and canary.is_sent else None
         reason = _explain_stop(limits, failures, depth, jobs.taken, jobs.total)
+        if progress is not None and progress.stop_reason:
+            reason = f"stopped after {jobs.taken} of {jobs.total}: {progress.stop_reason}"
         if reason:
-            yield Step((), jobs.taken, jobs.total, failures, depth, reason)
+            yield Step((), jobs.taken, jobs.total, failures, depth, reason, progress)
             return
+        if progress is not None:
+            if progress.has_passed:
+                canary = None
+            is_finished = progress.has_passed and jobs.is_over
+            reason = ALL_SENT if is_finished else ""
+            yield Step((), jobs.taken, jobs.total, failures, depth, reason, progress)
+            if is_finished:
+                return
+            continue
         max_jobs = CHUNK if limits.max_depth is None else limits.max_depth - depth
-        batch = jobs.take_jobs(min(CHUNK, allowance.add_jobs_for_elapsed_time(), max_jobs))
-        allowance.subtract_sent_jobs(len(batch))
+        allowed_jobs = canary.size if canary is not None else allowance.add_jobs_for_elapsed_time()
+        batch = jobs.take_jobs(min(CHUNK, allowed_jobs, max_jobs))
+        if canary is None:
+            allowance.subtract_sent_jobs(len(batch))
         outcomes = tuple(_apply_verb_to_batch(engine, verb, batch, form))
         watch.record_moved_jobs(batch, outcomes)
-        lost_reply = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
-        reason = lost_reply or ("all jobs were asked for" if jobs.is_over else "")
+        reason = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
+        if canary is not None:
+            canary.follow_jobs(batch, outcomes)
+        elif jobs.is_over:
+            reason = reason or ALL_SENT
         yield Step(outcomes, jobs.taken, jobs.total, failures, depth, reason)
         if reason:
             return

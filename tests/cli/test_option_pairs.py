@@ -24,7 +24,7 @@ KEPT = Path(__file__).with_name("option_pairs")
 ACT = (
     "dead-1", "nothing", "--place dead", "--all", "--place dead --all", "--filter nonsense:x", "--filter err:smtp",
     "--limit 1", "--token 1", "--force", "--set delay=1h", "--dry-run", "--rate 1000/s", "--stop-at-failures 1",
-    "--stop-at-depth 1", "--why x", "--yes",
+    "--stop-at-depth 1", "--canary 0", "--why x", "--yes",
 )  # fmt: skip
 COMMANDS: dict[str, tuple[str, ...]] = {
     **{f"act {verb} mail": ACT for verb in ("requeue", "delete", "purge", "pause", "duplicate", "drip-requeue")},

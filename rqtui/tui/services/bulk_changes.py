@@ -203,10 +203,16 @@ class BulkChanges:
 
     def _validate_values(self, selection: JobSelection, values: Values) -> None:
         """Raise UsageError with an error message if no script would accept these values of the question's form."""
+        from rqtui.operations.canary import check_canary
+
         form, rate_limit = _split_rate_limit(values)
         if rate_limit is None and any(name in values for name in _RATE_FIELDS):
-            raise UsageError("a change all at once cannot stop by itself: fill in the speed, for example 5/s.")
+            raise UsageError(
+                "a change all at once has no first jobs and cannot stop by itself: fill in the speed, for example 5/s."
+            )
         system = self._session.systems[selection.refs[0].system]
+        if rate_limit is not None and rate_limit.canary_jobs is not None:
+            check_canary([self._session.systems[ref.system] for ref in selection.refs], rate_limit.canary_jobs)
         if rate_limit is not None and len(verb_resolution.group_values_by_script(system, selection.verb, form)) > 1:
             raise UsageError("only one change can run at a limited speed; fill in the fields of one.")
         form_values.validate_form(self._session, selection.verb, selection.target, form)
@@ -246,8 +252,8 @@ def _split_rate_limit(values: Values) -> tuple[Values, Limits | None]:
     per_s = values.get("rate")
     if not isinstance(per_s, float):
         return arguments, None
-    failures, depth = values.get("stop_at_failures"), values.get("stop_at_depth")
-    limits = [value if isinstance(value, int) else None for value in (failures, depth)]
+    names = ("stop_at_failures", "stop_at_depth", "canary")
+    limits = [value if isinstance(value := values.get(name), int) else None for name in names]
     return arguments, Limits(per_s, *limits)
 
 

@@ -1,7 +1,8 @@
 """Run a rate-limited change of jobs by a timer, show its progress, and stop it.
 
 `operations/rate_limit` changes the jobs and applies the rate limit. A step is requested only after the previous one was
-answered, so a slow link runs fewer steps instead of a growing queue of them.
+answered, so a slow link runs fewer steps instead of a growing queue of them. After a canary has passed, a question asks
+whether the other jobs shall follow; until the answer no job is sent.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.timer import Timer
+from textual.widgets import Input
 
 from rqtui.engine import ticker
 from rqtui.model import Job, Ref
@@ -48,6 +51,8 @@ class _RateLimitedChange:
     last: rate_limit.Step | None = None
     is_waiting: bool = False
     is_stopped: bool = False
+    passed: rate_limit.Step | None = None  # the step whose canary passed, while the question about it is unanswered
+    is_question_open: bool = False
     timer: Timer | None = None
 
     def run_next_step(self, engine: Engine) -> rate_limit.Step | None:
@@ -97,6 +102,9 @@ class RateLimitedChanges:
         change = self._change
         if change is None or change.is_waiting:
             return
+        if change.passed is not None:
+            self._ask_for_other_jobs(change, change.passed)
+            return
         change.is_waiting = True
         self._session.call_engine(change.run_next_step, lambda answered: self._handle_step_result(change, answered))
 
@@ -113,7 +121,35 @@ class RateLimitedChanges:
         stop_reason = step.stop_reason if step is not None else call_result.error or "it is over"
         if stop_reason or change.is_stopped:
             self._finish_change(change, stop_reason, call_result.error)
+        elif step is not None and step.canary is not None and step.canary.has_passed:
+            change.passed = step
         self._host.show_keys()
+
+    def _ask_for_other_jobs(self, change: _RateLimitedChange, step: rate_limit.Step) -> None:
+        """Ask once whether the other jobs shall follow a canary that passed, as soon as no dialog or input is used."""
+        from rqtui.tui.widgets.question_dialog import Question
+
+        app = self._host.app
+        if change.is_question_open or isinstance(app.screen, ModalScreen) or isinstance(app.focused, Input):
+            return
+        canary, remaining = step.canary, step.total - step.done
+        if canary is None:
+            return
+        change.is_question_open = True
+        jobs = "job" if remaining == 1 else "jobs"
+        rate = formats.format_rate(change.limit.jobs_per_s)
+        title = f"{change.verb.capitalize()} the other {formats.format_count(remaining, width=9)} {jobs} at {rate}?"
+        lines = [
+            Content(f"{canary.done} of {formats.format_quantity(canary.total, 'job')} succeeded."),
+            Content("Nothing more is sent until you answer."),
+        ]
+
+        def handle_answer(reply: object) -> None:
+            change.passed, change.is_question_open = None, False
+            if reply is None and change is self._change:
+                self.stop_change()
+
+        app.push_screen(Question(title, lines, (), change.verb, is_danger=False), handle_answer)
 
     def stop_change(self) -> bool:
         """Stop the rate-limited change after the current step. Return False if none is running."""
@@ -149,6 +185,9 @@ class RateLimitedChanges:
         if change.last is None:
             return question_text.format_progress(change.verb, 0, 0, [rate])
         last = change.last
+        if last.canary is not None or (change.limit.canary_jobs and last.done <= change.limit.canary_jobs):
+            first = last.canary.describe() if last.canary is not None else "trying the first jobs"
+            return question_text.format_progress(change.verb, last.done, last.total, [first])
         time_left = formats.spell_duration((last.total - last.done) / change.limit.jobs_per_s, 1)
         facts = [rate, f"{formats.format_count(last.failures)} failed" if last.failures else "", f"{time_left} left"]
         return question_text.format_progress(change.verb, last.done, last.total, facts)

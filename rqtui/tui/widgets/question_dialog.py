@@ -35,6 +35,7 @@ Values = dict[str, object]
 _BODY_KINDS = ("body", "bytes")  # JSON, and raw bytes of other systems
 _HINTS = {  # what may be typed into an empty field, by the name of the field or its kind
     "rate": "all at once; or 5/s, 90/m",
+    "canary": "none; or a number",
     "stop_at_failures": "never; or a number",
     "stop_at_depth": "never; or a number",
     "duration": "90s, 5m, 2h, 3d",

@@ -1,0 +1,156 @@
+"""Follow the first jobs of a rate-limited change until they end, before the others are sent.
+
+`operations/rate_limit` sends the jobs, and polls the canary once per step. A job has succeeded when it is done, or when
+it is in no place of a system that stores its failed jobs. It has failed when it is dead, or scheduled for another
+attempt. Where a system stores neither done nor failed jobs, how a job ended cannot be known, and the change stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rqtui.errors import UsageError
+from rqtui.model import Job, Outcome, Ref, State
+from rqtui.system_base.system import CHUNK, System
+from rqtui.text.formats import format_quantity, format_rate
+from rqtui.text.names import to_text
+
+if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
+
+MAX_JOBS = 100  # of a canary; each is looked up at every step
+_MAX_WALKED_JOBS = 20_000  # of a queue whose system finds no job by its id
+_ERROR_CHARACTERS = 100
+_FLOW = (State.READY, State.RESERVED, State.SCHEDULED, State.DONE, State.DEAD)  # the order in which a job moves on
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryProgress:
+    """How many jobs of a canary ended, and the reason to stop the change; empty while none failed."""
+
+    total: int
+    done: int
+    failed: int
+    unknown: int
+    stop_reason: str = ""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether all jobs succeeded."""
+        return self.done == self.total
+
+    def describe(self) -> str:
+        """Describe the progress: `first 5 jobs: 3 succeeded`."""
+        return f"first {format_quantity(self.total, 'job')}: {self.done} succeeded"
+
+    def describe_pass(self, remaining: int, jobs_per_s: float) -> str:
+        """Describe a canary that passed: `5 of 5 jobs succeeded; 2495 others follow at 20/s`."""
+        others = "the other one follows" if remaining == 1 else f"{remaining} others follow"
+        return f"{self.done} of {format_quantity(self.total, 'job')} succeeded; {others} at {format_rate(jobs_per_s)}"
+
+
+class Canary:
+    """The first jobs of a rate-limited change, each with what is known about its run.
+
+    Raises UsageError if the jobs of a system cannot be followed, or if `size` is not from 1 to 100.
+    """
+
+    def __init__(self, engine: Engine, systems: Iterable[System], size: int) -> None:
+        check_canary(systems, size)
+        self._engine, self.size, self.is_sent = engine, size, False
+        self._pending: dict[tuple[Ref, bytes], bool] = {}  # whether the job was missing at the last poll
+        self._total = self._done = self._unknown = 0
+        self._failures: list[tuple[bytes, str]] = []
+
+    def follow_jobs(self, batch: Sequence[tuple[Ref, Job]], outcomes: Iterable[tuple[Ref, Outcome]]) -> None:
+        """Follow the jobs of a sent batch that the verb moved. The others count as failed."""
+        moved = {(ref, outcome.id) for ref, outcome in outcomes if outcome.moved}
+        texts = {(ref, outcome.id): outcome.text for ref, outcome in outcomes}
+        for ref, job in batch:
+            if (ref, job.id) in moved:
+                self._pending[ref, job.id] = False
+            else:
+                self._failures.append((job.id, texts.get((ref, job.id), "it was not moved")))
+        self._total, self.is_sent = len(batch), True
+
+    def poll_jobs(self) -> CanaryProgress:
+        """Look up the jobs that have not ended yet, and return the progress."""
+        pending = [*self._pending]
+        for (ref, id), job in zip(pending, self._find_jobs(pending), strict=True):
+            system = self._engine.systems[ref.system]
+            if job is None and not self._pending[ref, id]:
+                self._pending[ref, id] = True  # It may be between two places: look once more.
+            elif job is None:
+                del self._pending[ref, id]
+                self._done += stores_failed_jobs(system)
+                self._unknown += not stores_failed_jobs(system)
+            elif job.state is State.DONE:
+                del self._pending[ref, id]
+                self._done += 1
+            elif job.state in (State.DEAD, State.SCHEDULED):
+                del self._pending[ref, id]
+                self._failures.append((id, job.error))
+            else:
+                self._pending[ref, id] = False
+        return CanaryProgress(self._total, self._done, len(self._failures), self._unknown, self._explain_stop())
+
+    def _explain_stop(self) -> str:
+        first = f"the first {format_quantity(self._total, 'job')}"
+        if self._failures:
+            id, error = self._failures[0]
+            text = " ".join(error.split())[:_ERROR_CHARACTERS]
+            jobs = f"{len(self._failures)} of {first} failed, such as {to_text(id)}"
+            return (f"the first job, {to_text(id)}, failed" if self._total == 1 else jobs) + (
+                f": {text}" if text else ""
+            )
+        if self._unknown:
+            return f"{self._unknown} of {first} ended, and their system does not store how; look at its workers' logs"
+        return ""
+
+    def _find_jobs(self, pending: Sequence[tuple[Ref, bytes]]) -> Iterator[Job | None]:
+        """Yield the job of each queue and id, or None if it is in no place."""
+        systems = self._engine.systems
+        found: dict[tuple[Ref, bytes], Job | None] = {}
+        direct = [(ref, id) for ref, id in pending if systems[ref.system].can_find_by_id]
+        requests = [systems[ref.system].job_request(ref.queue, id, 0) for ref, id in direct]
+        found.update(zip(direct, self._engine.send_requests(requests) if requests else (), strict=True))
+        for ref in dict.fromkeys(ref for ref, _id in pending if not systems[ref.system].can_find_by_id):
+            ids = {id for other, id in pending if other == ref}
+            found.update({(ref, id): job for id, job in self._walk_to_jobs(ref, ids).items()})
+        for name in pending:
+            yield found.get(name)
+
+    def _walk_to_jobs(self, ref: Ref, ids: set[bytes]) -> dict[bytes, Job]:
+        """Find jobs by a walk over all places of a queue, in the order in which a job moves through them.
+
+        Raises UsageError if the queue is too long for that.
+        """
+        system, found, walked = self._engine.systems[ref.system], dict[bytes, Job](), 0
+        for place in sorted(system.places, key=lambda place: _FLOW.index(place.state)):
+            if place.is_from_events:
+                continue
+            for page in self._engine.walk_pages(ref, place.name, CHUNK):
+                found.update({job.id: job for job in page.jobs if job.id in ids})
+                walked += len(page.jobs)
+                if walked > _MAX_WALKED_JOBS:
+                    raise UsageError(
+                        f"{system.name} finds no job by its id, and {ref.queue} is too long to follow the first ones "
+                        f"(the limit is {_MAX_WALKED_JOBS}). Use a speed and a number of failures instead."
+                    )
+        return found
+
+
+def stores_failed_jobs(system: System) -> bool:
+    """Return whether a system stores its failed jobs in Redis, so that a job which is in no place has succeeded."""
+    return any(place.state is State.DEAD and place.has_failures and not place.is_from_events for place in system.places)
+
+
+def check_canary(systems: Iterable[System], size: int) -> None:
+    """Raise UsageError if the jobs of a system cannot be followed, or if `size` is not from 1 to 100."""
+    if not 1 <= size <= MAX_JOBS:
+        raise UsageError(f"a canary has 1 to {MAX_JOBS} jobs, not {size}.")
+    for system in systems:
+        if not (system.can_find_by_id or system.has_ids):
+            raise UsageError(f"jobs of {system.name} have no ids, so that the first ones cannot be followed.")

@@ -1,0 +1,246 @@
+"""Test canaries: the first jobs of a change run alone, and the others follow only when all of these succeeded."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+from redis import Redis
+from screens import Screen, Seeded, run_on_event_loop, screen
+from shell import shell
+
+from rqtui.client.queue import Queue
+from rqtui.errors import UsageError
+from rqtui.model import Job
+from rqtui.operations import canary, rate_limit
+from rqtui.operations.rate_limit import Limits, Step
+from rqtui.systems import registry
+
+WORDS = "act requeue mail --place dead --all --rate 90/s --canary 2 --json"
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    return Seeded(client)
+
+
+def bury(seeded: Seeded, number: int) -> tuple[Job, ...]:
+    seeded.bury(*(f"d{n:03}" for n in range(number)))
+    return seeded.jobs("dead")
+
+
+def run_steps(seeded: Seeded, jobs: tuple[Job, ...], limits: Limits, work: Callable[[int], Any]) -> list[Step]:
+    """Run a requeue in steps, one per second of a simulated clock. `work(number)` runs after each step."""
+    seconds = count()
+    steps: list[Step] = []
+    generator = rate_limit.yield_rate_limited_steps(
+        seeded.engine, "requeue", [(seeded.ref, jobs)], {}, limits, clock=lambda: float(next(seconds))
+    )
+    for step in generator:
+        steps.append(step)
+        work(len(steps))
+        assert len(steps) < 100
+    return steps
+
+
+def settle(seeded: Seeded, verb: str, limit: int = 100, **form: object) -> None:
+    held = seeded.reserve(limit)
+    if held:
+        seeded.engine.apply_verb(verb, seeded.ref, held, form)
+
+
+@contextmanager
+def consume_in_background(url: str, is_failing: bool = False) -> Iterator[None]:
+    """Run a worker of the queue `mail` on a thread; each job succeeds, or fails for good."""
+    stop = threading.Event()
+
+    def work() -> None:
+        with Queue("mail", url) as queue:
+            for job in queue.consume(stop=stop):
+                if is_failing:
+                    job.reject("CardDeclined: no", final=True)
+                else:
+                    job.ack()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("keep_ms", [0, 60_000])
+def test_the_other_jobs_follow_after_all_first_ones_succeeded(seeded: Seeded, keep_ms: int) -> None:
+    jobs = bury(seeded, 12)
+
+    def work(number: int) -> None:
+        if number == 3:  # Until then the first jobs wait.
+            settle(seeded, "ack", keep_ms=keep_ms)
+
+    steps = run_steps(seeded, jobs, Limits(5, canary_jobs=3), work)
+    sent = [len(step.outcomes) for step in steps]
+    assert sent[:3] == [3, 0, 0]
+    passed = next(number for number, step in enumerate(steps) if step.canary and step.canary.has_passed)
+    assert passed >= 3 and sum(sent[: passed + 1]) == 3
+    assert max(sent[passed + 1 :]) <= 5 and sum(sent) == 12
+    assert steps[-1].stop_reason == rate_limit.ALL_SENT
+    assert steps[passed].canary == canary.CanaryProgress(3, 3, 0, 0)
+
+
+@pytest.mark.parametrize(("final", "place"), [(True, "dead"), (False, "scheduled")])
+def test_one_failure_stops_the_change_and_names_job_and_error(seeded: Seeded, final: bool, place: str) -> None:
+    jobs = bury(seeded, 12)
+
+    def work(number: int) -> None:
+        if number == 1:
+            settle(seeded, "reject", 1, error="CardDeclined: no\nTraceback …", final=final)
+
+    steps = run_steps(seeded, jobs, Limits(5, canary_jobs=3), work)
+    assert steps[-1].stop_reason == (
+        "stopped after 3 of 12: 1 of the first 3 jobs failed, such as d000: CardDeclined: no Traceback …"
+    )
+    assert sum(len(step.outcomes) for step in steps) == 3
+    assert len(seeded.jobs("dead")) == 9 + (place == "dead")
+
+
+def test_a_canary_of_all_jobs_ends_the_change_when_they_succeeded(seeded: Seeded) -> None:
+    steps = run_steps(seeded, bury(seeded, 3), Limits(5, canary_jobs=10), lambda _number: settle(seeded, "ack"))
+    assert steps[-1].stop_reason == rate_limit.ALL_SENT and sum(len(step.outcomes) for step in steps) == 3
+    assert steps[-1].canary == canary.CanaryProgress(3, 3, 0, 0)
+
+
+def test_a_job_that_was_not_moved_counts_as_failed(seeded: Seeded) -> None:
+    jobs = bury(seeded, 4)
+    seeded.engine.apply_verb("delete", seeded.ref, jobs[:1])
+    steps = run_steps(seeded, jobs, Limits(5, canary_jobs=2), lambda _number: settle(seeded, "ack"))
+    assert "1 of the first 2 jobs failed, such as d000: no such job" in steps[-1].stop_reason
+
+
+def test_a_running_job_is_waited_for(seeded: Seeded) -> None:
+    jobs = bury(seeded, 4)
+    held: list[Job] = []
+
+    def work(number: int) -> None:
+        if number == 1:
+            held.extend(seeded.reserve(2))
+        if number == 6:
+            seeded.engine.apply_verb("ack", seeded.ref, held, {})
+        if number > 6:
+            settle(seeded, "ack")
+
+    steps = run_steps(seeded, jobs, Limits(5, canary_jobs=2), work)
+    assert [len(step.outcomes) for step in steps[:6]] == [2, 0, 0, 0, 0, 0]
+    assert steps[-1].stop_reason == rate_limit.ALL_SENT
+
+
+@pytest.mark.parametrize("size", [0, -1, 101])
+def test_the_size_is_bounded(size: int) -> None:
+    with pytest.raises(UsageError, match="1 to 100 jobs"):
+        canary.check_canary([registry.create_system("native")], size)
+
+
+def test_jobs_without_ids_cannot_be_followed() -> None:
+    with pytest.raises(UsageError, match="have no ids"):
+        canary.check_canary([registry.create_system("orizuru")], 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"), [("native", True), ("rq", True), ("sidekiq", True), ("bullmq", True), ("celery", False)]
+)
+def test_a_missing_job_has_succeeded_where_failed_jobs_are_stored(name: str, is_known: bool) -> None:
+    assert canary.stores_failed_jobs(registry.create_system(name)) is is_known
+
+
+def test_the_command_tries_the_first_jobs_and_tells_how_they_ended(client: Redis, url: str, seeded: Seeded) -> None:
+    bury(seeded, 6)
+    with consume_in_background(url):
+        ran = shell(
+            url, *["act", "requeue", "mail", "--place", "dead", "--all", "--rate", "90/s", "--canary", "2", "--json"]
+        )
+    document = json.loads(ran.out)
+    assert (ran.code, document["canary"], document["stopped"]) == (
+        0,
+        {"total": 2, "done": 2, "failed": 0, "unknown": 0},
+        None,
+    )
+    assert "2 of 2 jobs succeeded; 4 others follow at 90/s." in ran.err
+
+
+def test_the_command_stops_when_a_first_job_fails(client: Redis, url: str, seeded: Seeded) -> None:
+    bury(seeded, 6)
+    with consume_in_background(url, is_failing=True):
+        ran = shell(url, *WORDS.replace("--canary 2", "--canary 1").split())
+    document = json.loads(ran.out)
+    assert ran.code == 1
+    assert document["canary"] == {"total": 1, "done": 0, "failed": 1, "unknown": 0}
+    assert document["stopped"] == "stopped after 1 of 6: the first job, d000, failed: CardDeclined: no"
+    assert len(seeded.jobs("dead")) == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("act delete mail --place dead --all --canary 2", "delete makes no job ready"),
+        ("act requeue mail --place dead --all --canary 0", "--canary is a whole number from 1 on"),
+        ("act requeue mail --place dead --all --canary 500", "1 to 100 jobs, not 500"),
+    ],
+)
+def test_a_canary_that_cannot_be_is_refused_before_any_change(
+    words: str, expected: str, url: str, seeded: Seeded
+) -> None:
+    bury(seeded, 3)
+    ran = shell(url, *words.split())
+    assert ran.code == 2 and expected in ran.err, ran.err
+    assert len(seeded.jobs("dead")) == 3
+
+
+async def start_canary(ui: Screen, jobs: str) -> None:
+    """Open the palette's throttled requeue of all dead jobs, and start it with so many first jobs."""
+    await ui.press("enter", "5", "asterisk", "colon")
+    await ui.press('"throttled requeue', "enter")
+    await ui.until_shown("jobs to try first")
+    ui.app.screen.query_one("#field-rate").value = "50/s"  # type: ignore[attr-defined]
+    ui.app.screen.query_one("#field-canary").value = jobs  # type: ignore[attr-defined]
+    await ui.press("y")
+
+
+@pytest.mark.parametrize(("answer", "ready"), [("y", 10), ("n", 0)])
+@run_on_event_loop
+async def test_the_screen_asks_before_the_other_jobs_follow(answer: str, ready: int, url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("requeue 2 of 12 · first 2 jobs: 0 succeeded", "X stop")
+        settle(seeded, "ack")
+        await ui.until_shown("Requeue the other 10 jobs at 50/s?", "2 of 2 jobs succeeded.", "Nothing more is sent")
+        assert len(seeded.jobs("dead")) == 10
+        await ui.press(answer)
+        await ui.until_toast(*(["12 requeued"] if ready else ["stopped", "after 2 of 12"]))
+    assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (ready, 10 - ready)
+
+
+@run_on_event_loop
+async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("first 2 jobs: 0 succeeded")
+        settle(seeded, "reject", 1, error="CardDeclined: no", final=True)
+        await ui.until_toast("stopped after 2 of 12", "1 of the first 2 jobs failed", "CardDeclined")
+    assert len(seeded.jobs("dead")) == 11
+
+
+@run_on_event_loop
+async def test_a_canary_that_is_too_large_is_refused_in_the_dialog(url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "500")
+        await ui.until_shown("a canary has 1 to 100 jobs, not 500.")
+    assert len(seeded.jobs("dead")) == 12
