@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from celery_subject import close_listener
@@ -92,8 +92,8 @@ STATISTICS: Mapping[str, object] = {
 }
 
 
-def build_replies(now_s: float) -> dict[str, object]:
-    """Return the replies of a worker of Celery 5.7 to the questions of `inspect`, shortened."""
+def build_replies(now_s: float, queues: Sequence[str] = ("a", "b")) -> dict[str, object]:
+    """Return the replies of a worker of Celery 5.7 of some queues to the questions of `inspect`, shortened."""
     task = {
         "id": "held-1",
         "name": "shop.hold",
@@ -106,6 +106,6 @@ def build_replies(now_s: float) -> dict[str, object]:
         "delivery_info": {"exchange": "", "routing_key": "mail", "priority": 0, "redelivered": False},
         "worker_pid": 5487,
     }
-    queues = [{"name": name, "exchange": {"name": name, "type": "direct"}, "routing_key": name} for name in ("a", "b")]
+    served = [{"name": name, "exchange": {"name": name, "type": "direct"}, "routing_key": name} for name in queues]
     registered = ["shop.add [rate_limit=10/m]", "shop.hold"]
-    return {"active": [task], "active_queues": queues, "registered": registered, "stats": STATISTICS}
+    return {"active": [task], "active_queues": served, "registered": registered, "stats": STATISTICS}

@@ -113,7 +113,7 @@ async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis
 async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_shown(url: str, client: Redis) -> None:
     client.sadd("_kombu.binding.mail", "mail\x06\x16\x06\x16mail")
     client.lpush("mail", "x")
-    fake = FakeWorkers(client, {"w1@shop": build_replies(time.time())})
+    fake = FakeWorkers(client, {"w1@shop": build_replies(time.time(), ("mail", "b"))})
     try:
         async with screen(url, systems=("celery",), open_queue="celery:mail") as ui:
 
@@ -124,7 +124,7 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
             await until_shown_with_heartbeats("w1@shop")
             await until_shown_with_heartbeats("running", "a asks it")
             await ui.press("a")
-            await until_shown_with_heartbeats("it replied within", "shop.hold('go', seconds=600)", "a, b")
+            await until_shown_with_heartbeats("it replied within", "shop.hold('go', seconds=600)", "mail, b")
             assert {each["method"] for each in fake.commands} == {"active", "active_queues", "registered", "stats"}
             verbs = {verb.name: verb for verb, _summary in ui.app.verb_starter.list_offered_verbs()}
             assert {"stop", "grow", "shrink", "rate_limit", "time_limit"} <= verbs.keys()
