@@ -96,10 +96,10 @@ class Job:
     """One job of any queue system, as it was read from one place of its queue."""
 
     id: bytes  # unique within a page
-    queue: str
-    system: str
-    place: str
-    state: State
+    queue: str  # the name of the queue, without its system
+    system: str  # the name of the system instance, `System.name`
+    place: str  # the name of a place of the system
+    state: State  # the state of that place
     member: bytes  # the value stored in the place: a list entry, or a set member
     token: bytes = b""  # proves a reservation; empty if the system has none
     name: str = ""  # the kind of job: the name of its function, task or class; groups jobs in `kinds`
@@ -109,7 +109,9 @@ class Job:
     due_ms: int | None = None  # scheduled: when the job becomes ready
     deadline_ms: int | None = None  # reserved: when the lease expires
     reserved_ms: int | None = None  # reserved: when the lease began; done: when the last one began
-    since_ms: int | None = None  # ready: since when the job waits; dead: when it died; done: when it is deleted
+    since_ms: int | None = (
+        None  # ready: since when the job waits; dead: when it died; done: when it ended (native: is deleted)
+    )
     priority: int = 0  # lower first
     ttr_ms: int | None = None  # a duration: the length of a lease
     attempts: int = 0  # runs that began, the present one included

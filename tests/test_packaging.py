@@ -95,6 +95,8 @@ def test_every_script_loads_and_every_bench_runs_from(kind: str, built: Path, tm
     assert _loaded(python, tmp_path) == SCRIPTS
     version = _run(python.parent / "rqtui", "--version", cwd=tmp_path)
     assert "0." in version
+    _run(python.parent / "rqtui", "new-system", "tiny", cwd=tmp_path)
+    assert (tmp_path / "rqtui-tiny/rqtui_tiny/lua/page.lua").is_file()
     assert "drain of no-op jobs, one process" in _measured(python, tmp_path)
     refused = subprocess.run(
         [python.parent / "rqtui", "bench", "weather"], cwd=tmp_path, capture_output=True, text=True
@@ -111,7 +113,12 @@ def test_the_wheel_holds_the_scripts_the_types_the_style_sheet_and_the_benches(b
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
     words = {f"rqtui/{path.relative_to(ROOT)}" for path in (ROOT / "lua").rglob("*.toml")}
     words |= {f"rqtui/{path.relative_to(ROOT)}" for path in (ROOT / "lua").rglob("blocks/*.lua")}
-    assert words and {f"rqtui/lua/{script}.lua" for script in SCRIPTS} | words | {"rqtui/py.typed"} <= names
+    scaffold = ROOT / "rqtui" / "scaffold"
+    template = {
+        str(path.relative_to(ROOT)) for path in scaffold.rglob("*.*") if path.suffix in (".py", ".lua", ".toml")
+    }
+    assert len(template) > 15
+    assert words and {f"rqtui/lua/{script}.lua" for script in SCRIPTS} | words | {"rqtui/py.typed"} | template <= names
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "rqtui").rglob("*.tcss")}
     assert shipped <= names and not any(name.startswith(("tests/", "lua/", "benchmarks/")) for name in names)
     own = ROOT / "benchmarks" / "own"

@@ -60,6 +60,7 @@ COMMAND_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Set up": {
         "config": {"takes_broken": True},
         "systems": {},
+        "new-system": {},
         "acl": {"has_json": False},
         "script": {"has_json": False},
     },
@@ -311,7 +312,8 @@ def _load_command_function(name: str) -> Any:
     """Import the module of the command `name` and return its function."""
     from importlib import import_module
 
-    return getattr(import_module(f"rqtui.cli.{name}"), name)
+    module = name.replace("-", "_")
+    return getattr(import_module(f"rqtui.cli.{module}"), module)
 
 
 def _load_summary(name: str) -> str:

@@ -66,10 +66,10 @@ class ForeignSystem(System):
         "oldest-ready": "add workers of {queue}",
         "backlog-grows": "add workers of {queue}",
     }
-    queues_per_tally: ClassVar[int] = 25  # queues per call of `tally`, where it has one
-    jobs_per_page_call: ClassVar[int] = (
-        0  # jobs per call of `page`, where each is several reads; 0: as many as are asked for
-    )
+    # Queues per call of the script `tally`, for a system that has this script.
+    queues_per_tally: ClassVar[int] = 25
+    # Jobs per call of the script `page`, if reading a job takes several commands; 0: as many as the caller asks for.
+    jobs_per_page_call: ClassVar[int] = 0
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)

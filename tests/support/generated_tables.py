@@ -225,9 +225,12 @@ def build_truth_tables() -> str:
 
 def build_system_attributes_table() -> str:
     """Build the table of the class attributes of a system, from the comment above or behind each in the source."""
-    rows = ["| attribute | default | what it switches on |", "|---|---|---|"]
+    rows, listed = ["| attribute | default | what it switches on |", "|---|---|---|"], set()
     for path, name in (("system_base/system.py", "System"), ("system_base/foreign_system.py", "ForeignSystem")):
         for attribute, default, comment in _read_attributes(ROOT / "rqtui" / path, name):
+            if attribute in listed:
+                continue  # only the default differs
+            listed.add(attribute)
             rows.append(f"| `{attribute}` | {f'`{default}`' if default else 'needed'} | {comment} |")
     return "\n".join(rows)
 

@@ -1,0 +1,7 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     delayed  zset  id by due time (s)
+--          waiting  list  ids, the next one first
+--          running  zset  id by the end of its lease (s)
+--          failed   zset  id by the time of its failure (s)
+--          workers  hash  last heartbeat (s) by worker

@@ -1,0 +1,33 @@
+-- Requeue failed jobs: they run again, with new attempts.
+--
+-- moves    failed -> waiting
+-- derived  jobbox:job:<id>
+-- KEYS     delayed waiting running failed
+-- ARGV     each  (id bytes)
+-- returns each  moved        requeued
+--               wrong_place  (place str)  it is in another place
+--               ghost        its record is missing; it cannot run, but can be deleted
+--               gone         no such job
+-- include: keys, key_types, batch_size(jobs), find_place, has_record
+local words, ids, seen = {}, {}, {}
+for at = 1, #ARGV do
+  local id = ARGV[at]
+  local place = seen[id] or find_place(id)
+  if place ~= 'failed' then
+    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+  elseif not has_record(id) then
+    words[#words + 1] = 'ghost'
+  else
+    words[#words + 1], seen[id], ids[#ids + 1] = 'moved', 'waiting', id
+  end
+end
+if #ids == 0 then return words end
+
+redis.call('ZREM', failed, '') -- removes nothing, but lets the script finish over maxmemory
+for _, id in ipairs(ids) do
+  redis.call('HDEL', 'jobbox:job:' .. id, 'error', 'worker')
+  redis.call('HSET', 'jobbox:job:' .. id, 'attempts', 0)
+  redis.call('RPUSH', waiting, id)
+  redis.call('ZREM', failed, id)
+end
+return words
