@@ -33,6 +33,8 @@ COMMAND_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "search": {"reveals": True},
         "show": {"reveals": True},
         "errors": {"reveals": True},
+        "group": {"reveals": True},
+        "diff": {"reveals": True},
         "kinds": {"reveals": True},
         "workers": {"reveals": True},
         "events": {"reveals": True},

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rqtui.errors import UsageError
@@ -88,6 +88,46 @@ def parse_filter(expression: str) -> Filter:
     Raises UsageError for an expression that Python's `re` refuses, and for a term without a pattern.
     """
     return Filter(tuple(_parse_filter_terms(expression)))
+
+
+def build_exact_term(field: str, value: str, others: Iterable[str] = ()) -> str:
+    """Build a filter term that matches the jobs whose `field` is `value`, and none with one of the other values.
+
+    `field` is a key of `FIELDS`, or a path that begins with a dot. Returns an empty text if no term can name the path.
+    """
+    if _FIELD.fullmatch(f"{field}:") is None:
+        return ""
+    is_ambiguous = any(other != value and _simplify_value(other) == _simplify_value(value) for other in others)
+    words = "" if is_ambiguous or not field.startswith(_PATH) else _quote_words(value)
+    if words:
+        return f"{field}:{words}"
+    pattern = _escape_pattern(value)
+    return f"{field}:/^(?-i:{pattern})\\Z/" if is_ambiguous else f"{field}:/^{pattern}\\Z/"
+
+
+def build_part_term(field: str, text: str) -> str:
+    """Build a filter term that matches the jobs whose `field`, a key of `FIELDS`, contains `text`, ignoring case."""
+    return f"{field}:{_quote_words(text) or f'/{_escape_pattern(text)}/'}"
+
+
+def _simplify_value(value: str) -> str:
+    """Return a text that is equal for two values which the words of a path's term do not distinguish."""
+    return json.dumps(float(value)) if _DECIMAL.fullmatch(value) else value.casefold()
+
+
+def _quote_words(words: str) -> str:
+    """Return words as a filter takes them, in quotes where that is needed; empty if only an expression can be used."""
+    if not words.isprintable():
+        return ""
+    if words and not re.search(r"\s", words) and words[0] not in "\"'/~":
+        return words
+    return next((f"{quote}{words}{quote}" for quote in "\"'" if quote not in words), "")
+
+
+def _escape_pattern(text: str) -> str:
+    """Return an expression that matches `text`, with slashes and unprintable characters escaped."""
+    escaped = (re.escape(char) if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
+    return "".join(escaped).replace("/", r"\/")
 
 
 def _parse_filter_terms(expression: str) -> Iterator[Term]:

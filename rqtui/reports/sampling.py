@@ -1,8 +1,12 @@
-"""Read bounded samples of places, one page per round trip, for reports on places with up to a million jobs."""
+"""Read bounded samples of places, one round trip per step, for reports on places with up to a million jobs.
+
+A sample is the start or the end of a place, or small blocks of jobs at random positions (`yield_random_pages`).
+"""
 
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +21,8 @@ JOBS_PER_PAGE = 500  # jobs per round trip: a few milliseconds of server time
 QUEUES_PER_TRIP = 200  # queues counted in a round trip
 MAX_QUEUES = 50  # of a report about all queues; those with the most jobs
 MIN_PER_PLACE = 100  # jobs read per place, however many places there are
+BLOCK_JOBS = 5  # of a random sample: neighbours in a place were often enqueued together, so blocks are small
+BLOCKS_PER_TRIP = 100
 MAX_SCANNED = 100_000  # jobs of all queues scanned in shared places: 0.5 s of server time
 
 
@@ -75,7 +81,13 @@ class Survey:
         self, engine: Engine, part: Part, *, is_newest: bool = False, body_bytes: int = 0
     ) -> Iterator[Page]:
         """Yield the pages of a place and count their jobs. An error of this place alone becomes a problem."""
-        page_steps = yield_pages(engine, part, is_newest=is_newest, body_bytes=body_bytes)
+        return self._count_pages(part, yield_pages(engine, part, is_newest=is_newest, body_bytes=body_bytes))
+
+    def yield_random_pages(self, engine: Engine, part: Part, *, body_bytes: int = 0) -> Iterator[Page]:
+        """Yield a random sample of a place where that is possible, else its first jobs, and count them as read."""
+        return self._count_pages(part, yield_random_pages(engine, part, body_bytes=body_bytes))
+
+    def _count_pages(self, part: Part, page_steps: Iterator[Page]) -> Iterator[Page]:
         found_jobs, scanned_entries = 0, 0
         while True:
             try:
@@ -222,3 +234,45 @@ def _yield_shared_pages(engine: Engine, part: Part, *, is_newest: bool, body_byt
         yield replace(page, jobs=jobs)
         if found_jobs >= part.most or scanned_entries >= part.passed:
             return
+
+
+# -- random samples ----------------------------------------------------------------------------------------------------
+
+
+def can_sample_at_random(engine: Engine, part: Part) -> bool:
+    """Return whether a block of jobs can be read at any position of a place without reading the jobs before it."""
+    place = engine.systems[part.ref.system].place(part.place)
+    return not part.of and not place.where and not place.is_from_events and place.type in ("list", "zset")
+
+
+def yield_random_pages(engine: Engine, part: Part, *, body_bytes: int = 0) -> Iterator[Page]:
+    """Yield about `part.most` jobs of a place in blocks of `BLOCK_JOBS` at random positions, several per round trip.
+
+    The place is divided into parts of equal size, with a block in each, so that each period of time is represented. A
+    place of at most `part.most` jobs is read completely. A place that `can_sample_at_random` refuses is read from its
+    start. A place that does not change gives the same sample again.
+    """
+    if part.count <= part.most or not can_sample_at_random(engine, part):
+        yield from yield_pages(engine, part, body_bytes=body_bytes)
+        return
+    system, seen_ids = engine.systems[part.ref.system], set[bytes]()
+    positions = list(_choose_block_positions(part))
+    for start in range(0, len(positions), BLOCKS_PER_TRIP):
+        pages: list[Page] = engine.send_requests(
+            [
+                system.page_request(part.ref.queue, part.place, offset, BLOCK_JOBS, body_bytes)
+                for offset in positions[start : start + BLOCKS_PER_TRIP]
+            ]
+        )
+        jobs = {job.id: job for page in pages for job in page.jobs if job.id not in seen_ids}  # a place moves meanwhile
+        seen_ids.update(jobs)
+        yield replace(pages[0], jobs=tuple(jobs.values()), error=next((page.error for page in pages if page.error), ""))
+
+
+def _choose_block_positions(part: Part) -> Iterator[int]:
+    """Yield a random position in each of the equal parts of a place."""
+    blocks = max(1, part.most // BLOCK_JOBS)
+    generator = random.Random(part.count)  # noqa: S311  no secret; equal numbers give an equal sample
+    for block in range(blocks):
+        begin, end = (part.count * number // blocks for number in (block, block + 1))
+        yield generator.randint(begin, max(begin, end - BLOCK_JOBS))

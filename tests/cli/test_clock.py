@@ -20,6 +20,8 @@ COMMANDS = (
     ("workers",),
     ("errors",),
     ("kinds",),
+    *(("group", "mail", place, "--by", "age") for place in ("scheduled", "ready", "reserved", "done", "dead")),
+    ("diff", "mail", "dead", "done"),
     ("loops",),
     ("stats", "mail"),
     ("health", "mail"),

@@ -51,6 +51,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "health": ("mail", "nothing", "--json", "--system rq", "--system native"),
     "workers": ("mail", "nothing", "--json"),
     "kinds": ("mail", "nothing", "--json"),
+    "group mail": (
+        "dead", "ready", "nonsense", "--by kind", "--by error", "--by .n", "--by nonsense", "--limit 0", "--limit 1",
+        "--filter err:smtp", "--filter /[/", "--json",
+    ),
+    "diff mail": (
+        "dead", "dead ready", "nonsense", "--filter err:smtp", "--filter /[/", "--against id:ready-1", "--json",
+    ),
     "migrate": ("rq:mail", "native:new", "native:mail", "--dry-run", "--lossy", "--json"),
 }  # fmt: skip
 ENDS = ("dispatch", "reap")  # only with --once

@@ -27,7 +27,8 @@ HOUR_MS = 3_600_000
 KEPT = Path(__file__).with_name("transcripts")
 COMMANDS = (
     ("snapshot",), ("snapshot", "QUEUE"), ("health",), ("health", "QUEUE"), ("workers",), ("kinds", "QUEUE"),
-    ("errors", "QUEUE"), ("loops",), ("stats", "QUEUE"), ("schedules",), ("check", "QUEUE"),
+    ("errors", "QUEUE"), ("group", "QUEUE", "ready"), ("group", "QUEUE", "dead"), ("diff", "QUEUE", "ready", "dead"),
+    ("loops",), ("stats", "QUEUE"), ("schedules",), ("check", "QUEUE"),
 )  # fmt: skip
 
 

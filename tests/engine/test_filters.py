@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import zlib
 from dataclasses import replace
@@ -10,7 +11,7 @@ import msgpack
 import pytest
 from families import run_in_one_test
 
-from rqtui.engine.filters import parse_filter
+from rqtui.engine.filters import build_exact_term, build_part_term, parse_filter
 from rqtui.errors import UsageError
 from rqtui.model import Job, State
 
@@ -193,3 +194,21 @@ def test_a_sign_that_turns_nothing_round_is_looked_for() -> None:
     for expression in ("!", "timeout !", "! no"):
         assert not parse_filter(expression)(JOB), expression
     assert parse_filter("!")(loud) and parse_filter("no !")(loud) and parse_filter("! no")(loud)
+
+
+def test_a_term_is_built_that_matches_one_value_and_no_other() -> None:
+    values = ["acme", "ACME", "two words", 'a "b" c', "it's", "/x/", "~x", "12.5", "12.50", "", "a\tb", "\x1b[2J", "ß"]
+    for value in values:
+        accepts = parse_filter(build_exact_term(".tenant", value, values))
+        matching = [each for each in values if accepts(replace(JOB, body=json.dumps({"tenant": each}).encode()))]
+        assert matching == [value], value
+    assert build_exact_term(".tenant", "acme") == ".tenant:acme"
+    assert build_exact_term("job", "send") == r"job:/^send\Z/"
+    assert build_exact_term(".a b", "x") == build_exact_term(".a:b", "x") == build_exact_term("nonsense", "x") == ""
+
+
+def test_a_term_is_built_that_matches_a_part_of_a_text() -> None:
+    for text in ("smtp", "two words", '"it\'s"', "a/b", "/x", "\x1b["):
+        accepts = parse_filter(build_part_term("err", text))
+        assert accepts(replace(JOB, error=f"before {text} after")) and not accepts(replace(JOB, error="other")), text
+    assert build_part_term("err", "CardDeclined") == "err:CardDeclined"

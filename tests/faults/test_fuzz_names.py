@@ -34,6 +34,7 @@ from shell import ROOT, Ran, build_environment, shell
 
 from rqtui.cli.main import COMMANDS
 from rqtui.errors import UsageError
+from rqtui.systems import registry
 from rqtui.testing.keyspace import dump
 from rqtui.text import names
 from rqtui.text.sanitise import restore_unprintable_characters, safe
@@ -79,6 +80,11 @@ def commands(system: NamedSystem, name: bytes) -> Iterator[tuple[str, ...]]:
     yield "show", queue, "a\udcff"
     yield "search", "a\udcff", queue, "--json"
     yield "search", "a\udcff", queue
+    place = registry.create_system(system.system).places[0].name
+    yield "group", queue, place, "--by", ".a", "--json"
+    yield "group", queue, place
+    yield "diff", queue, place, "--filter", "a\udcff", "--json"
+    yield "diff", queue, place, "--filter", "a\udcff"
     yield "check", queue, "--json"
     yield "events", queue, "--json"
     yield "acl", "operator", queue

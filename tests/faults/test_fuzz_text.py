@@ -292,8 +292,8 @@ def test_a_config_file_of_any_bytes_is_told_in_sentences(cases: int, tmp_path: P
 
 # -- whole command lines -----------------------------------------------------------------------------------------------
 
-COMMANDS = ("acl", "act", "check", "config", "errors", "events", "health", "jobs", "kinds", "layouts", "loops",
-            "metrics",
+COMMANDS = ("acl", "act", "check", "config", "diff", "errors", "events", "group", "health", "jobs", "kinds", "layouts",
+            "loops", "metrics",
             "migrate", "operations", "put", "redis", "show", "snapshot", "stats", "undo", "workers")  # fmt: skip
 WORDS = ("--place", "--filter", "--all", "--limit", "--token", "--force", "--set", "--dry-run", "--rate", "--yes",
          "--json", "--repair", "--example",

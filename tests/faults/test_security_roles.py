@@ -30,6 +30,7 @@ PASSWORD = "sesame"
 LOOKS = (
     "snapshot", "snapshot mail --json", "jobs mail ready", "jobs mail dead --filter err:boom", "show mail job-2",
     "check mail", "workers", "errors mail", "events mail", "stats mail", "metrics", "redis", "kinds mail",
+    "group mail ready --by .a", "group mail dead --by error", "diff mail dead ready",
 )  # fmt: skip
 WORKS = (
     "snapshot mail", "put mail 1 --id p1", "put mail 1 --delay 1ms --id p2", "dispatch mail --once", "dispatch --once",

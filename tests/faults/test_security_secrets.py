@@ -41,6 +41,12 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jobs": tuple((queue,) for queue in QUEUES),
     "show": JOBS,
     "search": tuple((expression,) for expression in ("dead", "plain", "token", "mail")),
+    "group": tuple(
+        ("mail", place, "--by", by)
+        for place in ("ready", "dead")
+        for by in ("kind", "worker", "error", ".token", ".password", ".note", ".url")
+    ),
+    "diff": (("mail", "dead", "ready"), ("mail", "dead,ready,scheduled,reserved", "--filter", "err:a")),
     "errors": ((), *(("--by", by) for by in ("class", "frame", "cause", "message")), ("mail",)),
     "check": (("mail",),),
     "put": (("mail", json.dumps(BODY), "--id", "put"),),

@@ -111,6 +111,35 @@ KIND = {
     "figures": (dict, NONE),
 }
 KINDS = {"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "kinds": [KIND]}
+GROUP = {
+    "value": (str, NONE),
+    "unknown": bool,
+    "jobs": int,
+    "share": float,
+    "estimate": int,
+    "places": dict,
+    "oldest_ms": (int, NONE),
+    "done_per_s": (float, NONE),
+    "filter": (str, NONE),
+    "no_filter": (str, NONE),
+    "dry_run": (str, NONE),
+}
+GROUPS = {
+    **{"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "random": bool},
+    **{"queue": str, "layout": str, "place": str, "by": str, "filter": (str, NONE), "matched": int},
+    **{"done_over_ms": (int, NONE), "done_unknown": (str, NONE), "verbs": [str], "more": int, "groups": [GROUP]},
+}
+SIDE = {"places": [str], "filter": (str, NONE), "jobs": int, "looked": int, "of": int, "random": bool}
+DIFFERENCE = {
+    "conditions": [{"field": str, "operator": str, "value": str}],
+    **{"a_jobs": int, "a_share": float, "b_jobs": int, "b_share": float, "difference": float, "p": float},
+    **{"more_values": int, "explained": bool, "result": bool},
+}
+DIFF = {
+    **{"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "queue": str, "layout": str, "measure": str},
+    **{"a": SIDE, "b": SIDE, "detectable": (float, NONE), "differences": [DIFFERENCE]},
+    "compared": {"attributes": int, "values": int, "pairs": int, "left_out": [str]},
+}
 MINUTE = {"minute_at_ms": int, "in": int, "out": int, "failed": int, "depth": int}
 STATS = {
     "queue": str,

@@ -1,0 +1,158 @@
+"""Implement `diff`: list the fields in which two groups of jobs differ, such as dead and done ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rqtui.cli import documents, output, sampling
+from rqtui.cli.arguments import QUEUE, open_engine, report_places_without_events
+from rqtui.cli.session import Session
+from rqtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from rqtui.reports.comparison import Comparison, Side
+    from rqtui.reports.differences import Difference
+
+MEASURE = "difference of shares; Fisher's exact test, corrected by Holm, level 0.05"
+
+
+def diff(
+    session: Session,
+    queue: QUEUE,
+    a: Annotated[
+        str,
+        typer.Argument(metavar="A", help="The places or states of group A, separated by commas: dead, ready …"),
+    ] = "dead",
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="[B]", help="Those of group B; without it those of A. Jobs of A are never in B."),
+    ] = None,
+    expression: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="EXPR", help="Only matching jobs are in A; the syntax is that of `jobs`."),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="EXPR", help="Only matching jobs are in B.")
+    ] = None,
+) -> int:
+    """Compare two groups of jobs: which body fields, kinds, workers, hours or sizes differ, and how much.
+
+    Example: rqtui diff mail dead done --json
+    """
+    from rqtui.engine import filters
+    from rqtui.reports import comparison as report
+    from rqtui.reports.comparison import Selection
+
+    if b is None and not expression and not against:
+        raise UsageError("what shall be compared? Name two places (dead done), or a --filter for one of the groups.")
+    for each in (expression, against):
+        filters.parse_filter(each or "")
+    selection_a, selection_b = Selection(_split(a), expression or ""), Selection(_split(b or a), against or "")
+    engine, [ref] = open_engine(session, [queue])
+    steps = report.yield_comparisons(engine, ref, selection_a, selection_b)
+    comparison = sampling.build_with_progress(steps, "comparing")
+    if session.as_json:
+        output.write_json(_build_document(comparison))
+        return sampling.choose_sampling_exit_code(comparison.size)
+    _write_comparison(comparison)
+    report_places_without_events(engine, [ref])
+    for problem in comparison.size.problems:
+        output.print_message(problem)
+    return sampling.choose_sampling_exit_code(comparison.size)
+
+
+def _split(words: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, words.split(",")))) or (words,)
+
+
+def _build_document(comparison: Comparison) -> dict[str, Any]:
+    differences = comparison.differences
+    return {
+        **sampling.build_sample_size_document(comparison.size),
+        **documents.build_queue_fields(comparison.ref.queue),
+        "layout": comparison.ref.system,
+        "measure": MEASURE,
+        "a": _build_side(comparison.a),
+        "b": _build_side(comparison.b),
+        "compared": {
+            "attributes": differences.attributes,
+            "values": differences.conditions,
+            "pairs": differences.pairs,
+            "left_out": list(comparison.left_out),
+        },
+        "detectable": None if differences.detectable is None else round(differences.detectable, 4),
+        "differences": [_build_difference(difference) for difference in differences.found],
+    }
+
+
+def _build_side(side: Side) -> dict[str, Any]:
+    return {
+        "places": list(side.places),
+        "filter": side.selection.expression or None,
+        "jobs": side.jobs,
+        "looked": side.looked,
+        "of": side.of,
+        "random": side.is_random,
+    }
+
+
+def _build_difference(difference: Difference) -> dict[str, Any]:
+    return {
+        "conditions": [
+            {
+                "field": documents.mask_job_text(condition.attribute),
+                "operator": condition.operator,
+                "value": documents.mask_job_text(condition.value),
+            }
+            for condition in difference.conditions
+        ],
+        "a_jobs": difference.a_jobs,
+        "a_share": round(difference.a_share, 4),
+        "b_jobs": difference.b_jobs,
+        "b_share": round(difference.b_share, 4),
+        "difference": round(difference.a_share - difference.b_share, 4),
+        "p": difference.p_value,
+        "more_values": difference.more,
+        "explained": difference.is_explained,
+        "result": difference.is_result,
+    }
+
+
+def _write_comparison(comparison: Comparison) -> None:
+    from rqtui.reports.comparison import explain_no_difference, format_difference, format_side, name_sides
+
+    names = name_sides(comparison)
+    labels = [f"{name}: " if name in ("A", "B") else "" for name in names]
+    for label, side in zip(labels, (comparison.a, comparison.b), strict=True):
+        output.write_lines([f"{label}{format_side(side)}"])
+    found = comparison.differences.found
+    if not found:
+        output.write_lines([f"{explain_no_difference(comparison)}."])
+    for title, differences in group_differences(found):
+        output.write_lines([title] if title else [])
+        indent = "  " if title else ""
+        output.write_lines(
+            f"{indent}{format_difference(comparison, difference)}{format_remark(difference)}"
+            for difference in differences
+        )
+    if comparison.left_out:
+        output.print_note(f"not compared, because the groups were selected by it: {', '.join(comparison.left_out)}")
+
+
+def group_differences(found: tuple[Difference, ...]) -> list[tuple[str, list[Difference]]]:
+    """Return the differences under titles: those on their own, those explained by the first, and results of runs."""
+    groups = [
+        ("", [each for each in found if not each.is_explained and not each.is_result]),
+        ("differs only with the first:", [each for each in found if each.is_explained and not each.is_result]),
+        ("known only after a run:", [each for each in found if each.is_result]),
+    ]
+    return [(title, differences) for title, differences in groups if differences]
+
+
+def format_remark(difference: Difference) -> str:
+    """Return how certain a difference is, and how many other values of its field differ, in parentheses."""
+    certainty = "p < 1e-12" if difference.p_value < 1e-12 else f"p = {difference.p_value:.1g}"
+    more = f"; other values that differ: {difference.more}" if difference.more else ""
+    return f" ({certainty}{more})"
