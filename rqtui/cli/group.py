@@ -136,12 +136,13 @@ def _write_group_table(groups: Groups, limit: int) -> None:
         format_share,
         format_time_windows,
     )
+    from rqtui.text.sanitise import safe
 
     if not groups.groups:
         return
     is_exact = groups.size.looked >= groups.size.of
     done_title = f"done/s {format_time_windows([groups.done_ms])}" if groups.done_ms else "done/s"
-    titles = ["jobs", *([] if is_exact else ["in place"]), "share", groups.by, "oldest", done_title, "filter"]
+    titles = ["jobs", *([] if is_exact else ["in place"]), "share", safe(groups.by), "oldest", done_title, "filter"]
     rows = [
         [
             str(each.jobs),
@@ -171,7 +172,7 @@ def name_group(each: Group) -> str:
 
 
 def _print_commands(engine: Engine, groups: Groups) -> None:
-    """Print how to act on the largest group with a value and a filter: first the dry run, then the change and its undo."""
+    """Print how to act on the largest group with a value and a filter: the dry run, the change and its undo."""
     largest = max(
         (each for each in groups.groups if each.filter_text and each.value is not None),
         key=lambda each: each.jobs,

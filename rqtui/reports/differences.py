@@ -346,8 +346,7 @@ def _mark_explained(
     """Mark the differences that vanish among jobs which are equal in the first one.
 
     The test is that of Cochran, Mantel and Haenszel, with the combinations of the first difference's conditions as
-    strata. Without a stratum that has jobs of both groups the two differences cannot be told apart; that counts as
-    explained.
+    strata. Without a stratum that has jobs of both groups the test has no information; that counts as explained.
     """
     if not differences or differences[0].is_result:
         return [*differences]
