@@ -90,7 +90,7 @@ def _build_document(comparison: Comparison) -> dict[str, Any]:
 def _build_side(side: Side) -> dict[str, Any]:
     return {
         "places": list(side.places),
-        "filter": side.selection.expression or None,
+        "filter": documents.escape_undecodable(side.selection.expression) or None,
         "jobs": side.jobs,
         "looked": side.looked,
         "of": side.of,
@@ -102,9 +102,9 @@ def _build_difference(difference: Difference) -> dict[str, Any]:
     return {
         "conditions": [
             {
-                "field": documents.mask_job_text(condition.attribute),
+                "field": documents.mask_job_text(condition.attribute) or "",
                 "operator": condition.operator,
-                "value": documents.mask_job_text(condition.value),
+                "value": documents.mask_job_text(condition.value) or "",
             }
             for condition in difference.conditions
         ],

@@ -82,8 +82,8 @@ def _build_group_document(
         **documents.build_queue_fields(groups.ref.queue),
         "layout": groups.ref.system,
         "place": place,
-        "by": groups.by,
-        "filter": expression,
+        "by": documents.escape_undecodable(groups.by),
+        "filter": None if expression is None else documents.escape_undecodable(expression),
         "matched": groups.matched,
         "done_over_ms": groups.done_ms or None,
         "done_unknown": groups.rate_problem or None,
@@ -95,7 +95,7 @@ def _build_group_document(
 
 def _build_one_group(engine: Engine, groups: Groups, each: Group) -> dict[str, Any]:
     return {
-        "value": None if each.value is None else documents.mask_job_text(each.value),
+        "value": None if each.value is None else documents.mask_job_text(each.value) or "",
         "unknown": each.is_unknown,
         "jobs": each.jobs,
         "share": round(each.jobs / groups.matched, 4),
@@ -103,7 +103,7 @@ def _build_one_group(engine: Engine, groups: Groups, each: Group) -> dict[str, A
         "places": dict(each.by_place),
         "oldest_ms": each.oldest_ms,
         "done_per_s": None if each.done_per_s is None else round(each.done_per_s, 3),
-        "filter": each.filter_text or None,
+        "filter": documents.escape_undecodable(each.filter_text) or None,
         "no_filter": each.problem or None,
         "dry_run": build_dry_run_command(engine, groups.ref, groups, each) or None,
     }

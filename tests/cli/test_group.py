@@ -89,6 +89,17 @@ def test_an_empty_place_and_a_system_without_the_field_are_explained(client: Red
     assert "no job of ready that was read matches the filter." in ran.err
 
 
+def test_an_empty_value_is_not_a_missing_one(client: Redis, url: str) -> None:
+    with Queue("mail", client) as mail:
+        mail.put_many([{"body": {"tenant": ""}}, {"body": {"tenant": ""}}, {"body": {}}])
+    document = shell(url, "group", "mail", "--by", ".tenant", "--json").json
+    assert [(each["value"], each["filter"]) for each in document["groups"]] == [
+        ("", '.tenant:""'),
+        (None, "!.tenant:/^/"),
+    ]
+    assert "(empty)" in shell(url, "group", "mail", "--by", ".tenant").out
+
+
 @pytest.mark.usefixtures("tenants")
 def test_wrong_words_are_refused_before_anything_is_read(url: str) -> None:
     for words, sentence in (
