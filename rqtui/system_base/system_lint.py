@@ -32,7 +32,7 @@ def find_system_faults(system: System) -> list[str]:
 
     An empty list means that nothing was found. Nothing is sent to a server.
     """
-    checks = (_check_attributes, _check_verbs, _check_findings)
+    checks = (_check_attributes, _check_verbs, _check_fixes, _check_findings)
     return [*find_structure_faults(system), *(sentence for check in checks for sentence in check(system))]
 
 
@@ -108,6 +108,22 @@ def _check_readers(system: System) -> Iterator[str]:
     for place in system.places:
         if place.name not in columns and not place.is_from_events and not (place.is_shared and counts_by_itself):
             yield f"{counts.path}:1: `returns` has no value {place.name}: return the number of jobs in each place"
+
+
+def _check_fixes(system: System) -> Iterator[str]:
+    """Yield the general findings whose fix is a loop that the system has no script for."""
+    if not isinstance(system, ForeignSystem) or (counts := system.scripts.get("counts")) is None:
+        return
+    columns = {column.name for word in counts.returns.values() for column in word.values}
+    for column, script, kind in (
+        ("overdue", "dispatch", "due-not-dispatched"),
+        ("expired", "reap", "expired-not-reaped"),
+    ):
+        if column in columns and script not in system.scripts and kind not in system.finding_remedies:
+            yield (
+                f"{counts.path}:1: `returns` has {column}, and there is no {script}.lua that the fix of {kind} would "
+                f"run: write another fix into `finding_remedies`, or an empty text"
+            )
 
 
 def _check_moves(system: System) -> Iterator[str]:

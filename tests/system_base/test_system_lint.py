@@ -108,3 +108,11 @@ def test_the_command_prints_the_mistakes_and_ends_with_1(monkeypatch: pytest.Mon
     ran = shell(url, "systems", "--check", "rq", "--json")
     assert ran.code == 1 and ran.json["layout"] == "rq" and len(ran.json["faults"]) == 1
     assert shell(url, "systems", "--check", "nosuch").code == 2
+
+
+def test_a_general_finding_whose_fix_has_no_script_is_named() -> None:
+    found = find_system_faults(without_script("reap"))
+    assert found == [], "the class says what helps instead"
+    system = without_script("reap")
+    system.finding_remedies = {}  # type: ignore[misc]
+    assert any("`returns` has expired, and there is no reap.lua" in sentence for sentence in find_system_faults(system))

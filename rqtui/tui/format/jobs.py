@@ -7,7 +7,7 @@ row in a table is built in `tui/format/columns.py`, its history in `tui/format/t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -243,11 +243,14 @@ def highlight_json(text: str) -> Content:
     return Content(text, spans)
 
 
-def build_place_hints(queue: Queue | None, place: Place, places: Sequence[Place]) -> list[tuple[str, str]]:
+def build_place_hints(
+    queue: Queue | None, place: Place, places: Sequence[Place], scripts: Container[str]
+) -> list[tuple[str, str]]:
     """Return the (text, style) hints below the frame of one of `places`: what happens next, and which key helps.
 
-    A fact about a whole state is shown at only one of its places. If expired leases have a place of their own, the hint
-    with the key is shown there.
+    The keys of dispatcher and reaper are named only if `scripts`, those of the system, contain dispatch and reap. A fact
+    about a whole state is shown at only one of its places. If expired leases have a place of their own, the hint with
+    the key is shown there.
     """
     state, late_place = place.state, find_late_place(places)
     if queue is None or (place is not late_place and not is_state_counted_at(place, places)):
@@ -256,7 +259,7 @@ def build_place_hints(queue: Queue | None, place: Place, places: Sequence[Place]
         due_ms = queue.next_due_ms
         # A job that has been due for at most LATE_MS is moved by the next poll of a loop.
         is_late = due_ms is None or not -LATE_MS <= due_ms <= 0
-        key_hint = f": {keys.find_current_key('dispatcher')} dispatches" if is_late else ""
+        key_hint = f": {keys.find_current_key('dispatcher')} dispatches" if is_late and "dispatch" in scripts else ""
         return [(f"{formats.format_count(queue.overdue)} due{key_hint}", _choose_hint_style(is_late))]
     if state is State.SCHEDULED and queue.next_due_ms is not None:
         return [(f"next due in {formats.format_age(queue.next_due_ms)}", "muted")]
@@ -265,7 +268,7 @@ def build_place_hints(queue: Queue | None, place: Place, places: Sequence[Place]
     if state is State.RESERVED and queue.expired:
         expiry_ms = queue.next_expiry_ms
         is_late = expiry_ms is None or not -LATE_MS <= expiry_ms <= 0
-        key_hint = f": {keys.find_current_key('reaper')} reaps" if is_late else ""
+        key_hint = f": {keys.find_current_key('reaper')} reaps" if is_late and "reap" in scripts else ""
         return [(f"{formats.format_count(queue.expired)} expired{key_hint}", _choose_hint_style(is_late))]
     if state is State.READY and queue.is_paused:
         return [(f"paused: {keys.find_current_key('resume')} resumes", "state-reserved")]

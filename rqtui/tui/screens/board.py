@@ -237,6 +237,7 @@ class Board(View):
                     self._queue,
                     is_current=is_current,
                     is_frozen=self.is_frozen,
+                    scripts=self.session.systems[self.ref.system].scripts,
                     now_ms=self.session.now_ms,
                 )
                 if pane.place.name not in self._board_layout.folded

@@ -6,7 +6,7 @@ The functions are pure, from a pane and its queue to pieces of text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -203,9 +203,13 @@ def build_pane_bottom_line(
     *,
     is_current: bool,
     is_frozen: bool,
+    scripts: Container[str],
     now_ms: int = 0,
 ) -> list[Piece]:
-    """Return the bottom line of a pane's frame: the most important texts that fit."""
+    """Return the bottom line of a pane's frame: the most important texts that fit.
+
+    `scripts` are the names of the system's scripts.
+    """
     page = pane.page
     total = pane.count_matches() if pane.job_filter is not None else page.total if page else 0
     texts = _format_mark_count(pane, total)
@@ -214,7 +218,7 @@ def build_pane_bottom_line(
     texts += _format_match_count(pane)
     width = pane.size.width - 4
     texts += _format_event_coverage(pane, now_ms, width)
-    hints = jobs.build_place_hints(queue, pane.place, pane.places)
+    hints = jobs.build_place_hints(queue, pane.place, pane.places, scripts)
     texts += [
         Piece(hint if formats.cell_len(hint) + 3 <= width else hint.partition(":")[0], style) for hint, style in hints
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from rqtui.model import Fact, Job, Place, Queue, State
 from rqtui.tui.format import jobs
 
+LOOPS = ("dispatch", "reap")  # scripts of the system
+
 
 def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
     places = (
@@ -17,7 +19,7 @@ def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
     )
     queue = Queue("q", "s", is_paused=True, overdue=4, next_due_ms=-60_000, expired=2, next_expiry_ms=-60_000)
     said = {
-        place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, places))
+        place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, places, LOOPS))
         for place in places
     }
     assert {name: words.partition(":")[0] for name, words in said.items() if words} == {
@@ -27,13 +29,13 @@ def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
     }
     unscored = tuple(place._replace(score="") for place in places)
     said = {
-        place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, unscored))
+        place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, unscored, LOOPS))
         for place in unscored
     }
     assert [name for name, words in said.items() if words] == ["parked", "next", "taken"], "the first of a state"
     late = (*places[4:], Place("over", State.RESERVED, "k", "zset", "deadline s", "score <= now"))
     late = (late[0], late[1]._replace(where="score > now"), late[2])
-    words = [hint for place in late for hint, _style in jobs.build_place_hints(queue, place, late)]
+    words = [hint for place in late for hint, _style in jobs.build_place_hints(queue, place, late, LOOPS)]
     assert words[0] == "2 expired: 3 shows" and words[1].startswith("2 expired: ") and len(words) == 2
 
 
@@ -77,3 +79,10 @@ def test_of_attempts_and_times_that_nobody_knows_nothing_is_said() -> None:
     job = Job(b"a", "q", "s", "p", State.READY, b"a")
     told = jobs.format_job_properties(job, 0, frozenset({"tried"})).plain
     assert "attempts    0\n" in told and "?" not in told and "since" not in told
+
+
+def test_a_key_that_the_system_has_no_script_for_is_not_offered() -> None:
+    places = (Place("later", State.SCHEDULED, "k", "zset", "due s"), Place("taken", State.RESERVED, "k", "zset"))
+    queue = Queue("q", "s", overdue=4, next_due_ms=-60_000, expired=2, next_expiry_ms=-60_000)
+    hints = [jobs.build_place_hints(queue, place, places, ("enqueue",)) for place in places]
+    assert hints == [[("4 due", "state-dead")], [("2 expired", "state-dead")]]

@@ -54,6 +54,7 @@ FORMS = {  # known fields, whether secrets are shown, and the width of a pane
     "revealed, 30 cells": (KNOWN_FIELDS, True, 30),
     "60 cells": (KNOWN_FIELDS, False, 60),
 }
+LOOPS = ("dispatch", "reap")  # scripts of the system
 
 
 def describe_job(
@@ -126,9 +127,9 @@ def describe_place_hints() -> Iterator[str]:
     changes += [{"expired": 4, "next_expiry_ms": ms} for ms in bounds]
     for each in (places, (*places[:5], places[5]._replace(where=""))):
         for place in each:
-            assert not jobs.build_place_hints(None, place, each)
+            assert not jobs.build_place_hints(None, place, each, LOOPS)
             for change in changes:
-                if hints := jobs.build_place_hints(Queue("q", "s")._replace(**change), place, each):
+                if hints := jobs.build_place_hints(Queue("q", "s")._replace(**change), place, each, LOOPS):
                     yield f"{place.name} of {len(each)}, {change}: {hints}"
             for can_change in (True, False):
                 sentence = jobs.format_empty_place(place, each, is_late=place.name == "over", can_change=can_change)

@@ -41,6 +41,12 @@ class Jobbox(ForeignSystem):
     key_patterns = (r"^jobbox:.+:waiting$", r"^jobbox:.+:delayed$", r"^jobbox:.+:running$", r"^jobbox:.+:failed$")
     known_fields = frozenset({"name", "tried", "error", "worker"})
     can_find_by_id = True
+    # The workers themselves move due jobs and take back jobs of expired leases: rqtui has no script for that here.
+    finding_remedies = {
+        **ForeignSystem.finding_remedies,
+        "due-not-dispatched": "start a worker of {queue}, which moves what is due",
+        "expired-not-reaped": "start a worker of {queue}, which takes expired jobs back",
+    }
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Return the keys of a queue, by the names that the scripts use."""
