@@ -248,7 +248,7 @@ def build_place_hints(
 ) -> list[tuple[str, str]]:
     """Return the (text, style) hints below the frame of one of `places`: what happens next, and which key helps.
 
-    The keys of dispatcher and reaper are named only if `scripts`, those of the system, contain dispatch and reap. A fact
+    The keys of the loops are named only if `scripts`, those of the system, contain dispatch and reap. A fact
     about a whole state is shown at only one of its places. If expired leases have a place of their own, the hint with
     the key is shown there.
     """
