@@ -111,16 +111,21 @@ class Discovery:
             if system.name in absent_systems:
                 continue
             has_queues = False
-            steps = system.discover(self.client)
+            steps = self._call_for_readable_system(system, self._begin_discovery, system)
             while (
-                names := self._call_for_readable_system(system, self._read_next_queue_names, system, steps)
-            ) is not None:
+                steps is not None
+                and (names := self._call_for_readable_system(system, self._read_next_queue_names, system, steps))
+                is not None
+            ):
                 chunk = [self._intern_ref(Ref(system.name, name)) for name in names]
                 has_queues = has_queues or bool(chunk)
                 self._add_refs(chunk)
                 yield chunk
             if system.name in hidden_systems and not has_queues:
                 self._denied_s[system.name] = time.monotonic()
+
+    def _begin_discovery(self, system: System) -> Iterator[list[str]]:
+        return iter(system.discover(self.client))  # raises for a result from another package that is no iterator
 
     def _read_next_queue_names(self, system: System, steps: Iterator[list[str]]) -> list[str] | None:
         """Return the next queue names that a system stores, or None at the end. Records that an ACL denied them."""

@@ -758,6 +758,8 @@ def isolate_request(build: Callable[[], Request[T]], build_error_result: Callabl
     """
     try:
         ask = build()
+        if not isinstance(ask, Request):  # from another package
+            raise TypeError(f"a method returned {type(ask).__name__} instead of a Request")
     except Exception as error:
         failed = error
         return Request((), lambda _replies: build_error_result(failed))

@@ -208,9 +208,9 @@ class Probes:
         counted = [ref for ref in refs if self._queues[ref].counted_ms]
         for name in {ref.system for ref in counted if self._systems[ref.system].checks_schedules}:
             state = self._schedules.setdefault(name, _Schedules())
-            if now_s - state.ran_at_s >= SCHEDULES_INTERVAL_S and (request := self._systems[name].schedules_request()):
+            if now_s - state.ran_at_s >= SCHEDULES_INTERVAL_S:
                 state.ran_at_s = now_s
-                requests[Ref(name, ""), "schedules"] = _ignore_request_errors(request)
+                requests[Ref(name, ""), "schedules"] = _build_schedules_request(self._systems[name])
         return requests
 
     def _store_schedules(self, system: str, schedules: Sequence[Schedule]) -> None:
@@ -360,12 +360,18 @@ NEVER_S = float("-inf")
 
 def _build_system_findings_request(system: System, queue: Queue) -> Request[tuple[Finding, ...]] | None:
     """Build the request for the findings of a system's own script; an error becomes an `undecodable` finding."""
-    request = system.probe_request(queue.name)
 
     def build_undecodable_finding(error: Exception) -> tuple[Finding, ...]:
         text = f"its problems cannot be read: {describe_and_log_error(error, log)}"
         return (Finding("undecodable", "warning", queue.name, text),)
 
+    try:
+        request = system.probe_request(queue.name)
+    except RqtuiError:
+        raise
+    except Exception as error:  # from another package
+        findings = build_undecodable_finding(error)
+        return Request((), lambda _replies: findings)
     return None if request is None else isolate_request(lambda: request, build_undecodable_finding)
 
 
@@ -909,6 +915,15 @@ def _needs_history_probe(system: System, queue: Queue) -> bool:
     return history.has_minute_counters(system) and (
         is_wait_suspicious or any(finding.kind == "failing" for finding in queue.findings)
     )
+
+
+def _build_schedules_request(system: System) -> Request[tuple[Schedule, ...] | None]:
+    """Build the request for the schedules of a system; its result is None if it fails, or if the system has none."""
+
+    def build_request() -> Request[tuple[Schedule, ...] | None]:
+        return system.schedules_request() or Request((), lambda _replies: None)
+
+    return isolate_request(build_request, lambda _error: None)
 
 
 def _ignore_request_errors(fallible_request: Request[T]) -> Request[T | None]:
