@@ -24,6 +24,7 @@ from rqtui.text.fields import Number
 LEVEL = 0.05  # the probability that a report of two equal groups has a difference at all
 MIN_DIFFERENCE = 0.05  # of shares; smaller ones are not reported, however certain they are
 EXPLAINS = 0.9  # a single condition with this difference explains the groups, so that no pairs are tested
+STRONG, MIN_GAIN = 0.6, 0.1  # a pair must exceed a single condition with this difference by so much
 MAX_CATEGORIES = 10  # a number with more distinct values is also compared with limits
 MAX_PAIR_CONDITIONS = 200  # conditions that are combined to pairs, the most frequent ones: 20 000 pairs, 0.05 s
 LIMITS = 10  # the values of a number are divided into this many parts of equal size
@@ -115,7 +116,8 @@ def find_differences(
     tested_pairs, pairs = 0, list[Difference]()
     if best < EXPLAINS:
         usable = {condition: mask for condition, mask in masks.items() if condition.attribute not in results}
-        tested_pairs, pairs = _find_pair_differences(table, usable, best - MIN_DIFFERENCE)
+        smallest = best + MIN_GAIN if best >= STRONG else best - MIN_DIFFERENCE
+        tested_pairs, pairs = _find_pair_differences(table, usable, smallest)
     found = _mark_explained(table, masks, [*pairs[:1], *singles])
     return Differences(
         tuple(found),

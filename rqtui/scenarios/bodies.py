@@ -92,8 +92,8 @@ def build_image_task(rng: Random) -> bytes:
     return encode_json({"src": source, "sizes": sizes, "quality": rng.randrange(60, 96)})
 
 
-def build_order(rng: Random) -> bytes:
-    """Return the body of a step of an order."""
+def build_order(rng: Random, **fields: str) -> bytes:
+    """Return the body of a step of an order, with some more fields."""
     return encode_json(
         {
             "order": rng.randrange(40_000, 60_000),
@@ -101,6 +101,7 @@ def build_order(rng: Random) -> bytes:
             "total_cents": rng.randrange(500, 90_000),
             "city": rng.choice(_CITIES),
             "vat_id": f"DE{rng.randrange(10**8, 10**9)}",
+            **fields,
         }
     )
 

@@ -1,7 +1,8 @@
 """The scenario `incident`: an outage as a person on call meets it, with its causes, its effects and the fix.
 
 The queue `orders` of a shop fails for three reasons: 5 000 jobs are dead, two workers sent no heartbeat for minutes and
-hold a hundred leases each, 20 000 jobs are ready, and every second attempt fails until the fix is deployed (`_`).
+hold a hundred leases each, 20 000 jobs are ready, and every second attempt fails until the fix is deployed (`_`). One
+reason is planted in a field of the bodies: all declined cards, and no others, have `"card_country": "FR"`.
 `mails` and `images` are healthy. All of it precedes the first screen; `docs/tour.md` follows it from the alarm to the
 report.
 """
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from random import Random
 from typing import NamedTuple
+from zlib import crc32
 
 from rqtui.scenarios import bodies
 from rqtui.scenarios.scenario import CONTROLS, FIX, Arrival, Kind, NativeScenario, NewJob, PastGroup, QueuePlan
@@ -22,6 +24,21 @@ _DIED_MINUTES = (40, 13)  # ago: from, to
 _SILENT_MINUTES, _WAITING_MINUTES = 12, 10
 _WAITING, _SILENT, _HELD_EACH = 20_000, ("orders-eu-7", "orders-eu-9"), 100
 _LEASE_MS = 3_600_000  # too long for the reaper to return the jobs during a demo
+
+
+_DECLINED_COUNTRY, _OTHER_COUNTRIES = "FR", ("DE", "PL", "JP", "BR", "CA", "DK", "EG")
+_DECLINED_SHARE = 0.3  # of the orders are paid with a card of that country
+
+
+def choose_card_country(id: bytes) -> str:
+    """Return the country of the card of an order, which follows from the job's id, so that workers know it, too."""
+    roll = crc32(b"card:" + id)
+    return _DECLINED_COUNTRY if roll < _DECLINED_SHARE * 2**32 else _OTHER_COUNTRIES[roll % len(_OTHER_COUNTRIES)]
+
+
+def is_card_declined(id: bytes) -> bool:
+    """Return whether the card of an order is of the country whose cards are declined."""
+    return choose_card_country(id) == _DECLINED_COUNTRY
 
 
 class _Cause(NamedTuple):
@@ -55,9 +72,24 @@ _DUPLICATE = _Cause(
     'IntegrityError: duplicate key value violates "orders_pkey": ({n}, req_{mixed})\n',
 )
 _CAUSES = (_CARD, _TIMEOUT, _DUPLICATE)
+_DECLINED = Kind("", (250, 900), fails=0.95, errors=(_CARD.error,))
 _KINDS = (
-    Kind("charge_card", (250, 900), fails=0.55, errors=(_CARD.error, _CARD.error, _DUPLICATE.error)),
-    Kind("refund_card", (250, 900), fails=0.45, errors=(_CARD.error,)),
+    Kind(
+        "charge_card",
+        (250, 900),
+        fails=0.38,
+        errors=(_DUPLICATE.error,),
+        special=_DECLINED,
+        is_special=is_card_declined,
+    ),
+    Kind(
+        "refund_card",
+        (250, 900),
+        fails=0.24,
+        errors=(_DUPLICATE.error,),
+        special=_DECLINED,
+        is_special=is_card_declined,
+    ),
     Kind("notify_warehouse", (200, 700), fails=0.5, errors=(_TIMEOUT.error, _DUPLICATE.error)),
     Kind("send_invoice", (80, 300)),
     Kind("welcome", (80, 300)),
@@ -68,7 +100,9 @@ _PER_S = {"orders": 9.0, "mails": 6.0, "images": 2.0}
 
 
 def _build_order(rng: Random, number: int, name: str = "") -> NewJob:
-    return NewJob(bodies.generate_id(rng, number), bodies.build_order(rng), name or rng.choice(_ORDERS))
+    id = bodies.generate_id(rng, number)
+    body = bodies.build_order(rng, card_country=choose_card_country(id.encode()))
+    return NewJob(id, body, name or rng.choice(_ORDERS))
 
 
 def _build_mail(rng: Random, number: int) -> NewJob:
@@ -103,11 +137,15 @@ def _build_past_groups(seed: int) -> tuple[PastGroup, ...]:
     """Return the state before the first screen: dead jobs, then the jobs of silent workers, then the ready jobs."""
     rng, number = Random(f"incident-past:{seed}"), _PAST
 
-    def yield_jobs(names: tuple[str, ...] = _ORDERS) -> Iterator[NewJob]:
+    def yield_jobs(cause: _Cause | None = None) -> Iterator[NewJob]:
         nonlocal number
         while True:
             number += 1
-            yield _build_order(rng, number, rng.choice(names))
+            job = _build_order(rng, number, rng.choice(cause.names if cause else _ORDERS))
+            is_declined = is_card_declined(job.id.encode())
+            # A declined card fails before its order can be a duplicate; a timeout of the warehouse hits any order.
+            if cause is None or cause is _TIMEOUT or is_declined == (cause is _CARD):
+                yield job
 
     dead = [cause for cause in _CAUSES for _ in range(cause.dead // _CHUNK)]
     rest = [(cause, cause.dead % _CHUNK) for cause in _CAUSES if cause.dead % _CHUNK]
@@ -119,7 +157,7 @@ def _build_past_groups(seed: int) -> tuple[PastGroup, ...]:
             first - (first - last) * at // len(chunks),
             "orders",
             cause.error,
-            tuple(islice(yield_jobs(cause.names), size)),
+            tuple(islice(yield_jobs(cause), size)),
         )
         for at, (cause, size) in enumerate(chunks)
     ]

@@ -46,7 +46,8 @@ class Arrival:
 class Kind:
     """The behaviour of one kind of job: its run time, its failures with their errors, and whether it kills its worker.
 
-    `fails` is the share of attempts that fail, `doomed` the share of jobs that fail at every attempt.
+    `fails` is the share of attempts that fail, `doomed` the share of jobs that fail at every attempt. A job whose id
+    passes `is_special` behaves like the kind `special` instead, so that a field of its body can be the cause.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Kind:
     doomed: float = 0.0
     errors: tuple[str, ...] = ()
     kills: bool = False
+    special: Kind | None = None
+    is_special: Callable[[bytes], bool] = lambda _id: False
 
 
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -207,6 +210,8 @@ class NativeScenario(Scenario):
     def choose_attempt_outcome(self, seed: int, name: str, id: bytes, attempt: int) -> AttemptOutcome:
         """Return how one attempt at a job ends. Equal seed, job and attempt give an equal result."""
         kind = self.kinds.get(name) or _ANY
+        if kind.special is not None and kind.is_special(id):
+            kind = kind.special
         low, high = kind.run_ms
         roll, pick = divmod(crc32(b"%d:%d:%s" % (seed, attempt, id)), 1 << 16)
         run_ms = low + (high - low) * pick // 65535
