@@ -13,7 +13,9 @@ RqtuiError                 base class; shown without a traceback unless --debug 
 │   └── WrongType          a key of another program has one of rqtui's names
 ├── Refused                a script refused its arguments; nothing was written
 ├── ReadOnly               a change was requested while changes are off
-└── CodecError             a body that the queue's codec cannot encode or decode
+├── CodecError             a body that the queue's codec cannot encode or decode
+└── RecordingError         a recording that cannot be read or written
+    └── RecordingBusy      another process writes the recording; a later try may succeed
 """
 
 from __future__ import annotations
@@ -100,3 +102,11 @@ class ReadOnly(RqtuiError):
 
 class CodecError(RqtuiError):
     """The body of a job cannot be encoded or decoded by the codec of its queue."""
+
+
+class RecordingError(RqtuiError):
+    """A recording (`docs/recording.md`) cannot be read or written: it is damaged, foreign, or its disk is full."""
+
+
+class RecordingBusy(RecordingError):
+    """Another process held the lock of a recording for too long. A later try may succeed."""

@@ -25,6 +25,8 @@ EXAMPLE = """\
 #interval = "2s"              # between two pictures
 #calm = false                 # no motion, the fewest bytes: for slow links
 #ascii = false                # no letters beyond ASCII
+#record_mb = 200              # the largest size of a recording of `rqtui record`
+#record_days = 30             # the age at which its records are deleted
 
 #[profiles.dev]
 #url = "redis://localhost:6379/0"
@@ -42,6 +44,7 @@ EXAMPLE = """\
 #interval = "5s"
 #calm = true
 #ascii = false
+#record_mb = 1000
 
 #[keymap]                     # binding = "key" or "key,key"; the help page (?) names the bindings
 #delete = "ctrl+d"
@@ -79,6 +82,8 @@ SHOWN_SETTINGS = (  # (name in the config file, field of Settings) of each print
     ("interval", "interval_s"),
     ("calm", "is_calm"),
     ("ascii", "is_ascii"),
+    ("record_mb", "record_mb"),
+    ("record_days", "record_days"),
 )
 
 

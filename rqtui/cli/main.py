@@ -55,6 +55,7 @@ COMMAND_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "work": {"reveals": True},
         "dispatch": {},
         "reap": {},
+        "record": {},
         "metrics": {"has_json": False},
         "demo": {},
         "bench": {},

@@ -26,7 +26,7 @@ WAKE_DELAYS_S = (0.05, 0.5)  # seconds after a signal, and after the first SIGUR
 
 # The commands that run until they are stopped, with their exit code after SIGTERM, also while they start. That of
 # `dispatch` is a shell's for a program that SIGTERM ended, for scripts that were written for redis_queue_dispatcher.
-LONG_RUNNING = {"work": DONE, "dispatch": TERMINATED, "reap": DONE}
+LONG_RUNNING = {"work": DONE, "dispatch": TERMINATED, "reap": DONE, "record": DONE}
 
 
 class Stop(threading.Event):

@@ -319,6 +319,12 @@ def _parse_refresh_interval(value: Any) -> float:
     return seconds
 
 
+def _parse_whole_number(lowest: int, highest: int, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise ValueError(f"a whole number from {lowest} to {highest}")
+    return value
+
+
 _SECTIONS = ("profiles", "keymap", "columns", "redact", "thresholds")
 _THRESHOLDS: dict[str, ParseValue] = {name: partial(thresholds.parse_threshold, name) for name in thresholds.RULES}
 _LOOK: dict[str, ParseValue] = {
@@ -327,9 +333,14 @@ _LOOK: dict[str, ParseValue] = {
     "calm": _parse_boolean,
     "ascii": _parse_boolean,
 }
+_RECORDING: dict[str, ParseValue] = {
+    "record_mb": partial(_parse_whole_number, 10, 100_000),
+    "record_days": partial(_parse_whole_number, 1, 366),
+}
 _TOP: dict[str, ParseValue] = {
     "default_profile": _parse_nonempty_text,
     **_LOOK,
+    **_RECORDING,
     **dict.fromkeys(_SECTIONS, _require_toml_table),
 }
 _PROFILE: dict[str, ParseValue] = {
@@ -342,6 +353,7 @@ _PROFILE: dict[str, ParseValue] = {
     "deny": _parse_denied_verbs,
     "thresholds": _require_toml_table,
     **_LOOK,
+    **_RECORDING,
 }
 
 

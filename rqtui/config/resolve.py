@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from rqtui.config import file as files
 from rqtui.config.file import Config
-from rqtui.config.settings import DEFAULT_URL, INTERVAL_S, Settings
+from rqtui.config.settings import DEFAULT_URL, INTERVAL_S, RECORD_DAYS, RECORD_MB, Settings
 from rqtui.connection import passwords
 from rqtui.errors import UsageError
 
@@ -184,6 +184,8 @@ def _build_settings(
         is_asked_read_only=command_line.read_only,
         may_unlock=not is_always,
         interval_s=read_setting("interval", INTERVAL_S),
+        record_mb=read_setting("record_mb", RECORD_MB),
+        record_days=read_setting("record_days", RECORD_DAYS),
         config=str(config.path),
         problems=tuple(problems),
         notes=tuple(notes),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "redis://localhost:6379"
 DEFAULT_SYSTEM = "native"  # the system of a new queue that is named without one
 INTERVAL_S = 2.0
+RECORD_MB, RECORD_DAYS = 200, 30  # the bounds of a recording
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.25, 60.0  # limits of the time between two refreshes
 
 
@@ -43,6 +44,8 @@ class Settings:
     is_asked_read_only: bool = False  # --read-only was given
     may_unlock: bool = True  # changes can be allowed while rqtui runs
     interval_s: float = INTERVAL_S
+    record_mb: int = RECORD_MB  # the largest size of a recording in MB; older records are merged or deleted
+    record_days: int = RECORD_DAYS  # the age at which records are deleted
     config: str = ""  # the path of the config file
     problems: tuple[str, ...] = ()  # errors in the config file, as sentences
     notes: tuple[str, ...] = ()  # notes shown at the start

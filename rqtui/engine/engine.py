@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rqtui.config import thresholds
 from rqtui.config.thresholds import Thresholds
-from rqtui.connection.connect import translate_redis_errors
+from rqtui.connection.connect import ServerInfo, translate_redis_errors
 from rqtui.engine.counts import QueueCounter
 from rqtui.engine.discovery import Discovery
 from rqtui.engine.event_listener import EventListener
@@ -35,7 +35,7 @@ from rqtui.engine.health.probes import (
     CompleteCauses,
     Probes,
 )
-from rqtui.engine.rates import Rates
+from rqtui.engine.rates import Rates, Totals
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, UsageError, WrongType, describe_and_log_error
 from rqtui.model import (
     Cause,
@@ -164,6 +164,7 @@ class Engine(Discovery):
         self.denied, self.profile = tuple(denied), profile
         self.change_recorder: ChangeRecorder | None = None
         self.warnings: tuple[Finding, ...] = ()  # about the server; set by the thread or command that runs the engine
+        self.server_infos: tuple[ServerInfo, ...] = ()  # of the nodes; set with `warnings`
         self._rates = Rates()
         self._probes = Probes(self.systems)
         self._threshold_rules, self._thresholds_by_ref = tuple(limits), dict[Ref, Thresholds]()
@@ -179,6 +180,10 @@ class Engine(Discovery):
     def was_counted_before(self, ref: Ref) -> bool:
         """Return whether a queue was counted by an earlier snapshot of this engine."""
         return ref in self._rates
+
+    def find_totals(self, ref: Ref) -> Totals | None:
+        """Return the totals of a queue at the last snapshot that counted it, or None if no snapshot did."""
+        return self._rates.find_totals(ref)
 
     def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
         """Return a snapshot with the counts and findings of the focused queues, and the focused pages and job.

@@ -161,6 +161,11 @@ class Rates:
             history.next_update_ms = 0
         return _compute_recent_activity(history)
 
+    def find_totals(self, ref: Ref) -> Totals | None:
+        """Return the totals of a queue at its last poll, or None if the queue was not polled."""
+        history = self._histories.get(ref)
+        return history.totals if history else None
+
     def find_usual_wait_ms(self, ref: Ref) -> int | None:
         """Return the median age (ms) of a queue's oldest ready job before the last five minutes.
 

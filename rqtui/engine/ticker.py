@@ -471,7 +471,7 @@ class Ticker:
         """Check the role and the memory of the server. While there is a finding, the next check is sooner."""
         from rqtui.engine.health import rules
 
-        findings = rules.find_current_server_problems(self.engine.client)
+        findings, self.engine.server_infos = rules.check_server_state(self.engine.client)
         self.engine.warnings = (*findings, *self.engine.problems.values())
         self._server_check_s = now_s + (MIN_SERVER_CHECK_INTERVAL_S if findings else SERVER_CHECK_INTERVAL_S)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.connection.nodes import list_node_clients
@@ -775,16 +775,24 @@ def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def find_current_server_problems(client: Any) -> tuple[Finding, ...]:
-    """Return the findings about a server that the screen shows above its queues, read in one round trip per node.
+class ServerCheck(NamedTuple):
+    """The findings about a server that the screen shows above its queues, and the properties of each of its nodes."""
 
-    They are about its role, memory, eviction policy, persistence and clock. Returns none if the server does not reply.
+    findings: tuple[Finding, ...] = ()
+    infos: tuple[ServerInfo, ...] = ()
+
+
+def check_server_state(client: Any) -> ServerCheck:
+    """Check the role, memory, eviction policy, persistence and clock of a server, in one round trip per node.
+
+    The result is empty if the server does not reply.
     """
     from redis.exceptions import RedisError
 
     from rqtui.connection.connect import build_server_info, compute_clock_skew_ms
 
     findings: list[Finding] = []
+    infos: list[ServerInfo] = []
     with contextlib.suppress(RedisError, OSError):
         servers = list_node_clients(client)
         for server in servers:
@@ -802,13 +810,14 @@ def find_current_server_problems(client: Any) -> tuple[Finding, ...]:
                     {str(name): str(value) for each in replies for name, value in each.items()},
                     settings if isinstance(settings, dict) else {},
                 )
+                infos.append(info)
                 found = check_server_info(info)
                 if not isinstance(moment, Exception):
                     now_s = time.time()
                     skew_ms = compute_clock_skew_ms(moment, began_s, now_s)
                     found += check_clock_skew(skew_ms, 1000 * (now_s - began_s))
                 findings += _add_node_address(server, servers, found)
-    return tuple(findings)
+    return ServerCheck(tuple(findings), tuple(infos))
 
 
 def check_clock_skew(skew_ms: float, rtt_ms: float) -> list[Finding]:

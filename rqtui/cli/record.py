@@ -1,0 +1,175 @@
+"""Implement `record`: record the queues of a Redis in a local file until stopped. Nothing in Redis is changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rqtui.cli import output
+from rqtui.cli.logs import set_up_logging
+from rqtui.cli.session import DONE, NO_WAIT, Session
+from rqtui.cli.signals import stop_on_signals
+from rqtui.config.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
+from rqtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
+    from rqtui.engine.ticker import TickerEvent
+    from rqtui.recording.recorder import Recorder
+    from rqtui.recording.store import Reader
+
+
+def record(
+    session: Session,
+    server: Annotated[str | None, typer.Argument(metavar="[URL]", help="The Redis server, as --url names it.")] = None,
+    every_s: Annotated[
+        float | None,
+        typer.Option("--every", metavar="S", help="Read the queues every S seconds; without it the file's interval."),
+    ] = None,
+    is_status: Annotated[
+        bool, typer.Option("--status", help="Print where the recording is and what it covers, and exit.")
+    ] = False,
+    no_wait: NO_WAIT = False,
+) -> int:
+    """Record counts, rates, ages, workers, findings and changes of all queues in a local file, until stopped.
+
+    Example: rqtui record redis://jobs-1:6379/0
+    """
+    from rqtui.config.state_folder import find_state_folder
+    from rqtui.recording.files import find_recording_path
+
+    if server is not None:
+        session = _replace_url(session, server)
+    if every_s is not None and not MIN_INTERVAL_S <= every_s <= MAX_INTERVAL_S:  # NaN is refused too
+        raise UsageError(f"--every is a number of seconds between {MIN_INTERVAL_S} and {MAX_INTERVAL_S:.0f}.")
+    path = find_recording_path(find_state_folder(), session.settings.url)
+    if is_status:
+        return _print_status(session, path)
+    if session.as_json:
+        raise UsageError("--json goes with --status; while it records, the command prints nothing but messages.")
+    return _record_until_stopped(session, path, every_s or session.settings.interval_s, no_wait=no_wait)
+
+
+def _replace_url(session: Session, url: str) -> Session:
+    """Return the session for the Redis at the URL that was given as an argument.
+
+    Raises UsageError if it is no URL, or if `--url` names another one.
+    """
+    from rqtui.connection.connect import hide_url_passwords
+    from rqtui.connection.passwords import add_url_password, has_url_password, read_password_from_environment
+
+    if "://" not in url:
+        raise UsageError(
+            f'"{hide_url_passwords(url)}" is no URL, which has "://"; all queues are recorded, so none is named.'
+        )
+    if session.in_force is not None and session.in_force.sources.get("url") == "command line":
+        raise UsageError("name the Redis once: as an argument or with --url.")
+    if not has_url_password(url):
+        import os
+
+        url = add_url_password(url, read_password_from_environment(os.environ))
+    return replace(session, settings=replace(session.settings, url=url))
+
+
+def _record_until_stopped(session: Session, path: Path, interval_s: float, *, no_wait: bool) -> int:
+    """Record snapshots until a signal ends the command, and return the exit code.
+
+    Raises RecordingError if the file cannot be written at the start. A later problem is reported, and retried.
+    """
+    from rqtui.config.state_folder import create_private_folder, find_state_folder
+    from rqtui.connection.connect import hide_url_passwords
+    from rqtui.engine.ticker import Ticker
+    from rqtui.recording.recorder import Recorder
+    from rqtui.recording.store import Limits, Writer
+
+    set_up_logging(session.settings.log_format)
+    engine = session.create_engine(reached=no_wait, runs_on=no_wait)
+    url = hide_url_passwords(session.settings.url)
+    create_private_folder(find_state_folder())
+    Writer.open(path, url).close()
+    limits = Limits(session.settings.record_mb * 1_000_000, session.settings.record_days)
+    recorder = Recorder(path, url, limits, output.print_message, find_state_folder())
+    ticker = Ticker(lambda: engine, _EventHandler(session, engine, recorder).handle_event, interval_s)
+    with stop_on_signals(engine.client, command="record") as stop:
+        output.print_message(
+            f"recording {url} to {path}: at most {session.settings.record_mb} MB and "
+            f"{session.settings.record_days} days; Ctrl+C ends it."
+        )
+        ticker.start()
+        while not stop.wait(1.0):
+            pass
+        ticker.stop()
+        recorder.close()
+    return stop.code
+
+
+class _EventHandler:
+    """Passes the events of the ticker to the recorder, and prints each new error once."""
+
+    def __init__(self, session: Session, engine: Engine, recorder: Recorder) -> None:
+        self._session, self._engine, self._recorder = session, engine, recorder
+        self._last_error = ""
+
+    def handle_event(self, event: TickerEvent) -> None:
+        """Handle one event. Called on the ticker's thread."""
+        import time
+
+        from rqtui.engine.ticker import RefreshFailed, ServerLost, SnapshotTaken
+
+        if isinstance(event, SnapshotTaken):
+            self._last_error = ""
+            engine = self._engine
+            self._recorder.record_snapshot(event.snapshot, engine.find_totals, engine.warnings, engine.server_infos)
+        elif isinstance(event, ServerLost):
+            self._recorder.record_outage(event.error)
+            wait_s = max(0.0, round(event.next_s - time.monotonic(), 1))
+            self._print_unless_repeated(event.error, self._session.format_retry_message(event.error, wait_s))
+        elif isinstance(event, RefreshFailed):
+            self._print_unless_repeated(event.error, event.error)
+
+    def _print_unless_repeated(self, error: str, sentence: str) -> None:
+        if error != self._last_error:
+            output.print_message(sentence)
+        self._last_error = error
+
+
+def _print_status(session: Session, path: Path) -> int:
+    """Print where the recording of a Redis is, and what it covers. Raises RecordingError if there is none."""
+    from rqtui.recording.store import Reader
+
+    with Reader.open(path) as reader:
+        document = _build_status_document(reader)
+    if session.as_json:
+        output.write_json(document)
+        return DONE
+    from rqtui.text.formats import format_date_and_time, format_size
+
+    begin_ms, end_ms = document["begin_ms"], document["end_ms"]
+    span = (
+        f"{format_date_and_time(begin_ms)} to {format_date_and_time(end_ms)}" if begin_ms is not None else "nothing yet"
+    )
+    rows = [
+        ("file", document["path"]),
+        ("of", document["url"]),
+        ("size", format_size(document["bytes"])),
+        ("recorded", span),
+        ("queues", str(document["queues"])),
+    ]
+    output.write_lines([f"{name:<10}{value}" for name, value in rows])
+    return DONE
+
+
+def _build_status_document(reader: Reader) -> dict[str, Any]:
+    coverage = reader.read_coverage()
+    return {
+        "path": str(reader.path),
+        "url": reader.read_meta().get("url", ""),
+        "format": reader.version,
+        "bytes": reader.path.stat().st_size,
+        "begin_ms": coverage.begin_ms,
+        "end_ms": coverage.end_ms,
+        "queues": len({queue.ref for queue in reader.list_queues()}),
+    }

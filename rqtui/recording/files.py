@@ -1,0 +1,40 @@
+"""Find the recording of a Redis in the state folder: one file per server and database, whatever user connects."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from rqtui.connection.connect import hide_url_passwords
+
+FOLDER = "recordings"
+SUFFIX = ".rqt"
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+def find_recording_path(state_folder: Path, url: str) -> Path:
+    """Return the path of the recording of the Redis at `url`. The file may not exist."""
+    address = normalise_address(url)
+    label = _UNSAFE.sub("-", address).strip("-.")[:60]
+    return state_folder / FOLDER / f"{label}-{hashlib.sha256(address.encode()).hexdigest()[:8]}{SUFFIX}"
+
+
+def normalise_address(url: str) -> str:
+    """Return the host, port and database of a Redis URL, without its login and its options: `localhost:6379/0`.
+
+    URLs of sentinels and Clusters keep their scheme and all hosts, a socket its path.
+    """
+    masked = hide_url_passwords(url)
+    try:
+        parts = urlsplit(masked)
+        hosts, database = parts.netloc.rpartition("@")[2], parse_qs(parts.query).get("db", [""])[-1]
+        if parts.scheme == "unix":
+            return f"unix:{hosts}{parts.path}/{database or 0}"
+        if parts.scheme not in ("redis", "rediss"):
+            return f"{parts.scheme}://{hosts}{parts.path}"
+        host, port = (parts.hostname or "localhost"), parts.port or 6379
+        return f"{f'[{host}]' if ':' in host else host}:{port}/{database or parts.path.strip('/') or 0}"
+    except ValueError:  # The engine reports an invalid URL; until then it has a name, too.
+        return masked
