@@ -147,7 +147,7 @@ def _print_status(session: Session, path: Path) -> int:
         return DONE
     from rqtui.text.formats import format_date_and_time, format_size
 
-    begin_ms, end_ms = document["begin_ms"], document["end_ms"]
+    begin_ms, end_ms = document["begin_at_ms"], document["end_at_ms"]
     span = (
         f"{format_date_and_time(begin_ms)} to {format_date_and_time(end_ms)}" if begin_ms is not None else "nothing yet"
     )
@@ -169,7 +169,7 @@ def _build_status_document(reader: Reader) -> dict[str, Any]:
         "url": reader.read_meta().get("url", ""),
         "format": reader.version,
         "bytes": reader.path.stat().st_size,
-        "begin_ms": coverage.begin_ms,
-        "end_ms": coverage.end_ms,
+        "begin_at_ms": coverage.begin_ms,
+        "end_at_ms": coverage.end_ms,
         "queues": len({queue.ref for queue in reader.list_queues()}),
     }

@@ -184,7 +184,7 @@ class _Store:
             (begin_ms, end_ms),
         )
         with self._translate_errors():
-            return [ServerPeriod(*row[:-1], role=_to_text(row[-1])) for row in rows]
+            return [ServerPeriod(*row)._replace(role=_to_text(row[-1])) for row in rows]
 
     def read_findings(self, begin_ms: int, end_ms: int) -> list[RecordedFinding]:
         """Return the findings that were present at some time of a span, by their begin."""
@@ -522,7 +522,7 @@ def translate_store_errors(path: Path) -> Iterator[None]:
             raise RecordingBusy(f"the recording {path} is locked by another process; try again.") from None
         if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise RecordingError(
-                f"the recording {path} cannot be written: the disk is full or its quota is reached ({error})."
+                f"the recording {path} cannot be written: the disk is full, or reports errors ({error})."
             ) from None
         if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
             raise RecordingError(f"the recording {path} cannot be opened for this: {error}.") from None

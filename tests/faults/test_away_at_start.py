@@ -14,7 +14,7 @@ from waiting import wait_until
 from rqtui.client.queue import Queue
 
 ENOUGH = 60.0
-NAMES = ("work", "events", "watch", "dispatch", "reap")
+NAMES = ("work", "events", "watch", "dispatch", "reap", "record")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_every_command_that_runs_on_waits_for_a_server_that_is_away_and_names_it
             wait_until(lambda name=name: is_ready(programs, name, server.client), ENOUGH, f"{name} is at work")
         ends = programs.end(signal.SIGTERM)
         assert {name: end.code for name, end in ends.items()} == {
-            "work": 0, "events": 0, "watch": 130, "dispatch": 143, "reap": 0,
+            "work": 0, "events": 0, "watch": 130, "dispatch": 143, "reap": 0, "record": 0,
         }  # fmt: skip
 
 
@@ -66,6 +66,7 @@ LONG = (
     ("snapshot", "mail", "--watch", "1"),
     ("dispatch", "mail"),
     ("reap",),
+    ("record",),
     ("metrics", "--listen", "127.0.0.1:0"),
 )
 

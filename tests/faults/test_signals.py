@@ -66,10 +66,10 @@ def list_client_ids(client: Redis) -> set[str]:
 @pytest.mark.parametrize(
     ("number", "names"),
     [
-        (signal.SIGTERM, ("dispatch", "work", "consume", "put", "metrics", "demo")),
+        (signal.SIGTERM, ("dispatch", "work", "consume", "put", "record", "metrics", "demo")),
         pytest.param(signal.SIGTERM, tuple(COMMANDS), marks=pytest.mark.matrix),
         pytest.param(signal.SIGHUP, ("dispatch", "work", "put", "metrics", "demo"), marks=pytest.mark.matrix),
-        pytest.param(signal.SIGINT, ("reap", "events", "work", "consume", "watch"), marks=pytest.mark.matrix),
+        pytest.param(signal.SIGINT, ("reap", "record", "events", "work", "consume", "watch"), marks=pytest.mark.matrix),
     ],
     ids=lambda value: value.name if isinstance(value, signal.Signals) else "",
 )

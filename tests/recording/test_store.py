@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import signal
 import sqlite3
@@ -314,7 +315,7 @@ def test_a_full_disk_is_a_sentence_and_what_was_written_stays(tmp_path: Path) ->
     with open_writer(path, build_minutes(NOW_MS, 1)) as writer:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
-            with pytest.raises(RecordingError, match="cannot be written: the disk is full or its quota is reached"):
+            with pytest.raises(RecordingError, match="cannot be written: the disk is full, or reports errors"):
                 for minute in range(1, 300):
                     writer.append(build_minutes(NOW_MS + minute * MINUTE_MS, 1, *refs))
         finally:
@@ -347,3 +348,20 @@ for minute in range(1000):
     assert last >= 20
     with Reader.open(path) as reader:
         assert len(reader.read_periods(MAIL, 0, END_MS)) >= last + 1
+
+
+def test_the_page_about_the_format_names_every_table_and_column(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "recording.md").read_text("utf-8")
+    assert str(store.APPLICATION_ID) in page
+    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", page.partition("## The format")[2], re.MULTILINE))
+    Writer.open(tmp_path / "a.rqt").close()
+    with sqlite3.connect(tmp_path / "a.rqt") as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for table in tables:
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            missing = [column for column in columns if f"`{column}`" not in rows[table]]
+            assert not missing, table
+        (query,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+        assert connection.execute(query).fetchall() == []
+    connection.close()
+    assert {*rows} >= {*tables} >= {"period", "finding"}

@@ -42,6 +42,7 @@ COMMANDS: dict[str, list[str]] = {
     "dispatch": [*RQTUI, "dispatch", "mail"],
     "reap": [*RQTUI, "reap", "mail"],
     "events": [*RQTUI, "events", "mail", "--follow", "--limit", "0"],
+    "record": [*RQTUI, "record", "--every", "0.5"],
     "metrics": [*RQTUI, "metrics", "--listen", "127.0.0.1:0"],
     "work": [*RQTUI, "work", "mail", "--", "true"],
     "consume": [sys.executable, "-c", CONSUME],
@@ -170,6 +171,7 @@ def _build_output_check(name: str, words: str, stream: str = "err") -> Callable[
 _READY_CHECKS: dict[str, Callable[[Programs, Redis], bool]] = {
     "dispatch": _build_output_check("dispatch", "Ctrl+C ends it."),
     "reap": _build_output_check("reap", "Ctrl+C ends it."),
+    "record": _build_output_check("record", "Ctrl+C ends it."),
     "metrics": _build_output_check("metrics", "Ctrl+C ends it."),
     "events": _has_printed_event,
     "work": lambda programs, client: (

@@ -1,0 +1,173 @@
+"""`rqtui record`: its file has what was in the queues, Redis stays unchanged, and every bad start is a sentence."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from fleet import Fleet, Server
+from redis import Redis
+from shell import shell, start_process
+from waiting import wait_until
+
+from rqtui.client.queue import Queue
+from rqtui.config.state_folder import find_state_folder
+from rqtui.errors import RecordingError
+from rqtui.model import Ref
+from rqtui.recording.files import find_recording_path
+from rqtui.recording.records import Period, RecordedFinding
+from rqtui.recording.store import Reader
+from rqtui.testing import keyspace
+
+PATIENCE_S = 60.0
+MAIL = Ref("native", "mail")
+FOREVER = 10**15
+
+
+@pytest.fixture
+def mail(client: Redis) -> Iterator[Queue]:
+    with Queue("mail", client) as queue:
+        queue.put(1)
+        queue.put(2)
+        yield queue
+
+
+def read_recording(url: str) -> tuple[list[Period], list[RecordedFinding]]:
+    """Return the recorded periods of the queue and all findings; nothing if there is no recording yet."""
+    try:
+        with Reader.open(find_recording_path(find_state_folder(), url)) as reader:
+            return reader.read_periods(MAIL, 0, FOREVER), reader.read_findings(0, FOREVER)
+    except RecordingError:
+        return [], []
+
+
+def count_enqueued(url: str) -> int:
+    return sum(period.enqueued for period in read_recording(url)[0])
+
+
+def count_polls(url: str) -> int:
+    return sum(period.polls for period in read_recording(url)[0])
+
+
+def list_kinds(url: str) -> set[str]:
+    return {finding.kind for finding in read_recording(url)[1] if finding.ref == MAIL}
+
+
+@contextmanager
+def start_recording(url: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start `rqtui record`, wait until it has recorded, and kill it at the end of the block if it still runs."""
+    earlier = count_polls(url)
+    process = start_process(url, "record", "--every", "0.25")
+    try:
+        wait_until(lambda: count_polls(url) > earlier + 1, PATIENCE_S, "the first records")
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_what_happens_in_a_queue_is_recorded_and_redis_stays_as_it_is(mail: Queue, url: str, client: Redis) -> None:
+    with start_recording(url) as process:
+        before = keyspace.dump_raw_values(client)
+        polls = count_polls(url)
+        wait_until(lambda: count_polls(url) > polls + 3, PATIENCE_S, "more polls")
+        assert keyspace.dump_raw_values(client) == before
+        mail.put(3)
+        wait_until(lambda: count_enqueued(url) == 1, PATIENCE_S, "the new job")
+        wait_until(lambda: list_kinds(url) == {"no-live-worker"}, PATIENCE_S, "the finding")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    periods, _findings = read_recording(url)
+    assert sum(periods[-1].counts[:2]) == 3  # type: ignore[arg-type]
+    assert periods[-1].workers == 0 and periods[-1].severity == "warning"
+    status = shell(url, "record", "--status", "--json").json
+    assert status["path"] == str(find_recording_path(find_state_folder(), url))
+    assert (status["url"], status["format"], status["queues"]) == (url, 1, 1)
+    assert status["begin_at_ms"] == periods[0].begin_ms and status["end_at_ms"] == periods[-1].end_ms
+    text = shell(url, "record", "--status").out
+    assert status["path"] in text and "queues    1\n" in text
+
+
+def test_a_killed_recorder_loses_nothing_and_the_next_one_continues(mail: Queue, url: str) -> None:
+    with start_recording(url) as process:
+        mail.put(3)
+        wait_until(lambda: count_enqueued(url) == 1, PATIENCE_S, "the new job")
+        process.kill()
+        process.wait(PATIENCE_S)
+    assert count_enqueued(url) == 1
+    with start_recording(url) as process:
+        mail.put(4)
+        wait_until(lambda: count_enqueued(url) == 2, PATIENCE_S, "the job after the restart")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+
+
+def test_two_recorders_of_the_same_redis_count_each_job_once(mail: Queue, url: str) -> None:
+    with start_recording(url) as first, start_recording(url) as second:
+        mail.put(3)
+        wait_until(lambda: count_enqueued(url) == 1, PATIENCE_S, "the new job")
+        for process in (first, second):
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(PATIENCE_S) for process in (first, second)] == [0, 0]
+    assert count_enqueued(url) == 1
+
+
+def test_an_outage_of_redis_is_a_finding_of_the_server_with_its_end() -> None:
+    with Fleet() as fleet:
+        check_outage(fleet.start())
+
+
+def check_outage(server: Server) -> None:
+    with Queue("mail", server.url) as queue:
+        queue.put(1)
+
+    def list_outages() -> list[RecordedFinding]:
+        return [finding for finding in read_recording(server.url)[1] if finding.kind == "redis-away"]
+
+    with start_recording(server.url) as process:
+        server.kill()
+        wait_until(lambda: bool(list_outages()), PATIENCE_S, "the outage is recorded")
+        assert list_outages()[0].end_ms is None
+        server.start()
+        wait_until(lambda: list_outages()[0].end_ms is not None, PATIENCE_S, "its end is recorded")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+    assert "refused" in list_outages()[0].text and list_outages()[0].ref is None
+
+
+def test_a_file_that_is_no_recording_ends_the_command_at_its_start(mail: Queue, url: str) -> None:
+    path = find_recording_path(find_state_folder(), url)
+    path.parent.mkdir(mode=0o700, parents=True)
+    path.write_text("queue,count\n" * 1000)
+    ran = shell(url, "record")
+    assert ran.code == 1 and ran.out == "" and "is no recording of rqtui, or is damaged" in ran.err
+    assert path.read_text() == "queue,count\n" * 1000
+    assert shell(url, "record", "--status").code == 1
+
+
+def test_without_a_recording_the_status_says_so(url: str) -> None:
+    ran = shell(url, "record", "--status")
+    assert ran.code == 1 and "there is no recording" in ran.err and ".rqt" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--every", "0"), "--every is a number of seconds between 0.25 and 60."),
+        (("--every", "nan"), "--every is a number of seconds between 0.25 and 60."),
+        (("mail",), '"mail" is no URL'),
+        (("redis://a", "--url", "redis://b"), "name the Redis once"),
+        (("--json",), "--json goes with --status"),
+        (("nonsense://a",), "nonsense"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_before_anything_is_written(
+    url: str, words: tuple[str, ...], sentence: str
+) -> None:
+    ran = shell(url, "record", *words)
+    assert ran.code == 2 and sentence in ran.err and ran.out == ""
+    assert not list(Path(find_state_folder()).glob("recordings/*"))
