@@ -65,8 +65,8 @@ LINES = sorted({*lines_of_units(), *lines_of_yaml(), *lines_of_pages()})
 
 
 def test_there_are_lines_to_look_at() -> None:
-    assert len(UNITS) == 4 and len(YAML) >= 4
-    assert {line.split()[1] for line in LINES} >= {"dispatch", "reap", "work", "metrics", "health", "acl"}
+    assert len(UNITS) == 5 and len(YAML) >= 5
+    assert {line.split()[1] for line in LINES} >= {"dispatch", "reap", "work", "record", "metrics", "health", "acl"}
 
 
 @run_in_one_test("line", LINES)

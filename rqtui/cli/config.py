@@ -45,6 +45,7 @@ EXAMPLE = """\
 #calm = true
 #ascii = false
 #record_mb = 1000
+#record_days = 90
 
 #[keymap]                     # binding = "key" or "key,key"; the help page (?) names the bindings
 #delete = "ctrl+d"
