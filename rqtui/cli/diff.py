@@ -54,7 +54,7 @@ def diff(
     steps = report.yield_comparisons(engine, ref, selection_a, selection_b)
     comparison = sampling.build_with_progress(steps, "comparing")
     if session.as_json:
-        output.write_json(_build_document(comparison))
+        output.write_json(build_comparison_document(comparison))
         return sampling.choose_sampling_exit_code(comparison.size)
     _write_comparison(comparison)
     report_places_without_events(engine, [ref])
@@ -67,7 +67,8 @@ def _split(words: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, words.split(",")))) or (words,)
 
 
-def _build_document(comparison: Comparison) -> dict[str, Any]:
+def build_comparison_document(comparison: Comparison) -> dict[str, Any]:
+    """Build the JSON document of a comparison: both groups, what was compared, and the differences."""
     differences = comparison.differences
     return {
         **sampling.build_sample_size_document(comparison.size),

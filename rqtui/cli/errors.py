@@ -38,7 +38,7 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
     engine, refs = open_engine(session, queues)
     error_report = sampling.build_with_progress(report.yield_error_reports(engine, refs, by), "looking")
     if session.as_json:
-        groups = [_build_error_group(group, error_report.size.is_complete) for group in error_report.groups]
+        groups = [build_error_group(group, error_report.size.is_complete) for group in error_report.groups]
         output.write_json({**sampling.build_sample_size_document(error_report.size), "by": by.value, "errors": groups})
     else:
         _write_error_table(error_report, engine.refs)
@@ -52,7 +52,8 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
     return sampling.choose_sampling_exit_code(error_report.size)
 
 
-def _build_error_group(group: Group, is_exact: bool) -> dict[str, Any]:
+def build_error_group(group: Group, is_exact: bool) -> dict[str, Any]:
+    """Build the JSON document of an error group. `is_exact`: every job was read."""
     example = group.example
     return {
         "error": documents.mask_job_text(group.message),

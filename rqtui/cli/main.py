@@ -29,6 +29,7 @@ COMMAND_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Look": {
         "snapshot": {},
         "health": {"failure": 3, "reveals": True},  # "unknown" in the convention of monitoring plugins
+        "incident": {"reveals": True},
         "jobs": {"reveals": True},
         "search": {"reveals": True},
         "show": {"reveals": True},

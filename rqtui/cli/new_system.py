@@ -26,14 +26,14 @@ _SUFFIXES = (".py", ".lua", ".toml", ".md")  # others are no files of the templa
 
 def new_system(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the system, such as huey.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the system, such as tiny_jobs.")],
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="DIR", help="The new folder; by default ./rqtui-NAME.")
     ] = None,
 ) -> int:
     """Write a package that teaches rqtui another queue system, with scripts and tests; needs no Redis.
 
-    Example: rqtui new-system huey
+    Example: rqtui new-system tiny_jobs
     """
     target = folder if folder is not None else Path(f"rqtui-{name}")
     check_system_name(name)

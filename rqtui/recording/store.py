@@ -35,7 +35,7 @@ from rqtui.recording.records import (
     merge_periods,
     merge_server_periods,
 )
-from rqtui.text.names import ENCODING
+from rqtui.text.names import ENCODING, to_bytes
 
 APPLICATION_ID = 0x72717469  # "rqti", in the header of the file
 VERSION = 1  # of the format; a reader refuses a higher one
@@ -627,7 +627,7 @@ def _to_sql(text: str) -> str | bytes:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode(ENCODING[0], "surrogateescape" if _is_surrogate_escaped(text) else "backslashreplace")
+        return to_bytes(text) if _is_surrogate_escaped(text) else text.encode(ENCODING[0], "backslashreplace")
     return text
 
 

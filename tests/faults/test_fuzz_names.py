@@ -39,8 +39,17 @@ from rqtui.testing.keyspace import dump
 from rqtui.text import names
 from rqtui.text.sanitise import restore_unprintable_characters, safe
 
-NO_QUEUE = {"systems", "new-system", "script", "demo", "bench", "config", "redis"}  # commands that are about no queue
-LOOKS = ("snapshot", "jobs", "workers", "errors", "kinds", "health", "loops", "schedules", "stats")
+NO_QUEUE = {
+    "systems",
+    "new-system",
+    "record",
+    "script",
+    "demo",
+    "bench",
+    "config",
+    "redis",
+}  # commands that are about no queue
+LOOKS = ("snapshot", "incident", "jobs", "workers", "errors", "kinds", "health", "loops", "schedules", "stats")
 every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 
 

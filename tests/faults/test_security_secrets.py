@@ -47,6 +47,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
         for by in ("kind", "worker", "error", ".token", ".password", ".note", ".url")
     ),
     "diff": (("mail", "dead", "ready"), ("mail", "dead,ready,scheduled,reserved", "--filter", "err:a")),
+    "incident": tuple((queue,) for queue in QUEUES),
     "errors": ((), *(("--by", by) for by in ("class", "frame", "cause", "message")), ("mail",)),
     "check": (("mail",),),
     "put": (("mail", json.dumps(BODY), "--id", "put"),),
@@ -60,6 +61,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "reap": (("--once", "-v"),),
     "migrate": (("bullmq:video", "native:video", "--dry-run"), ("sidekiq:pay", "native:pay")),
     "undo": (("--list",),),
+    "record": (("--status",),),  # tests/recording looks into the file
     "operations": ((), ("--markdown",), ("--all",)),
     "events": ((), ("mail",)),
     "acl": (("viewer", "mail"),),

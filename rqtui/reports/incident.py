@@ -1,0 +1,146 @@
+"""Gather everything about the trouble of one queue: findings, errors, workers, what differs, and what was done.
+
+The report combines those of `reports/errors`, `reports/workers` and `reports/comparison` with the journal of changes.
+Called by `rqtui incident`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from rqtui.engine.engine import Engine
+from rqtui.errors import RqtuiError
+from rqtui.model import Queue, Ref, State
+from rqtui.operations.journal import Operation, Sighting
+from rqtui.reports import comparison as comparisons
+from rqtui.reports.comparison import Comparison, Selection
+from rqtui.reports.errors import Errors, yield_error_reports
+from rqtui.reports.workers import TROUBLED, WorkerEntry, has_workers, load_workers
+
+DAY_MS = 86_400_000
+HELP_MS = 3_600_000  # a change within so long after a finding appeared is shown as a reaction to it
+MAX_PRECEDENTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Precedent:
+    """An earlier appearance of a finding of the same kind, and the changes of the queue in the hour after it.
+
+    `ended_ms` is when the finding disappeared; None: no screen recorded that.
+    """
+
+    sighting: Sighting
+    changes: tuple[Operation, ...]
+    ended_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """The state of a queue in trouble, as far as it is known.
+
+    `errors` is None if no error is stored. `comparison` is None where there is nothing to compare; `not_compared` says
+    why. `changes` are those of the last day on this machine, the newest first. `problems` are sentences about what
+    could not be read.
+    """
+
+    ref: Ref
+    taken_ms: int
+    queue: Queue
+    errors: Errors | None = None
+    workers: tuple[WorkerEntry, ...] = ()
+    are_workers_known: bool = True
+    comparison: Comparison | None = None
+    not_compared: str = ""
+    changes: tuple[Operation, ...] = ()
+    precedents: tuple[Precedent, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def silent_workers(self) -> list[WorkerEntry]:
+        """The workers that sent no heartbeat in time, or whose leases are over."""
+        return [entry for entry in self.workers if entry.standing in TROUBLED]
+
+
+def yield_incident_reports(
+    engine: Engine,
+    ref: Ref,
+    queue: Queue,
+    taken_ms: int,
+    operations: Sequence[Operation],
+    sightings: Sequence[Sighting],
+) -> Iterator[Incident | None]:
+    """Yield None for each round trip, and at last the report of one queue.
+
+    `queue` has the findings of a snapshot that was taken at `taken_ms`. `operations` are the changes of this Redis that
+    the journal has, the newest first, `sightings` its findings, the oldest first.
+    """
+    incident = Incident(
+        ref,
+        taken_ms,
+        queue,
+        changes=tuple(each for each in operations if ref in each.refs and each.at_ms >= taken_ms - DAY_MS),
+        precedents=tuple(find_precedents(ref, queue, taken_ms, operations, sightings)),
+    )
+    errors: Errors | None = None
+    for step in yield_error_reports(engine, [ref]):
+        errors = step or errors
+        yield None
+    if errors is not None:
+        incident = replace(incident, errors=errors if errors.groups else None, problems=tuple(errors.size.problems))
+    if has_workers(engine.systems[ref.system]):
+        entries, _now_ms, problems = load_workers(engine, [ref])
+        incident = replace(incident, workers=entries, problems=(*incident.problems, *problems))
+        yield None
+    else:
+        incident = replace(incident, are_workers_known=False)
+    compared, reason = yield from _compare_dead_jobs(engine, ref, queue)
+    yield replace(incident, comparison=compared, not_compared=reason)
+
+
+def _compare_dead_jobs(engine: Engine, ref: Ref, queue: Queue) -> Generator[None, None, tuple[Comparison | None, str]]:
+    """Compare the dead jobs with done ones, or with ready ones. Return the comparison, and why there is none."""
+    system = engine.systems[ref.system]
+    stored = {place.state for place in system.places if not place.is_from_events and queue.count_in_place(place.name)}
+    if State.DEAD not in stored:
+        return None, "no dead job is stored"
+    other = next((state for state in (State.DONE, State.READY) if state in stored), None)
+    if other is None:
+        return None, "no done or ready job is stored that the dead ones could be compared with"
+    found: Comparison | None = None
+    try:
+        for step in comparisons.yield_comparisons(engine, ref, Selection(("dead",)), Selection((other.value,))):
+            found = step or found
+            yield None
+    except RqtuiError as error:
+        return None, str(error)
+    return found, ""
+
+
+def find_precedents(
+    ref: Ref, queue: Queue, now_ms: int, operations: Sequence[Operation], sightings: Sequence[Sighting]
+) -> Iterator[Precedent]:
+    """Yield earlier appearances of the queue's worst finding that were followed by a change, the newest first."""
+    if not queue.findings:
+        return
+    kind, began_ms = queue.findings[0].kind, queue.findings[0].since_ms or now_ms
+    own = [each for each in sightings if (each.system, each.queue, each.kind) == (ref.system, ref.queue, kind)]
+    number = 0
+    for at, sighting in reversed([*enumerate(own)]):
+        if sighting.is_over or sighting.at_ms >= began_ms - HELP_MS:
+            continue
+        changes = tuple(
+            each
+            for each in reversed(operations)
+            if ref in each.refs and 0 <= (each.began_ms or each.at_ms) - sighting.at_ms <= HELP_MS
+        )
+        if changes and number < MAX_PRECEDENTS:
+            number += 1
+            ended = own[at + 1] if at + 1 < len(own) and own[at + 1].is_over else None
+            yield Precedent(sighting, changes, ended.at_ms if ended else None)
+
+
+def count_hosts(entries: Sequence[WorkerEntry]) -> Counter[str]:
+    """Count workers by their host; workers without one are left out."""
+    return Counter(entry.worker.host for entry in entries if entry.worker is not None and entry.worker.host)

@@ -1,0 +1,59 @@
+"""Test which earlier appearances of a finding, and which reactions to it, the report of an incident shows."""
+
+from __future__ import annotations
+
+from rqtui.model import Finding, Queue, Ref
+from rqtui.operations.journal import Operation, Sighting
+from rqtui.reports.incident import DAY_MS, HELP_MS, MAX_PRECEDENTS, find_precedents
+
+REF = Ref("native", "mail")
+NOW = 1_800_000_000_000
+
+
+def find(
+    sightings: list[Sighting], operations: list[Operation], since_ms: int = NOW - 60_000, kind: str = "failing"
+) -> list[tuple[int, list[str], int | None]]:
+    queue = Queue("mail", "native", findings=(Finding(kind, "critical", "mail", "55 % fail", since_ms=since_ms),))
+    found = find_precedents(REF, queue, NOW, operations, sightings)
+    return [(each.sighting.at_ms, [change.verb for change in each.changes], each.ended_ms) for each in found]
+
+
+def sighting(at_ms: int, *, is_over: bool = False, queue: str = "mail", kind: str = "failing") -> Sighting:
+    return Sighting(at_ms, queue, "native", kind, "critical", "40 % fail", is_over)
+
+
+def operation(at_ms: int, verb: str = "requeue", queue: str = "mail") -> Operation:
+    return Operation(at_ms, "ann", verb, queue, "native", began_ms=at_ms)
+
+
+def test_a_reaction_within_an_hour_is_shown_with_the_end_of_the_finding() -> None:
+    began = NOW - DAY_MS
+    sightings = [sighting(began), sighting(began + 900_000, is_over=True)]
+    operations = [operation(began + HELP_MS), operation(began + 1, "release")]
+    assert find(sightings, operations) == [(began, ["release", "requeue"], began + 900_000)]
+
+
+def test_what_is_no_reaction_is_left_out() -> None:
+    began = NOW - DAY_MS
+    assert find([sighting(began)], [operation(began + HELP_MS + 1), operation(began - 1)]) == []
+    assert find([sighting(began)], [operation(began + 1, queue="other")]) == []
+    assert find([sighting(began, queue="other")], [operation(began + 1)]) == []
+    assert find([sighting(began, kind="paused")], [operation(began + 1)]) == []
+    assert find([sighting(began, is_over=True)], [operation(began + 1)]) == []
+
+
+def test_the_present_appearance_is_no_precedent() -> None:
+    since_ms = NOW - 10 * 60_000
+    assert find([sighting(since_ms - HELP_MS)], [operation(since_ms - HELP_MS + 1)], since_ms) == []
+    earlier = since_ms - HELP_MS - 1
+    assert find([sighting(earlier)], [operation(earlier + 1)], since_ms) == [(earlier, ["requeue"], None)]
+
+
+def test_the_newest_precedents_are_listed_first_and_their_number_is_bounded() -> None:
+    starts = [NOW - day * DAY_MS for day in range(9, 1, -1)]
+    found = find([sighting(at_ms) for at_ms in starts], [operation(at_ms + 5) for at_ms in reversed(starts)])
+    assert [at_ms for at_ms, _changes, _ended in found] == starts[::-1][:MAX_PRECEDENTS]
+
+
+def test_a_queue_without_findings_has_no_precedents() -> None:
+    assert [*find_precedents(REF, Queue("mail", "native"), NOW, [operation(1)], [sighting(1)])] == []
