@@ -106,7 +106,7 @@ def _build_error_lines(report: Incident) -> Iterator[str]:
         message = documents.mask_job_text(group.short_message) or "without an error"
         where = f" at {documents.mask_job_text(group.frame)}" if group.frame else ""
         yield f"  {group.count:>7}  {message}{where}"
-        kinds = ", ".join(group.kinds[:MAX_NAMES])
+        kinds = ", ".join(documents.mask_job_text(kind) or "" for kind in group.kinds[:MAX_NAMES])
         facts = [times, f"kinds {kinds}" if kinds else "", f"such as {documents.format_id(group.example.id)}"]
         yield f"           {' · '.join(filter(None, facts))}"
     if len(report.errors.groups) > MAX_CAUSES:
