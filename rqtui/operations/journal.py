@@ -387,6 +387,10 @@ class Journal:
             if operation.url == self.url and _build_operation_key(operation) not in own_keys
         ]
 
+    def load_sightings(self) -> list[Sighting]:
+        """Load the findings that all sessions on the same Redis recorded, the oldest first; a demo has only its own."""
+        return self.sightings if self._path is None else load_sightings(self._path.parent, self.url)
+
     def _append_entry(self, line: Mapping[str, Any], *, is_change: bool = True) -> None:
         if self._path is None:
             return

@@ -42,6 +42,7 @@ from rqtui.tui.services.batches import Batches
 from rqtui.tui.services.connection_lost import AWAY_ACTIONS, AWAY_BINDINGS, ConnectionLost
 from rqtui.tui.services.demo import DemoStrip
 from rqtui.tui.services.frame_content import FrameContent
+from rqtui.tui.services.incident import IncidentPages
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.palette import CommandProvider, Palette
@@ -154,6 +155,7 @@ class Cockpit(App[None]):
             profiles.list_profile_commands,
             profiles.switch_to_url,
         )
+        self.incident_pages = IncidentPages(self, new_session, navigation)
         self.demo = DemoStrip(self, demo, navigation) if demo else None
         for binding in keys.build_demo_bindings(demo.controls) if demo else ():
             self.bind(binding.key, binding.action, description=binding.description, show=binding.show)
@@ -640,6 +642,10 @@ class Cockpit(App[None]):
     def action_interval(self, factor: float) -> None:
         """Multiply the refresh interval by a factor."""
         self.session.change_refresh_interval(self.session.ticker.interval_s * factor)
+
+    def action_show_incident(self) -> None:
+        """Show the page about the trouble of the queue under the cursor."""
+        self.incident_pages.show_incident()
 
     def action_demo(self) -> None:
         """Show the page of things to try in the running demo."""

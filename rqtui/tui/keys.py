@@ -170,6 +170,13 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         (*LISTS, *_SORTED[1:], "events"),
     ),
     GeneralKey("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
+    GeneralKey(
+        "incident",
+        "x",
+        "show_incident",
+        "incident",
+        "the trouble of a queue on one page, with what helps now",
+    ),
     GeneralKey("refresh", "r", "refresh_now", "refresh", "refresh now, and find new queues"),
     GeneralKey("slower", "minus", "interval(2)", "slower", "refresh half as often"),
     GeneralKey("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),

@@ -50,7 +50,7 @@ def _format_finding(finding: Finding, more_text: str, width: int, now_ms: int, m
     """
     from rqtui.engine.health import rules  # imported late, so that the first paint does not wait for the rules
 
-    key_hints = Content("   ").join(_format_finding_keys(finding))
+    key_hints = Content("   ").join(format_finding_keys(finding))
     hue = f"${HUES[finding.severity]}"
     width_left = max(8, width - key_hints.cell_length - _INDENT - 2)
     head = Content.assemble(
@@ -97,7 +97,7 @@ def _format_finding_time_left(finding: Finding, now_ms: int) -> str:
     return f"{time_left}  " if time_left else ""
 
 
-def _format_finding_keys(finding: Finding) -> list[Content]:
+def format_finding_keys(finding: Finding) -> list[Content]:
     """Return the keys that fix a finding with their labels. A click on a key presses it."""
     return [
         format_key_hint(keys.apply_keymap(key), _find_key_label(key, finding.remedy)) for key in finding.key.split()
