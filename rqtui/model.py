@@ -41,6 +41,9 @@ class Place(NamedTuple):
     has_failures: bool = True  # False: jobs here are dead but did not fail, and error reports leave them out
     is_shared: bool = False  # the key holds the jobs of all queues; only those of its queue that were read are known
     is_from_events: bool = False  # no key exists: jobs are counted from Pub/Sub events, see `EventCoverage`
+    # Each job is a key of its own, named by `key` with `<id>`, and no key lists them. They are found by SCAN in bounded
+    # steps, so counts and pages are a sample (`system_base/record_system.py`).
+    is_key_per_job: bool = False
 
     @property
     def is_newest_last(self) -> bool:

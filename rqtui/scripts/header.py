@@ -165,6 +165,7 @@ class _ParsedClauses:
     forgets: list[str] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     derived: list[str] = field(default_factory=list)
+    derived_places: set[str] = field(default_factory=set)
     keys: list[Key] = field(default_factory=list)
     keys_each: tuple[Key, ...] = ()
     args: list[Arg] = field(default_factory=list)
@@ -274,7 +275,9 @@ def _check_clause_order(line: _Line, seen: int, path: str) -> int:
 _NAME = r"[a-z_]+"
 _NAMES = re.compile(rf"{_NAME}(?: +{_NAME})*")
 _MOVE = re.compile(rf"(?P<sources>{_NAME}(?: +{_NAME})*)? *-> *(?P<targets>(?:{_NAME})?(?: *\| *(?:{_NAME})?)*)")
-_DERIVED = re.compile(r"(?P<template>\S*<[a-z_]+>\S*)(?: +(?P<text>.*))?")
+_DERIVED = re.compile(
+    rf"(?P<template>\S*<[a-z_]+>\S*)(?: +\((?P<places>{_NAME}(?: +{_NAME})*)\)(?= |$))?(?: +(?P<text>.*))?"
+)
 _TAIL = re.compile(r"each *\((?P<columns>[^()]*)\)(?P<text>.*)")
 _KEY = re.compile(rf"(?P<name>{_NAME})(?: *\((?P<parts>{_NAME}(?: +{_NAME})*)\))? +(?P<type>[a-z]+)(?: +(?P<text>.*))?")
 _ARG = re.compile(rf"(?P<name>{_NAME})(?P<optional>\?)? +(?P<type>[a-z]+)(?: +(?P<text>.*))?")
@@ -312,13 +315,17 @@ def _record_place_lines(clauses: _ParsedClauses, item: _Item, places: Iterable[s
 
 
 def _parse_derived_key(clauses: _ParsedClauses, item: _Item) -> None:
-    """Parse the declaration of a key that the script derives from a value, such as `<id>-lock`."""
+    """Parse the declaration of a key that the script derives from a value, such as `<id>-lock`.
+
+    Names in parentheses are places whose jobs are such keys, so that no key of `KEYS` lists them.
+    """
     match = _DERIVED.fullmatch(item.text)
     if not match:
         raise clauses.build_script_error(
             item, f"{item.text!r}: expected the template of a key with a hole, such as <id>-lock"
         )
     clauses.derived.append(match["template"])
+    clauses.derived_places.update((match["places"] or "").split())
 
 
 def _parse_key_declaration(clauses: _ParsedClauses, item: _Item) -> None:
@@ -457,7 +464,8 @@ def _check_and_build_header(
         if duplicate := _find_duplicate_name(names):
             raise build_line_error(signature, f"{clause} names {duplicate} twice")
     for name, line in clauses.lines.items():
-        if name not in keys and not any(name in key.parts for key in clauses.keys):
+        is_declared = name in keys or name in clauses.derived_places
+        if not is_declared and not any(name in key.parts for key in clauses.keys):
             raise build_line_error(line, f"{name} is named here, but KEYS declares no key of that name")
     texts = [" ".join(line.text.strip() for line in paragraph) for paragraph in paragraphs]
     return Header(

@@ -265,6 +265,8 @@ class ForeignSystem(System):
                 [
                     self._build_event_count(queue, place, make)
                     if place.is_from_events
+                    else self._build_record_count(queue, place)
+                    if place.is_key_per_job
                     else make(v[place.name], bool(v.get(is_exact, exact or is_alone)), v.get(of))
                     for place, make, is_exact, of, is_alone in self._place_counters
                 ]
@@ -289,6 +291,10 @@ class ForeignSystem(System):
         if reassigned := self.event_cache.count_reassigned(queue, place.name):
             coverage = coverage._replace(reassigned=reassigned)
         return build_count(event_count.of_queue, coverage.is_complete, shared_total, coverage)
+
+    def _build_record_count(self, queue: str, place: Place) -> Count:
+        """Return the count of a place whose jobs are keys of their own. Only `RecordSystem` has such places."""
+        raise NotImplementedError
 
     def _build_event_page(self, queue: str, place: str, offset: int, limit: int) -> Page:
         """Return the cached jobs of a place that is filled from Pub/Sub events, newest first."""

@@ -106,7 +106,8 @@ def _check_readers(system: System) -> Iterator[str]:
         return
     columns = {column.name for word in counts.returns.values() for column in word.values}
     for place in system.places:
-        if place.name not in columns and not place.is_from_events and not (place.is_shared and counts_by_itself):
+        is_counted_elsewhere = place.is_from_events or place.is_key_per_job or (place.is_shared and counts_by_itself)
+        if place.name not in columns and not is_counted_elsewhere:
             yield f"{counts.path}:1: `returns` has no value {place.name}: return the number of jobs in each place"
 
 

@@ -56,6 +56,7 @@ SYSTEMS: tuple[SystemEntry, ...] = (
     SystemEntry("rq", "RQ", "rqtui.systems.rq"),
     SystemEntry("sidekiq", "Sidekiq", "rqtui.systems.sidekiq"),
     SystemEntry("celery", "Celery", "rqtui.systems.celery.system"),
+    SystemEntry("arq", "arq", "rqtui.systems.arq"),
     SystemEntry(
         "bullmq",
         "BullMQ",
@@ -77,7 +78,6 @@ SYSTEMS: tuple[SystemEntry, ...] = (
     SystemEntry("asynq", "asynq", keys=(r"^asynq:",), queues=r"^asynq:{[^}]+}:pending$"),
     SystemEntry("dramatiq", "dramatiq", keys=(r"^dramatiq:",), queues=r"^dramatiq:[^_.][^.]*$"),
     SystemEntry("huey", "Huey", keys=(r"^huey%.",), queues=r"^huey%.redis%."),
-    SystemEntry("arq", "ARQ", keys=(r"^arq:",), queues=r"^arq:queue"),
 )
 
 

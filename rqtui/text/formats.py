@@ -185,9 +185,9 @@ def _format_local_time(ms: float | None, pattern: str) -> str:
 
 
 def format_count(number: int, exact: bool = True, width: int = 7) -> str:
-    """Format a count as `12 431` if it fits into `width` cells, else `12.4k`; sampled: `~1.2M`."""
+    """Format a count as `12 431` if it fits into `width` cells, else `12.4k`; sampled: `~1.2M`, `~0`."""
     if not number:
-        return ZERO
+        return ZERO if exact else ABOUT + ZERO
     if exact and len(grouped := f"{number:,}".replace(",", " ")) <= width:
         return grouped
     return format_short_count(number, exact)
@@ -196,7 +196,7 @@ def format_count(number: int, exact: bool = True, width: int = 7) -> str:
 def format_quantity(number: int, noun: str, width: int = 9, exact: bool = True) -> str:
     """Format a number with its noun: `1 job`, `12 431 jobs`, `~1.2k jobs`, `no bodies`, `2 processes`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
-    return f"{format_count(number, exact, width) if number else 'no'} {noun if number == 1 else plural}"
+    return f"{format_count(number, exact, width) if number or not exact else 'no'} {noun if number == 1 else plural}"
 
 
 def format_share(part: int, whole: int) -> str:
@@ -208,7 +208,7 @@ def format_share(part: int, whole: int) -> str:
 def format_short_count(number: float, exact: bool = True) -> str:
     """Format a count with three digits and a unit, in at most six cells: `64`, `9.9k`, `12.4k`, `~1.2M`."""
     if not number:
-        return ZERO
+        return ZERO if exact else ABOUT + ZERO
     sign = "-" if number < 0 else ""
     about = "" if exact else ABOUT
     return about + sign + _format_three_digits(abs(number), ("", "k", "M", "G", "T", "P"), 1000)

@@ -14,7 +14,7 @@ import base64
 import pickletools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST_BYTES = 256 * 1024
 MOST_SHOWN = 64 * 1024  # characters of the output
@@ -88,6 +88,62 @@ def parse_pickle(data: bytes) -> object:
     raise ValueError("no pickle: it does not end")
 
 
+class DictItem(NamedTuple):
+    """An item of the outermost dict in a pickle: the bytes of its key begin at `start`, those of its value at `middle`.
+
+    Its last byte is before `end`.
+    """
+
+    key: object
+    value: object
+    start: int
+    middle: int
+    end: int
+
+
+def parse_pickled_dict(data: bytes) -> list[DictItem]:
+    """Parse a pickle of one dict with text keys into its items, each with the position of its bytes.
+
+    A pickle that is cut off is read as far as its items are complete. Raises ValueError if it is no such dict.
+    """
+    machine = _Machine()
+    starts: list[int] = []  # for each value on the stack, the position of its first opcode
+    at = 0
+    try:
+        for opcode, arg, position in pickletools.genops(data[:MOST_BYTES]):
+            at = position or 0
+            if (opcode.name == "SETITEMS" and machine.is_filling_outer_dict()) or opcode.name == "STOP":
+                break
+            machine.run_pickle_opcode(opcode.name, arg)
+            del starts[len(machine) :]
+            starts += [at] * (len(machine) - len(starts))
+    except (ValueError, IndexError, TypeError, KeyError, OverflowError, UnicodeError, RecursionError):
+        pass  # Its end is missing, or a part of it is unreadable: the items before that part are returned.
+    values = machine.list_outer_items()
+    if values is None:
+        raise ValueError("no pickle of a dict")
+    is_complete = at < len(data) and data[at : at + 1] == b"u"
+    ends = [*starts[4::2], at if is_complete else len(data)]
+    number = len(values) // 2 - (not is_complete and len(values) % 2 == 0)  # The last value may be cut off.
+    return [
+        DictItem(values[2 * i], values[2 * i + 1], starts[2 + 2 * i], starts[3 + 2 * i], ends[i])
+        for i in range(max(0, number))
+    ]
+
+
+def remove_frames(data: bytes) -> bytes:
+    """Return a part of a pickle without its FRAME opcodes, which are optional and have the length of what follows."""
+    parts, begin = [], 0
+    try:
+        for opcode, _arg, position in pickletools.genops(data):
+            if opcode.name == "FRAME" and position is not None:
+                parts.append(data[begin:position])
+                begin = position + 9
+    except ValueError:
+        pass  # The part has no STOP.
+    return b"".join([*parts, data[begin:]])
+
+
 def is_pickle(data: bytes) -> bool:
     """Return whether the bytes are exactly one pickle of protocol 2 or later."""
     if len(data) < 4 or data[0] != 0x80 or not 2 <= data[1] <= 5 or data[-1:] != b".":
@@ -105,6 +161,20 @@ class _Machine:
     def __init__(self) -> None:
         self._stack: list[object] = []
         self._memo: dict[int, object] = {}
+
+    def __len__(self) -> int:
+        return len(self._stack)
+
+    def is_filling_outer_dict(self) -> bool:
+        """Return whether all marks but the one of the outermost dict were closed."""
+        return [number for number, value in enumerate(self._stack) if value is _MARK] == [1]
+
+    def list_outer_items(self) -> list[object] | None:
+        """Return the keys and values of the outermost dict that is being read; None if the outermost value is none."""
+        if len(self._stack) < 2 or not isinstance(self._stack[0], Pairs) or self._stack[1] is not _MARK:
+            return None
+        end = next((at for at in range(2, len(self._stack)) if self._stack[at] is _MARK), len(self._stack))
+        return self._stack[2:end]
 
     def pop(self) -> object:
         """Remove and return the top of the pickle machine's stack. Raises ValueError if the top is a mark."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from arq_subject import ARQ
 from bullmq_subject import BULLMQ
 from celery_subject import CELERY
 from dispatcher_subject import DISPATCHER
@@ -21,6 +22,7 @@ SUBJECTS: dict[str, Subject] = {
     "orizuru": ORIZURU,
     "redisched": REDISCHED["ms"],
     "rq": RQ,
+    "arq": ARQ,
     "bullmq": BULLMQ,
     "celery": CELERY,
     "safe_pop": SAFE_POP,
