@@ -7,7 +7,7 @@
 -- KEYS     ids abort
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          each     (id bytes)
--- returns each  asked        asked to abort; a worker without allow_abort_jobs runs it to its end
+-- returns each  asked        asked to cancel; a worker without allow_abort_jobs runs it to its end
 --               already      it was asked before
 --               wrong_place  no worker runs it; delete it
 --               gone         it is not in the queue

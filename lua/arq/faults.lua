@@ -4,7 +4,8 @@
 --
 -- derived  arq:job:<id>
 --          arq:in-progress:<id>
--- KEYS     ids abort health_check
+-- KEYS     ids abort
+--          health_check  string  the last report of a worker of the queue
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 -- returns  looked  rows (kind str, key str, id bytes, number int, other int)
 -- include: keys, clock, running

@@ -1,7 +1,7 @@
 -- Return a page of the jobs of a place in the order of their due times. `record_walk` lists the ended jobs.
 --
--- `size` is the length of the record, -1 if its key has another type, 0 without a record. A record is returned up to 4096 bytes, or up
--- to `body_bytes` if that is more. `left_ms` is the time until the record expires, `lease_ms` that until the in-progress key expires;
+-- `size` is the length of the record, -1 if its key has another type, 0 without a record. A record of more than 4096 bytes, and
+-- of more than `body_bytes`, is cut after 4096 bytes. `left_ms` is the time until the record expires, `lease_ms` that until the in-progress key expires;
 -- negative: never, or there is none. `asked_ms` is the time at which somebody asked to abort the job. `result` and `tail` are empty.
 --
 -- derived  arq:job:<id>

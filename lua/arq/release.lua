@@ -11,14 +11,13 @@
 -- returns each  moved  released
 --               stale  no worker runs it any more, or another one started it
 --               gone   it is not in the queue
--- include: keys, integers, key_types, batch_size, columns
-local clock = redis.call('TIME') -- an expiry is compared with the server's clock, also in a test
-local now_ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: keys, integers, key_types, batch_size, server_time, columns
+local SAME_MS = 9000 -- a key of another run expires at least 10 s after this one
 local words, keys = {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id, token = ARGV[at], tonumber(ARGV[at + 1])
   local left_ms = redis.call('PTTL', 'arq:in-progress:' .. id)
-  local is_same = left_ms == -1 and token == -1 or token and left_ms >= 0 and math.abs(now_ms + left_ms - token) <= 2000
+  local is_same = left_ms == -1 and token == -1 or token and left_ms >= 0 and math.abs(now_ms + left_ms - token) <= SAME_MS
   if not redis.call('ZSCORE', ids, id) then
     words[#words + 1] = 'gone'
   elseif left_ms == -2 or not is_same then

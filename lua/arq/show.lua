@@ -11,7 +11,7 @@
 -- KEYS     ids abort
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          id          bytes  the job
---          body_bytes  int    a longer record is left out; -1 returns any record
+--          body_bytes  int    a longer record is cut; -1 returns any record
 -- returns  found  (now_ms int, place str, id bytes, score str, size int, record bytes, left_ms int, tries str, lease_ms int,
 --                 asked_ms str, result bytes, tail bytes)
 --          gone   no such job

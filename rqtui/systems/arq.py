@@ -36,6 +36,7 @@ _TAIL_QUEUE = re.compile(rb"\x8c\x01q\x94?\x8c(?P<size>.)(?P<name>.*)", re.DOTAL
 _FORMAT_HINT = 'a job is written as {"function": "name", "args": [1, 2], "kwargs": {}}'
 _NO_RECORD = "its record expired: a worker will fail it as job expired, without a run"
 _FOREIGN_RECORD = "its record is no pickle of arq: a job_serializer wrote it, and it is shown as bytes"
+_FOREIGN_KEY = "the key of its record holds no string: another program uses this name"
 _UNREAD_ERROR = "unknown: the result is too long to be read"
 
 
@@ -136,7 +137,9 @@ class Arq(RecordSystem):
         due_ms, lease_ms = _convert_score_ms(row["score"]), row["lease_ms"]
         is_running = where.state is State.RESERVED
         expiry_ms = now_ms + lease_ms if lease_ms >= 0 else None
-        problem = _NO_RECORD if row["size"] == 0 and not is_running else call.problem
+        problem = call.problem
+        if row["size"] <= 0:
+            problem = "" if is_running else _NO_RECORD if row["size"] == 0 else _FOREIGN_KEY
         return Job(
             row["id"],
             queue,
@@ -147,7 +150,7 @@ class Arq(RecordSystem):
             token=str(expiry_ms if lease_ms >= 0 else -1).encode() if is_running else b"",
             name=call.name,
             call=call.call,
-            body=data or None,
+            body=data if data and len(data) == row["size"] else None,
             body_bytes=max(0, row["size"]),
             enqueued_ms=call.enqueued_ms,
             due_ms=due_ms if where.state is State.SCHEDULED else None,
@@ -155,7 +158,7 @@ class Arq(RecordSystem):
             deadline_ms=expiry_ms if is_running else None,
             attempts=int(row["tries"]) if row["tries"].isdigit() else 0,
             is_cancelled=bool(row["asked_ms"]),
-            problem=problem if data or row["size"] <= 0 else "",
+            problem=problem,
             facts=tuple(
                 build_facts(
                     [

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable, Sequence
 
 from redis import Redis
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
-from rqtui.systems import registry
 from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
-HOUR = 3_600_000
+NOW, HOUR = 1_780_000_000_000, 3_600_000
 QUEUE = "arq:queue"
 SCRIPTS = scripts.load_scripts("arq")
 PLACES = ("deferred", "queued", "in_progress", "complete", "failed")
@@ -21,14 +19,6 @@ KEYS = {"ids": QUEUE, "abort": "arq:abort", "health_check": f"{QUEUE}:health-che
 LEASE_MS = 310_000
 EXPIRES_MS = 86_400_000
 Jobs = Sequence[Planted]
-
-
-def read_now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-NOW = read_now_ms()
-"""Places depend on the expiry of keys, so jobs are planted with times around the real clock."""
 
 
 def build_key(name: str) -> str:
@@ -72,11 +62,10 @@ def plant_job(client: Redis, place: str, id: str, number: int = 0, args: Sequenc
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], _ripe: bool) -> list[Planted]:
     first = client.zcard(QUEUE) + sum(1 for _ in client.scan_iter("arq:result:*"))
     pipe = client.pipeline(transaction=False)
-    expiry_ms = read_now_ms() + LEASE_MS
     for number, id in enumerate(ids, first):
         plant_job(pipe, place, id.decode(), number, ("x" * 5000 if number % 3 == 0 else number,))
     pipe.execute()
-    return [Planted(id, place, str(expiry_ms) if place == "in_progress" else "") for id in ids]
+    return [Planted(id, place, str(NOW + LEASE_MS) if place == "in_progress" else "") for id in ids]
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
@@ -88,10 +77,10 @@ def list_ids(client: Redis, place: str) -> list[bytes]:
             if value and value["s"] == (place == "complete"):
                 results.append((-value["ft"], key.removeprefix(b"arq:result:")))
         return [id for _at, id in sorted(results)]
-    now_ms, found = read_now_ms(), []
+    found = []
     for id, score in client.zrange(QUEUE, 0, -1, withscores=True):
         is_running = client.exists(f"arq:in-progress:{id.decode()}")
-        where = "in_progress" if is_running else "deferred" if score > now_ms else "queued"
+        where = "in_progress" if is_running else "deferred" if score > NOW else "queued"
         if where == place:
             found.append(id)
     return found
@@ -118,15 +107,18 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
 def run_script(client: Redis, verb: str, rows: Sequence[object] = (), **args: object) -> Reply:
     """Run a script on the test's queue."""
     script = SCRIPTS[verb]
-    if any(arg.name == "expires_ms" for arg in script.args):
-        args.setdefault("expires_ms", EXPIRES_MS)
+    for name, value in {"now_ms": NOW, "expires_ms": EXPIRES_MS}.items():
+        if any(arg.name == name for arg in script.args):
+            args.setdefault(name, value)
     return scripts.run_call(client, script.build_call({key.name: KEYS[key.name] for key in script.keys}, args, rows))
 
 
 def request_rows(name: str, rows: Callable[[Planted], tuple[object, ...]], **args: object) -> Callable[[Jobs], Request]:
     """Return a function that builds the request of a verb with one row per job."""
     declared = {arg.name for arg in SCRIPTS[name].args}
-    scalars = {name: value for name, value in {"expires_ms": EXPIRES_MS, **args}.items() if name in declared}
+    scalars = {
+        name: value for name, value in {"now_ms": NOW, "expires_ms": EXPIRES_MS, **args}.items() if name in declared
+    }
     return lambda jobs: Request(scalars, [rows(job) for job in jobs])
 
 
@@ -163,7 +155,7 @@ def request_requeue(jobs: Jobs) -> Request:
         value = pickle.loads(record) if record != b"?" else {"f": "send", "a": (1,)}  # noqa: S301 (a test wrote it)
         return job.id, record, encode_job(value["f"], *value["a"], at_ms=NOW)
 
-    return Request({"expires_ms": EXPIRES_MS}, [build_row(job) for job in jobs])
+    return Request({"now_ms": NOW, "expires_ms": EXPIRES_MS}, [build_row(job) for job in jobs])
 
 
 def reach_requeue(
@@ -204,7 +196,7 @@ def check_no_problems(_database: JobDatabase, reply: Reply) -> None:
     assert [row[0] for row in reply.rows] in ([], ["no_report"])
 
 
-SHOW: Callable[[Jobs], Request] = lambda jobs: Request({"id": jobs[0].id, "body_bytes": -1})  # noqa: E731
+SHOW: Callable[[Jobs], Request] = lambda jobs: Request({"now_ms": NOW, "id": jobs[0].id, "body_bytes": -1})  # noqa: E731
 PUT = request_rows("enqueue", lambda job: (job.id, encode_job("send", 1), None, None))
 RELEASE = request_rows("release", lambda job: (job.id, job.token or "1"))
 USES = {
@@ -255,9 +247,9 @@ USES = {
         RELEASE,
         reach={"stale": plant_and_request(RELEASE, "queued"), "gone": plant_and_request(RELEASE, "")},
     ),
-    "counts": Use(lambda jobs: Request({}), ("queued",), knows_jobs=False, reads=check_counts),
+    "counts": Use(lambda jobs: Request({"now_ms": NOW}), ("queued",), knows_jobs=False, reads=check_counts),
     "page": Use(
-        lambda jobs: Request({"place": "queued", "offset": 0, "limit": 100, "body_bytes": 20}),
+        lambda jobs: Request({"now_ms": NOW, "place": "queued", "offset": 0, "limit": 100, "body_bytes": 20}),
         ("queued",),
         knows_jobs=False,
         reads=check_page,
@@ -269,7 +261,7 @@ USES = {
         knows_jobs=False,
         reads=check_walk,
     ),
-    "faults": Use(lambda jobs: Request({}), ("queued",), knows_jobs=False, reads=check_no_problems),
+    "faults": Use(lambda jobs: Request({"now_ms": NOW}), ("queued",), knows_jobs=False, reads=check_no_problems),
 }
 
 
@@ -300,7 +292,6 @@ ARQ = Subject(
     read_body,
     USES,
     is_derived,
-    system=registry.create_system("arq"),
     queue=QUEUE,
     shown_facts={
         "queued": {"name": "send"},

@@ -43,6 +43,17 @@ local function steady(call)
       table.sort(letters)
       published[#published + 1] = {key, table.concat(letters)}
     end
+    if name == 'SCAN' then -- all keys in one step
+      local reply = call(name, ...)
+      if reply.err then return reply end
+      local keys, cursor = {}, '0'
+      repeat
+        reply = call('SCAN', cursor, 'COUNT', 1000)
+        cursor = reply[1]
+        for _, found in ipairs(reply[2]) do keys[#keys + 1] = found end
+      until cursor == '0'
+      return {cursor, in_order(keys, 1)}
+    end
     if name == 'SRANDMEMBER' and number then return first('SMEMBERS', key, number) end
     if name == 'HRANDFIELD' and number then return first('HKEYS', key, number) end
     if name == 'SPOP' and number then

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import arq_subject
 import celery_subject
 import dispatcher_subject
 import msgpack
@@ -55,6 +56,7 @@ SUBJECTS = {
 
 # Systems whose places depend on the clock: the spec of the system, the time at which its jobs are planted, the subject.
 CLOCK_SUBJECTS = {
+    "arq": ("arq", arq_subject.NOW, arq_subject.ARQ),
     "celery": (
         "celery",
         celery_subject.NOW,

@@ -26,10 +26,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "asynq": ("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:8a1f", "asynq:servers"),
     "dramatiq": ("dramatiq:default", "dramatiq:default.msgs", "dramatiq:__heartbeats__"),
     "huey": ("huey.redis.app", "huey.results.app", "huey.schedule.app"),
-    "arq": ("arq:queue", "arq:job:8a1f", "arq:result:8a1f"),
 }
 QUEUES = {"bull": 1, "bee-queue": 1, "resque": 1, "asynq": 1, "dramatiq": 1}
-QUEUES |= {"huey": 1, "arq": 1}
+QUEUES |= {"huey": 1}
 
 
 BULLMQ = ("bull:mail:meta", "bull:mail:id", "bull:mail:wait", "bull:mail:1", "bull:mail:events")  # it is spoken
@@ -86,7 +85,7 @@ def test_a_row_of_the_table_is_a_name_and_a_module_that_has_it() -> None:
 
 
 def test_a_system_that_is_only_known_by_sight_is_no_system() -> None:
-    with pytest.raises(UsageError, match="there are: bullmq, celery, dispatcher, native"):
+    with pytest.raises(UsageError, match="there are: arq, bullmq, celery, dispatcher, native"):
         registry.create_system("resque")
 
 

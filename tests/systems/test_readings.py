@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import arq_subject
 import bullmq_subject
 import celery_subject
 import dispatcher_subject
@@ -33,6 +34,7 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
     "orizuru": ("orizuru:source=jobs", "jobs", orizuru_subject.NOW),
     "redisched": ("redisched:topic=mail,unit=ms", "mail", redisched_subject.NOW),
     "rq": ("rq", "default", rq_subject.NOW),
+    "arq": ("arq", arq_subject.QUEUE, arq_subject.NOW),
     "bullmq": ("bullmq", "mail", bullmq_subject.NOW),
     "celery": ("celery", "default", celery_subject.NOW),
     "safe_pop": ("safe_pop:queue=crawl,timeout_s=30", "crawl", safe_pop_subject.NOW),

@@ -1,5 +1,4 @@
 -- The keys that the headers of several scripts name without type and text.
 --
--- KEYS     ids (deferred queued in_progress)  zset    id by due (ms); a job stays here while it runs
---          abort                              zset    id by the time (ms) at which it was asked to abort, of all queues
---          health_check                       string  the last report of a worker of the queue
+-- KEYS     ids (deferred queued in_progress)  zset  id by due (ms); a job stays here while it runs
+--          abort                              zset  id by the time (ms) at which it was asked to abort, of all queues
