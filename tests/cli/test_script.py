@@ -52,7 +52,7 @@ def test_all_scripts_are_written_to_a_folder(tmp_path: Path) -> None:
             ("native/promote", "--all", "there"),
             "script takes SYSTEM/VERB, or --all DIR; `rqtui systems` lists the systems and their verbs.",
         ),
-        (("nothing/promote",), "there is no system nothing; the systems: bullmq,"),
+        (("nothing/promote",), "there is no system nothing; the systems: arq, bullmq,"),
         (("native/nothing",), "native/nothing is no script; those of native: ack, "),
         (("native",), "native is no script; those of native: ack, "),
         (("native/promote", "--json"), "no such option"),

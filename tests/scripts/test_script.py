@@ -930,3 +930,12 @@ def test_a_column_of_numbers_that_lua_would_change_is_refused(values: tuple[int,
     assert convert_rows_to_argv([(2**53,), (-(2**53),)], columns, "x") == [str(2**53), str(-(2**53))]
     with pytest.raises(UsageError, match="beyond"):
         convert_rows_to_argv([(value,) for value in values], columns, "x")
+
+
+def test_a_place_whose_jobs_are_keys_of_their_own_is_named_by_a_derived_line() -> None:
+    text = "-- S.\n--\n-- moves    failed -> queued\n-- derived  q:result:<id>  (complete failed)  a result\n"
+    header = "-- KEYS     queued  zset  ids\n-- returns  moved\n"
+    script = scripts.parse_script(text + header, "x.lua")
+    assert (script.derived, script.sources) == (("q:result:<id>",), ("failed",))
+    with pytest.raises(ScriptError, match="failed is named here, but KEYS declares no key"):
+        scripts.parse_script(text.replace("(complete failed)", "(complete)") + header, "x.lua")

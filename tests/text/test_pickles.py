@@ -194,3 +194,28 @@ def test_a_plain_value_has_at_most_so_many_parts() -> None:
     whole = pickles.parse_pickle(pickle.dumps([1, [2, 3], 4]))
     found = [pickles.convert_to_json_types(whole, most) for most in (1, 2, 3, 5, 6)]
     assert found == [[], [1], [1, []], [1, [2, 3], "…"], [1, [2, 3], 4]]
+
+
+# ── the items of a dict with their bytes ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", range(1, 6))
+def test_the_items_of_a_pickled_dict_have_the_positions_of_their_bytes(protocol: int) -> None:
+    row = {"t": 3, "a": (1, "t", [2, {"a": None}]), "k": {"t": ("a",)}, "end": True}
+    data = pickle.dumps(row, protocol)
+    items = pickles.parse_pickled_dict(data)
+    assert [item.key for item in items] == [*row]
+    assert items[0].value == 3 and items[3].value is True
+    for item, following in zip(items, items[1:], strict=False):
+        assert item.start < item.middle < item.end == following.start
+    changed = data[: items[0].middle] + b"N" + data[items[0].end :]
+    assert pickle.loads(pickles.remove_frames(changed)) == {**row, "t": None}  # noqa: S301
+
+
+def test_a_pickled_dict_that_is_cut_off_has_the_items_before_the_cut() -> None:
+    data = pickle.dumps({"t": 3, "s": False, "r": ValueError("x" * 1000), "q": "mail"}, 4)
+    items = {item.key: item.value for item in pickles.parse_pickled_dict(data[:200])}
+    assert items == {"t": 3, "s": False}
+    for other in (pickle.dumps([1]), b"", b"x", pickle.dumps({})):
+        with pytest.raises(ValueError, match="no pickle of a dict"):
+            pickles.parse_pickled_dict(other)
