@@ -104,7 +104,8 @@ class DictItem(NamedTuple):
 def parse_pickled_dict(data: bytes) -> list[DictItem]:
     """Parse a pickle of one dict with text keys into its items, each with the position of its bytes.
 
-    The protocol is 1 or later. A pickle that is cut off is read as far as its items are complete. Raises ValueError if it is no such dict.
+    The protocol is 1 or later. A pickle that is cut off is read as far as its items are complete. Raises ValueError if
+    it is no such dict.
     """
     machine = _Machine()
     starts: list[int] = []  # for each value on the stack, the position of its first opcode
