@@ -107,7 +107,7 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session
 def beside(session: nox.Session) -> None:
-    """Run the tests beside RQ 2.6 and 3.0, Sidekiq 6.4 and 8.1, BullMQ 5 and 6, and Celery."""
+    """Run the tests beside RQ 2.6 and 3.0, Sidekiq 6.4 and 8.1, BullMQ 5 and 6, Celery, and arq."""
     # The first tests wait for the environments.
     session.run("pytest", "-q", "-n", "auto", "--timeout", "300", "-m", "beside", "tests/beside", *session.posargs)
 

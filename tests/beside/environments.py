@@ -52,6 +52,8 @@ _WITH_CELERY = (
 )
 CELERY = {"5.7.0": ("celery==5.7.0", "kombu==5.7.0", *_WITH_CELERY)}
 """Packages by version of Celery, with Flower."""
+ARQ = {"0.28.0": ("arq==0.28.0", "PyJWT==2.15.1", "click==8.5.1", "hiredis==3.5.0", "redis==5.3.1")}
+"""Packages by version of arq."""
 DEBIAN = "debian"
 SIDEKIQ = {
     "8.1.7": ("sidekiq:8.1.7", "redis-client:0.30.0", "connection_pool:3.0.2", "rack:3.2.0", "sidekiq-cron:2.3.1")
@@ -90,6 +92,14 @@ def build_celery(version: str) -> Path:
     pins = CELERY[version]
     return _find_or_create(
         f"celery-{version}-{_compute_digest(pins)}", f"Celery {version}", lambda folder: _create_venv(folder, pins)
+    )
+
+
+def build_arq(version: str) -> Path:
+    """Return the folder of an environment with this arq. Skip the test if it cannot be created."""
+    pins = ARQ[version]
+    return _find_or_create(
+        f"arq-{version}-{_compute_digest(pins)}", f"arq {version}", lambda folder: _create_venv(folder, pins)
     )
 
 
