@@ -65,7 +65,7 @@ def test_stock_reports_the_places_and_due_times_that_rqtui_shows(stock: Stock, c
     assert len(shown) == 6
     scores = {id: score for id, _func, _args, score in stock.do("queued_jobs")}
     [later, *_rest] = stock.rqtui("jobs", stock.queue, "deferred")["jobs"]
-    assert (later["due_ms"], later["name"], later["call"]) == (scores["later"], "add", "add(1, 2)")
+    assert (later["due_at_ms"], later["name"], later["call"]) == (scores["later"], "add", "add(1, 2)")
     assert stock.act("reschedule", "unknown", "--set", "delay_ms=0") == {"unknown": "moved"}
     client.set("go", 1)
     stock.until("unknown", "complete")
