@@ -265,7 +265,7 @@ def test_it_outlives_a_redis_that_goes_away(client: Redis, url: str) -> None:
     [
         (("dispatch", "--system", "redisched", "-d", "later"), "--system dispatcher"),
         (("dispatch", "--system", "redisched"), "no dispatch is needed"),
-        (("dispatch", "--system", "nosuch"), "there are: bullmq, celery, dispatcher, native"),
+        (("dispatch", "--system", "nosuch"), "there are: arq, bullmq, celery, dispatcher, native"),
         (("dispatch", "--system", "dispatcher:redy=x"), "its options: ready, delayed"),
         (("dispatch", "--system", "dispatcher:ready"), "is not key=value"),
         (("dispatch", "-d", "a,b"), "comma"),
