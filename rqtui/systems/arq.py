@@ -171,7 +171,7 @@ class Arq(RecordSystem):
         )
 
     def decode_record(self, row: Mapping[str, Any], now_ms: int, is_page: bool = True) -> Job:
-        """Build the job of a stored result. Its bytes tell whether it failed, and in which queue it was.
+        """Build the job of a stored result. Its bytes show whether it failed, and in which queue it was.
 
         Results of a queue that is unknown are shown in the default queue.
         """
