@@ -194,8 +194,7 @@ class Arq(RecordSystem):
             is_partial=not is_whole,
             enqueued_ms=result.call.enqueued_ms,
             reserved_ms=result.started_ms,
-            since_ms=result.ended_ms if result.is_failed else expiry_ms,
-            ended_ms=result.ended_ms,
+            since_ms=result.ended_ms,
             ran_ms=None
             if result.ended_ms is None or result.started_ms is None
             else max(0, result.ended_ms - result.started_ms),
