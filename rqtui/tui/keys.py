@@ -172,7 +172,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
     GeneralKey("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
     GeneralKey(
         "incident",
-        "x",
+        "apostrophe",
         "show_incident",
         "incident",
         "the trouble of a queue on one page, with what helps now",
@@ -251,6 +251,7 @@ KEY_SIGNS = {
     "at": "@",
     "number_sign": "#",
     "dollar_sign": "$",
+    "apostrophe": "'",
     "circumflex_accent": "^",
     "space": "␣",
     "enter": "⏎",

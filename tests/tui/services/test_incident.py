@@ -1,4 +1,4 @@
-"""Test the page about the trouble of one queue, which `x` opens on every view."""
+"""Test the page about the trouble of one queue, which the apostrophe opens on every view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def test_the_page_names_errors_and_differences_and_closes_with_esc(url: st
     seeded.put("ready1")
     async with screen(url, (100, 45)) as ui:
         await ui.until_shown("mail")
-        await ui.press("x")
+        await ui.press("apostrophe")
         await ui.until_shown("incident: mail", "findings", "errors", "TimeoutError: smtp", "what differs")
         await ui.press("escape")
         await ui.until(lambda: "incident: mail" not in ui.text(), "the page is closed")
@@ -28,7 +28,7 @@ async def test_without_a_queue_under_the_cursor_a_sentence_says_so(url: str, cli
     assert client.dbsize() == 0
     async with screen(url) as ui:
         await ui.until_shown("no queues")
-        await ui.press("x")
+        await ui.press("apostrophe")
         await ui.until_toast("Put the cursor on a queue")
 
 
