@@ -25,7 +25,8 @@ EXAMPLE = """\
 #interval = "2s"              # between two pictures
 #calm = false                 # no motion, the fewest bytes: for slow links
 #ascii = false                # no letters beyond ASCII
-#record_mb = 200              # the largest size of a recording of `rqtui record`
+#record = true                # the screen records what it reads, as `rqtui record` does
+#record_mb = 200              # the largest size of a recording
 #record_days = 30             # the age at which its records are deleted
 
 #[profiles.dev]
@@ -44,6 +45,7 @@ EXAMPLE = """\
 #interval = "5s"
 #calm = true
 #ascii = false
+#record = false
 #record_mb = 1000
 #record_days = 90
 
@@ -83,6 +85,7 @@ SHOWN_SETTINGS = (  # (name in the config file, field of Settings) of each print
     ("interval", "interval_s"),
     ("calm", "is_calm"),
     ("ascii", "is_ascii"),
+    ("record", "is_recording"),
     ("record_mb", "record_mb"),
     ("record_days", "record_days"),
 )

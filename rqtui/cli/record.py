@@ -10,7 +10,7 @@ import typer
 
 from rqtui.cli import output
 from rqtui.cli.logs import set_up_logging
-from rqtui.cli.session import DONE, NO_WAIT, Session
+from rqtui.cli.session import DONE, NO_WAIT, REFUSED, Session
 from rqtui.cli.signals import stop_on_signals
 from rqtui.config.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
 from rqtui.errors import UsageError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rqtui.engine.ticker import TickerEvent
     from rqtui.recording.recorder import Recorder
     from rqtui.recording.store import Reader
+
+ONCE_S = 60.0  # the longest wait until one refresh is in the file
 
 
 def record(
@@ -32,6 +34,7 @@ def record(
     is_status: Annotated[
         bool, typer.Option("--status", help="Print where the recording is and what it covers, and exit.")
     ] = False,
+    is_once: Annotated[bool, typer.Option("--once", help="Record one refresh, and exit.")] = False,
     no_wait: NO_WAIT = False,
 ) -> int:
     """Record counts, rates, ages, workers, findings and changes of all queues in a local file, until stopped.
@@ -48,8 +51,10 @@ def record(
     path = find_recording_path(find_state_folder(), session.settings.url)
     if is_status:
         return _print_status(session, path)
+    if is_once:
+        return _record_one_refresh(session, path)
     if session.as_json:
-        raise UsageError("--json goes with --status; while it records, the command prints nothing but messages.")
+        raise UsageError("--json goes with --status or --once; otherwise the command prints messages only.")
     return _record_until_stopped(session, path, every_s or session.settings.interval_s, no_wait=no_wait)
 
 
@@ -74,29 +79,48 @@ def _replace_url(session: Session, url: str) -> Session:
     return replace(session, settings=replace(session.settings, url=url))
 
 
+def _record_one_refresh(session: Session, path: Path) -> int:
+    """Record one refresh, print what the recording covers then, and return the exit code."""
+    from rqtui.model import Focus
+
+    engine = session.create_engine(discover=True)
+    recorder = _start_recorder(session, path)
+    recorder.record_snapshot(engine.take_snapshot(Focus(is_thorough=True)), engine.find_totals)
+    recorder.close(ONCE_S)
+    return REFUSED if recorder.problem else _print_status(session, path)
+
+
+def _start_recorder(session: Session, path: Path) -> Recorder:
+    """Start the recorder of a session. Raises RecordingError if the file cannot be written at the start."""
+    from rqtui.config.state_folder import create_private_folder, find_state_folder
+    from rqtui.connection.connect import hide_url_passwords
+    from rqtui.recording.recorder import Recorder
+    from rqtui.recording.store import Limits, Writer
+
+    url = hide_url_passwords(session.settings.url)
+    create_private_folder(find_state_folder())
+    Writer.open(path, url).close()
+    limits = Limits(session.settings.record_mb * 1_000_000, session.settings.record_days)
+    return Recorder(path, url, limits, output.print_message, find_state_folder())
+
+
 def _record_until_stopped(session: Session, path: Path, interval_s: float, *, no_wait: bool) -> int:
     """Record snapshots until a signal ends the command, and return the exit code.
 
     Raises RecordingError if the file cannot be written at the start. A later problem is reported, and retried.
     """
-    from rqtui.config.state_folder import create_private_folder, find_state_folder
     from rqtui.connection.connect import hide_url_passwords
     from rqtui.engine.ticker import Ticker
-    from rqtui.recording.recorder import Recorder
-    from rqtui.recording.store import Limits, Writer
 
     set_up_logging(session.settings.log_format)
     engine = session.create_engine(reached=no_wait, runs_on=no_wait)
-    url = hide_url_passwords(session.settings.url)
-    create_private_folder(find_state_folder())
-    Writer.open(path, url).close()
-    limits = Limits(session.settings.record_mb * 1_000_000, session.settings.record_days)
-    recorder = Recorder(path, url, limits, output.print_message, find_state_folder())
+    recorder = _start_recorder(session, path)
     ticker = Ticker(lambda: engine, _EventHandler(session, engine, recorder).handle_event, interval_s)
     with stop_on_signals(engine.client, command="record") as stop:
+        settings = session.settings
         output.print_message(
-            f"recording {url} to {path}: at most {session.settings.record_mb} MB and "
-            f"{session.settings.record_days} days; Ctrl+C ends it."
+            f"recording {hide_url_passwords(settings.url)} to {path}: at most {settings.record_mb} MB and "
+            f"{settings.record_days} days; Ctrl+C ends it."
         )
         ticker.start()
         while not stop.wait(1.0):
@@ -119,12 +143,10 @@ class _EventHandler:
 
         from rqtui.engine.ticker import RefreshFailed, ServerLost, SnapshotTaken
 
+        self._recorder.handle_event(event, self._engine)
         if isinstance(event, SnapshotTaken):
             self._last_error = ""
-            engine = self._engine
-            self._recorder.record_snapshot(event.snapshot, engine.find_totals, engine.warnings, engine.server_infos)
         elif isinstance(event, ServerLost):
-            self._recorder.record_outage(event.error)
             wait_s = max(0.0, round(event.next_s - time.monotonic(), 1))
             self._print_unless_repeated(event.error, self._session.format_retry_message(event.error, wait_s))
         elif isinstance(event, RefreshFailed):

@@ -334,6 +334,7 @@ _LOOK: dict[str, ParseValue] = {
     "ascii": _parse_boolean,
 }
 _RECORDING: dict[str, ParseValue] = {
+    "record": _parse_boolean,
     "record_mb": partial(_parse_whole_number, 10, 100_000),
     "record_days": partial(_parse_whole_number, 1, 366),
 }

@@ -184,6 +184,7 @@ def _build_settings(
         is_asked_read_only=command_line.read_only,
         may_unlock=not is_always,
         interval_s=read_setting("interval", INTERVAL_S),
+        is_recording=read_setting("record", True),
         record_mb=read_setting("record_mb", RECORD_MB),
         record_days=read_setting("record_days", RECORD_DAYS),
         config=str(config.path),

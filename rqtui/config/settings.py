@@ -44,6 +44,7 @@ class Settings:
     is_asked_read_only: bool = False  # --read-only was given
     may_unlock: bool = True  # changes can be allowed while rqtui runs
     interval_s: float = INTERVAL_S
+    is_recording: bool = True  # the screen records what it reads
     record_mb: int = RECORD_MB  # the largest size of a recording in MB; older records are merged or deleted
     record_days: int = RECORD_DAYS  # the age at which records are deleted
     config: str = ""  # the path of the config file

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rqtui.config.state_folder import create_private_folder
-from rqtui.errors import RecordingBusy, RecordingError, describe_error
-from rqtui.model import Finding, Queue, Ref, Snapshot, State
+from rqtui.engine.ticker import ServerLost, SnapshotTaken
+from rqtui.errors import RecordingBusy, RecordingError, describe_and_log_error
+from rqtui.model import Count, Finding, Queue, Ref, Snapshot, State
 from rqtui.operations.journal import FILE_NAME, Operation, load_operations, to_document
 from rqtui.recording.records import (
     FLOWS,
@@ -39,12 +40,15 @@ from rqtui.text.masking import mask_printed_text, mask_text, reveal_secrets
 
 if TYPE_CHECKING:
     from rqtui.connection.connect import ServerInfo
+    from rqtui.engine.engine import Engine
     from rqtui.engine.rates import Totals
+    from rqtui.engine.ticker import TickerEvent
 
 log = logging.getLogger("rqtui.recording")
 
 MAX_GAP_MS = 90_000  # polls of a queue that are further apart do not belong together: the time between is unwatched
 SEEN_INTERVAL_MS = 5_000  # between two updates of a finding that is present
+REST_INTERVAL_MS = 15_000  # between two updates of a minute in which little changes
 GONE_MS = 10_000  # a finding has ended after so long without it, because some findings come and go
 RETRY_S = 30.0  # after an error of the file
 BUSY_RETRY_S = 1.0  # while another process holds the lock of the file
@@ -80,6 +84,7 @@ class Recorder:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._writer: Writer | None = None
+        self._event_problem = ""
         self._is_continued = False
         self._busy_since_s = 0.0
         self._retry_s = self._maintenance_s = self._journal_s = 0.0  # when due, by `time.monotonic`
@@ -101,6 +106,22 @@ class Recorder:
             self._accumulator.add_snapshot(snapshot, find_totals, warnings, infos)
         self._wake.set()
 
+    def handle_event(self, event: TickerEvent, engine: Engine) -> None:
+        """Record a snapshot or an outage that a `Ticker` posted. Called on the ticker's thread; never raises.
+
+        Other events are ignored.
+        """
+        try:
+            if isinstance(event, SnapshotTaken):
+                self.record_snapshot(event.snapshot, engine.find_totals, engine.warnings, engine.server_infos)
+            elif isinstance(event, ServerLost):
+                self.record_outage(event.error)
+        except Exception as error:
+            sentence = describe_and_log_error(error, log)
+            if sentence != self._event_problem:
+                self._event_problem = sentence
+                self._report(f"Nothing is recorded: {sentence}")
+
     def record_outage(self, error: str) -> None:
         """Record that Redis does not reply, with the error. The outage ends with the next snapshot."""
         with self._lock:
@@ -120,6 +141,8 @@ class Recorder:
             if time.monotonic() >= self._retry_s:
                 self._try_write()
         self._retry_s = 0.0
+        with self._lock:
+            self._accumulator.flush_minutes()
         self._try_write()
         if self._writer is not None:
             self._writer.close()
@@ -152,8 +175,7 @@ class Recorder:
         except RecordingError as error:
             self._handle_failure(batch, RETRY_S, str(error))
         except Exception as error:  # The caller shows queues, and must not end because of a fault in here.
-            log.error("%s", error, exc_info=error)
-            self._handle_failure(batch, RETRY_S, describe_error(error))
+            self._handle_failure(batch, RETRY_S, describe_and_log_error(error, log))
         else:
             self.problem, self._busy_since_s = "", 0.0
 
@@ -188,14 +210,25 @@ class Recorder:
             self._report(f"Nothing is recorded: {sentence}")
 
 
+class _QueueState:
+    """The last poll of a queue, and its present minute."""
+
+    __slots__ = ("counts", "is_unwritten", "minute", "polled_ms", "totals", "written_ms")
+
+    def __init__(self, minute: Period, counts: Sequence[Count], totals: Totals) -> None:
+        self.minute, self.counts, self.totals = minute, counts, totals
+        self.polled_ms = minute.end_ms
+        self.written_ms = 0  # when the minute became pending last
+        self.is_unwritten = False  # True: the minute changed a little since then
+
+
 class Accumulator:
     """The records of the present minute, and those that were not written yet. Not thread-safe."""
 
     def __init__(self) -> None:
         self.taken_ms = 0  # of the last snapshot; 0: there was none
         self._queues: dict[Ref, RecordedQueue] = {}
-        self._polls: dict[Ref, tuple[int, Totals]] = {}  # the last poll of each queue: when, and its totals
-        self._minutes: dict[Ref, Period] = {}  # the present minute of each queue
+        self._states: dict[Ref, _QueueState] = {}
         self._server: ServerPeriod | None = None  # the present minute of the server
         self._earlier: dict[Ref, Period] = {}  # the begin of the present minute, as another process recorded it
         self._earlier_server: dict[int, ServerPeriod] = {}
@@ -212,8 +245,9 @@ class Accumulator:
         """Set what another process recorded of the present minute. The records of this one continue it."""
         self._earlier = {period.ref: period for period in periods if period.span_ms == MINUTE_MS}
         self._earlier_server = {period.at_ms: period for period in server if period.span_ms == MINUTE_MS}
-        for ref, minute in list(self._minutes.items()):
-            self._minutes[ref] = self._pending_periods[minute.at_ms, ref] = self._continue_earlier_period(minute)
+        for ref, state in self._states.items():
+            state.minute = self._continue_earlier_period(state.minute)
+            self._pending_periods[state.minute.at_ms, ref] = state.minute
         if self._server is not None:
             server_minute = self._continue_earlier_server_period(self._server)
             self._server = self._pending_server[server_minute.at_ms] = server_minute
@@ -243,9 +277,16 @@ class Accumulator:
 
     def add_outage(self, error: str, now_ms: int) -> None:
         """Record that Redis does not reply, as a finding about the server."""
-        self._polls.clear()  # What happens meanwhile is not watched.
+        for state in self._states.values():
+            state.polled_ms = 0  # What happens meanwhile is not watched.
         finding = Finding(_REDIS_AWAY, "critical", "", error)
         self._add_findings(None, (finding,), now_ms, is_complete=False)
+
+    def flush_minutes(self) -> None:
+        """Make the present minute of each queue pending, also where little changed since it was written."""
+        for ref, state in self._states.items():
+            if state.is_unwritten:
+                self._pending_periods[state.minute.at_ms, ref] = state.minute
 
     def take_batch(self) -> Batch:
         """Return the pending records, and keep none of them pending."""
@@ -279,30 +320,53 @@ class Accumulator:
         self._pending_ends = [row for row in batch.ended if row.seen_ms >= oldest_ms] + self._pending_ends
 
     def _add_poll(self, ref: Ref, queue: Queue, totals: Totals) -> None:
-        """Add one poll of a queue to its minute."""
-        now_ms = queue.counted_ms
-        last_ms, last = self._polls.get(ref, (now_ms, totals))
-        self._polls[ref] = (now_ms, totals)
-        if not 0 <= now_ms - last_ms <= MAX_GAP_MS:  # The clock was set back, or the queue was not watched.
-            last_ms, last = now_ms, totals
-        self._queues[ref] = self._describe_queue(ref, queue)
-        poll = _build_poll(ref, queue, last_ms, last, totals)
-        minute = self._minutes.get(ref)
-        if minute is None or minute.at_ms != poll.at_ms:
-            poll = self._continue_earlier_period(poll)
-        elif len(minute.counts) == len(poll.counts):
-            poll = merge_periods(minute, poll)
-        self._minutes[ref] = self._pending_periods[poll.at_ms, ref] = poll
+        """Add one poll of a queue to its minute.
 
-    def _describe_queue(self, ref: Ref, queue: Queue) -> RecordedQueue:
-        """Return the queue with its places, as the object of the last poll if nothing changed."""
+        A minute in which only ages and the watched time changed is not written at each refresh: there may be ten
+        thousand queues at rest.
+        """
+        now_ms, state = queue.counted_ms, self._states.get(ref)
+        if state is None:
+            self._describe_queue(ref, queue)
+            minute = self._continue_earlier_period(_build_poll(ref, queue, now_ms, totals, totals))
+            state = self._states[ref] = _QueueState(minute, queue.counts, totals)
+            has_changed = True
+        else:
+            minute, last_ms, last = state.minute, state.polled_ms, state.totals
+            if not 0 <= now_ms - last_ms <= MAX_GAP_MS:  # The clock was set back, or the queue was not watched.
+                last_ms, last = now_ms, totals
+            is_same_minute = minute.at_ms == now_ms - now_ms % MINUTE_MS
+            has_changed = not (is_same_minute and totals == last and _is_at_rest(minute, queue, state.counts))
+            if not has_changed and queue.oldest_ready_ms is None:
+                watched_ms = minute.watched_ms + now_ms - last_ms
+                minute = minute._replace(end_ms=now_ms, watched_ms=watched_ms, polls=minute.polls + 1)
+            else:
+                minute = self._add_poll_to_minute(ref, queue, state, _build_poll(ref, queue, last_ms, last, totals))
+            state.minute, state.polled_ms, state.totals, state.counts = minute, now_ms, totals, queue.counts
+        state.is_unwritten = not has_changed and 0 <= now_ms - state.written_ms < REST_INTERVAL_MS
+        if not state.is_unwritten:
+            state.written_ms = now_ms
+            self._pending_periods[minute.at_ms, ref] = minute
+
+    def _add_poll_to_minute(self, ref: Ref, queue: Queue, state: _QueueState, poll: Period) -> Period:
+        """Return the minute of a queue with a poll, which may begin the next minute or have other places."""
+        minute = state.minute
+        if queue.counts is not state.counts:
+            self._describe_queue(ref, queue)
+        if minute.at_ms != poll.at_ms:
+            if state.is_unwritten:
+                self._pending_periods[minute.at_ms, ref] = minute
+            return self._continue_earlier_period(poll)
+        return merge_periods(minute, poll) if len(minute.counts) == len(poll.counts) else poll
+
+    def _describe_queue(self, ref: Ref, queue: Queue) -> None:
+        """Store the places of a queue, and which of its flows are counted."""
         known, counters = self._queues.get(ref), queue.counters
         counted = tuple(name for name, counter in zip(FLOWS, _COUNTERS, strict=True) if counter in counters)
         names = [count.place for count in queue.counts]
-        if known is not None and known.counted == counted and [place.name for place in known.places] == names:
-            return known
-        places = tuple(RecordedPlace(count.place, count.state, count.has_failures) for count in queue.counts)
-        return RecordedQueue(ref, places, counted)
+        if known is None or known.counted != counted or [place.name for place in known.places] != names:
+            places = tuple(RecordedPlace(count.place, count.state, count.has_failures) for count in queue.counts)
+            self._queues[ref] = RecordedQueue(ref, places, counted)
 
     def _continue_earlier_period(self, period: Period) -> Period:
         """Return a period with the begin of its minute, if another process recorded that before this one began."""
@@ -360,9 +424,10 @@ class Accumulator:
     def _drop_old_records(self, now_ms: int) -> None:
         """Drop records that could not be written for ten minutes, and queues that were not polled for an hour."""
         self.return_batch(self.take_batch())
-        for ref in [ref for ref, (polled_ms, _totals) in self._polls.items() if now_ms - polled_ms > HOUR_MS]:
-            for by_ref in (self._polls, self._minutes, self._findings, self._causes):
-                by_ref.pop(ref, None)
+        for ref in [ref for ref, state in self._states.items() if now_ms - state.minute.end_ms > HOUR_MS]:
+            del self._states[ref]
+            self._findings.pop(ref, None)
+            self._causes.pop(ref, None)
 
     def _add_causes(self, ref: Ref, findings: Sequence[Finding], now_ms: int) -> None:
         """Record the causes of failures that findings name. A cause of several findings has the higher number."""
@@ -400,6 +465,19 @@ class Accumulator:
 
 
 _COUNTERS = ("in", "out", "failed", "dead")  # of `FLOWS`, as systems name them
+
+
+def _is_at_rest(minute: Period, queue: Queue, counts: Sequence[Count]) -> bool:
+    """Return whether a poll differs from the minute of its queue in ages only."""
+    return (
+        (queue.counts is counts or queue.counts == counts)
+        and queue.workers == minute.workers
+        and queue.overdue == minute.overdue
+        and queue.expired == minute.expired
+        and queue.is_paused == minute.is_paused
+        and queue.verdict.severity == minute.severity
+        and (minute.oldest_ready_ms is None) == (queue.oldest_ready_ms is None)
+    )
 
 
 def _build_poll(ref: Ref, queue: Queue, last_ms: int, last: Totals, totals: Totals) -> Period:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from rqtui.config.state_folder import create_private_folder
-from rqtui.errors import RecordingBusy, RecordingError
+from rqtui.errors import RecordingBusy, RecordingError, UsageError
 from rqtui.model import Ref, State
 from rqtui.recording.records import (
     HOUR_MS,
@@ -35,7 +35,7 @@ from rqtui.recording.records import (
     merge_periods,
     merge_server_periods,
 )
-from rqtui.text.names import ENCODING, to_bytes
+from rqtui.text.names import to_bytes, to_text
 
 APPLICATION_ID = 0x72717469  # "rqti", in the header of the file
 VERSION = 1  # of the format; a reader refuses a higher one
@@ -627,16 +627,15 @@ def _to_sql(text: str) -> str | bytes:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return to_bytes(text) if _is_surrogate_escaped(text) else text.encode(ENCODING[0], "backslashreplace")
+        try:
+            return to_bytes(text)
+        except UsageError:  # half of a surrogate pair, in a text that is no name
+            return text.encode("utf-8", "backslashreplace")
     return text
-
-
-def _is_surrogate_escaped(text: str) -> bool:
-    return all(not 0xD800 <= ord(letter) < 0xDC80 and not 0xDCFF < ord(letter) < 0xE000 for letter in text)
 
 
 def _to_text(value: Any) -> str:
     """Convert a text of SQLite, which is read as bytes, to text. Raises TypeError for a number."""
     if not isinstance(value, bytes):
         raise TypeError(f"{type(value).__name__} where a text is expected")
-    return value.decode(*ENCODING)
+    return to_text(value)

@@ -167,6 +167,7 @@ class Cockpit(App[None]):
         self.verb_starter.stop_running_changes()
         self.write_lock.stop_timer()
         previous.ticker.stop(0)  # Do not wait: a step may be running on a slow link.
+        previous.stop_recording()
         for loop in previous.loops.values():
             loop.stop(0)
         self._open_session(settings, demo, settings.interval_s, serves_foreign=demo is not None and demo.scenario.loops)
@@ -254,6 +255,7 @@ class Cockpit(App[None]):
     def on_unmount(self) -> None:
         """Stop the polling of Redis and the loops; wait at most `EXIT_TIMEOUT_S` seconds for all of them together."""
         stops = [self.session.ticker.stop, *(loop.stop for loop in self.session.loops.values())]
+        stops.append(self.session.stop_recording)
         for stop in stops:
             stop(0)
         deadline_s = time.monotonic() + EXIT_TIMEOUT_S
@@ -328,6 +330,11 @@ class Cockpit(App[None]):
         """Pass the result of an engine call to the callback that waits for it."""
         if message.session is self.session:
             self.session.deliver_result(message.event)
+
+    def on_recording_failed(self, message: session.RecordingFailed) -> None:
+        """Show why the session is not recorded. Everything else works as before."""
+        if message.session is self.session:
+            self.show_toast(message.event, "warning", timeout=10)
 
     def on_failed(self, message: session.Failed) -> None:
         """Handle a failed refresh: keep the last snapshot on screen, dimmed, and show the error as a toast."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.engine.loops import Loop
     from rqtui.operations.undo import UndoRecorder
+    from rqtui.recording.recorder import Recorder
     from rqtui.reports.postmortem import ErrorCauses
     from rqtui.scenarios.run import Run
     from rqtui.system_base.system import System
@@ -73,6 +74,12 @@ class Answered(SessionMessage):
     """Message with the result of a function that was called with the engine, or with one step of a longer one."""
 
     event: tick.CallFinished
+
+
+class RecordingFailed(SessionMessage):
+    """Message that the session cannot be recorded, as a sentence."""
+
+    event: str
 
 
 class Failed(SessionMessage):
@@ -132,9 +139,41 @@ class Session:
         self.filters: list[str] = []  # filters typed in this session, newest last
         self.changes: deque[recent.RecentEvent] = deque(maxlen=MAX_CHANGES)
         self._callbacks: dict[int, Callable[[tick.CallFinished], None]] = {}  # callbacks by call id
+        self._is_recording = settings.is_recording and demo is None
+        self._recorder: Recorder | None = None
 
     def _post_event(self, event: tick.TickerEvent) -> None:
         self._post(MESSAGES[type(event)](self, event))
+        if self._is_recording:
+            self._record_event(event)
+
+    def _record_event(self, event: tick.TickerEvent) -> None:
+        """Record what the engine's thread read, on that thread. The first snapshot is shown before SQLite is loaded."""
+        if self._recorder is None:
+            if not isinstance(event, tick.SnapshotTaken):
+                return
+            from rqtui.recording.files import find_recording_path
+            from rqtui.recording.recorder import Recorder
+            from rqtui.recording.store import Limits
+
+            folder = find_state_folder()
+            self._recorder = Recorder(
+                find_recording_path(folder, self.settings.url),
+                self.url,
+                Limits(self.settings.record_mb * 1_000_000, self.settings.record_days),
+                self._report_recording_problem,
+                folder,
+            )
+        self._recorder.handle_event(event, self.ticker.engine)
+
+    def _report_recording_problem(self, sentence: str) -> None:
+        self._post(RecordingFailed(self, sentence))
+
+    def stop_recording(self, timeout_s: float = 0.0) -> None:
+        """Stop recording, and wait up to `timeout_s` until everything that was read is in the file."""
+        self._is_recording = False
+        if self._recorder is not None:
+            self._recorder.close(timeout_s)
 
     # -- state --------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from rqtui.errors import RecordingError
 from rqtui.model import Ref
 from rqtui.recording.files import find_recording_path
 from rqtui.recording.records import Period, RecordedFinding
-from rqtui.recording.store import Reader
+from rqtui.recording.store import Batch, Reader, Writer
 from rqtui.testing import keyspace
 
 PATIENCE_S = 60.0
@@ -149,6 +149,29 @@ def test_a_file_that_is_no_recording_ends_the_command_at_its_start(mail: Queue, 
     assert shell(url, "record", "--status").code == 1
 
 
+def test_one_refresh_is_recorded_with_once(mail: Queue, url: str) -> None:
+    status = shell(url, "record", "--once", "--json").json
+    assert (status["queues"], status["begin_at_ms"]) == (1, status["end_at_ms"])
+    (period,), findings = read_recording(url)
+    assert period.polls == 1 and period.counts[1] == 2
+    shell(url, "record", "--once")
+    assert count_polls(url) == 2 and {finding.kind for finding in findings} <= {"no-live-worker"}
+
+
+def test_a_recording_that_cannot_be_written_ends_once_with_the_reason(
+    mail: Queue, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell(url, "record", "--once")
+
+    def fail(_writer: Writer, _batch: Batch) -> None:
+        raise RecordingError("the recording x cannot be written: the disk is full.")
+
+    monkeypatch.setattr(Writer, "append", fail)
+    ran = shell(url, "record", "--once")
+    assert ran.code == 1 and ran.out == ""
+    assert ran.err == "rqtui: Nothing is recorded: the recording x cannot be written: the disk is full.\n"
+
+
 def test_without_a_recording_the_status_says_so(url: str) -> None:
     ran = shell(url, "record", "--status")
     assert ran.code == 1 and "there is no recording" in ran.err and ".rqt" in ran.err
@@ -161,7 +184,7 @@ def test_without_a_recording_the_status_says_so(url: str) -> None:
         (("--every", "nan"), "--every is a number of seconds between 0.25 and 60."),
         (("mail",), '"mail" is no URL'),
         (("redis://a", "--url", "redis://b"), "name the Redis once"),
-        (("--json",), "--json goes with --status"),
+        (("--json",), "--json goes with --status or --once"),
         (("nonsense://a",), "nonsense"),
     ],
 )

@@ -98,6 +98,8 @@ def commands(system: NamedSystem, name: bytes) -> Iterator[tuple[str, ...]]:
     yield "events", queue, "--json"
     yield "acl", "operator", queue
     yield ("metrics",)
+    yield "record", "--once", "--json"
+    yield "record", "--once"
     yield "migrate", queue, "native:goal", "--dry-run", "--json"
     yield "migrate", queue, "native:goal", "--dry-run"
     yield "put", queue, '"x"', "--json"

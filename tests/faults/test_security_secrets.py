@@ -50,6 +50,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "incident": tuple((queue,) for queue in QUEUES),
     "errors": ((), *(("--by", by) for by in ("class", "frame", "cause", "message")), ("mail",)),
     "check": (("mail",),),
+    "record": (("--once",), ("--status",)),
     "put": (("mail", json.dumps(BODY), "--id", "put"),),
     "act": (
         ("requeue", "mail", "--place", "dead", "--filter", f"body:token={SECRET['filter']}", "--yes"),
@@ -108,6 +109,7 @@ def test_no_command_prints_a_secret(world: str, state_folder: Path) -> None:
     assert masked > 200, "there were secrets to mask"
     kept = [path for path in state_folder.rglob("*") if path.is_file() and "undo" not in path.parts]
     assert any(path.name == journal.FILE_NAME for path in kept)
+    assert any(path.suffix == ".rqt" for path in kept)
     assert [(path.name, find_leaks(path.read_bytes())) for path in kept if find_leaks(path.read_bytes())] == []
 
 

@@ -44,6 +44,7 @@ def accumulate(*polls: tuple[Snapshot, Totals], accumulator: Accumulator | None 
 
 
 def list_periods(accumulator: Accumulator, ref: Ref = MAIL) -> list[Period]:
+    accumulator.flush_minutes()
     return [period for period in accumulator.take_batch().periods if period.ref == ref]
 
 
@@ -65,6 +66,20 @@ def test_the_flows_of_a_minute_are_the_growth_of_the_totals_over_its_polls() -> 
         2_000,
         "warning",
     )
+
+
+def test_a_queue_at_rest_is_written_every_15_seconds_and_all_of_its_minute_in_the_end() -> None:
+    accumulator, written = Accumulator(), []
+    for second in range(0, 62, 2):
+        ready = 4 if second >= 20 else 3
+        snapshot = build_snapshot(NOW_MS + second * 1000, ready=ready, oldest_ready_ms=1_000 + second)
+        accumulate((snapshot, Totals(ready)), accumulator=accumulator)
+        written += [(second, period.at_ms - NOW_MS, period.polls) for period in accumulator.take_batch().periods]
+    assert written == [(0, 0, 1), (16, 0, 9), (20, 0, 11), (36, 0, 19), (52, 0, 27), (60, 0, 30), (60, 60_000, 1)]
+    accumulate((build_snapshot(NOW_MS + 62_000, ready=4, oldest_ready_ms=9_000), Totals(4)), accumulator=accumulator)
+    assert accumulator.take_batch().periods == ()
+    (last,) = list_periods(accumulator)
+    assert (last.polls, last.watched_ms, last.oldest_ready_max_ms) == (2, 4_000, 9_000)
 
 
 def test_a_gap_a_reset_counter_and_a_clock_set_back_are_no_flow() -> None:
@@ -183,7 +198,7 @@ def test_records_that_cannot_be_written_are_dropped_after_ten_minutes_and_old_qu
     accumulate(
         (build_snapshot(later_ms), Totals()), (build_snapshot(later_ms + MINUTE_MS), Totals()), accumulator=accumulator
     )
-    assert len(accumulator._polls) == 1
+    assert len(accumulator._states) == 1
 
 
 # -- the file ---------------------------------------------------------------------------------------------------------
