@@ -136,7 +136,7 @@ class Recorder:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(UNFINISHED_S)
+            self._wake.wait(self._compute_wait_s())
             self._wake.clear()
             if time.monotonic() >= self._retry_s:
                 self._try_write()
@@ -146,6 +146,12 @@ class Recorder:
         self._try_write()
         if self._writer is not None:
             self._writer.close()
+
+    def _compute_wait_s(self) -> float:
+        """Return the seconds until the thread has something to do without a snapshot, between 0.05 and 10."""
+        now_s = time.monotonic()
+        due_s = self._retry_s if self._retry_s > now_s else self._maintenance_s
+        return min(JOURNAL_S, max(0.05, due_s - now_s))
 
     def _try_write(self) -> None:
         """Write the pending records and maintain the file. Reports a problem once, and schedules the next try."""
