@@ -10,6 +10,7 @@ import typer
 
 from rqtui.cli import output
 from rqtui.cli.logs import set_up_logging
+from rqtui.cli.past import parse_past_time
 from rqtui.cli.session import DONE, NO_WAIT, REFUSED, Session
 from rqtui.cli.signals import stop_on_signals
 from rqtui.config.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rqtui.recording.recorder import Recorder
     from rqtui.recording.store import Reader
 
+FOREVER_MS = 1 << 53
 ONCE_S = 60.0  # the longest wait until one refresh is in the file
 
 
@@ -35,6 +37,15 @@ def record(
         bool, typer.Option("--status", help="Print where the recording is and what it covers, and exit.")
     ] = False,
     is_once: Annotated[bool, typer.Option("--once", help="Record one refresh, and exit.")] = False,
+    export: Annotated[
+        str | None, typer.Option("--export", metavar="FILE", help="Copy a time span to a new file, and exit.")
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="The begin of the span: 2026-11-27T12:30, or 2h ago.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="The end of the span; without it now.")
+    ] = None,
     no_wait: NO_WAIT = False,
 ) -> int:
     """Record counts, rates, ages, workers, findings and changes of all queues in a local file, until stopped.
@@ -49,12 +60,16 @@ def record(
     if every_s is not None and not MIN_INTERVAL_S <= every_s <= MAX_INTERVAL_S:  # NaN is refused too
         raise UsageError(f"--every is a number of seconds between {MIN_INTERVAL_S} and {MAX_INTERVAL_S:.0f}.")
     path = find_recording_path(find_state_folder(), session.settings.url)
+    if export is None and (begin or end):
+        raise UsageError("--from and --to go with --export.")
+    if export is not None:
+        return _export_span(session, path, Path(export), begin, end)
     if is_status:
         return _print_status(session, path)
     if is_once:
         return _record_one_refresh(session, path)
     if session.as_json:
-        raise UsageError("--json goes with --status or --once; otherwise the command prints messages only.")
+        raise UsageError("--json goes with --status, --once or --export; otherwise the command prints messages only.")
     return _record_until_stopped(session, path, every_s or session.settings.interval_s, no_wait=no_wait)
 
 
@@ -88,6 +103,36 @@ def _record_one_refresh(session: Session, path: Path) -> int:
     recorder.record_snapshot(engine.take_snapshot(Focus(is_thorough=True)), engine.find_totals)
     recorder.close(ONCE_S)
     return REFUSED if recorder.problem else _print_status(session, path)
+
+
+def _export_span(session: Session, path: Path, target: Path, begin: str | None, end: str | None) -> int:
+    """Copy a time span of the recording to a new file, and print what was copied."""
+    from rqtui.recording.export import export_recording
+    from rqtui.recording.store import Reader
+    from rqtui.text.formats import format_date_and_time, format_size
+
+    begin_ms = parse_past_time(begin, "--from") if begin else 0
+    end_ms = parse_past_time(end, "--to") if end else FOREVER_MS
+    if begin_ms >= end_ms:
+        raise UsageError("--from is a time before --to.")
+    with Reader.open(path) as reader:
+        export = export_recording(reader, target, begin_ms, end_ms)
+    with Reader.open(target) as copied:
+        coverage = copied.read_coverage()
+    document = {
+        "path": str(target),
+        "bytes": export.size_bytes,
+        "begin_at_ms": coverage.begin_ms,
+        "end_at_ms": coverage.end_ms,
+        "rows": export.rows,
+    }
+    if session.as_json:
+        output.write_json(document)
+    else:
+        times = f"{format_date_and_time(coverage.begin_ms)} to {format_date_and_time(coverage.end_ms)}"
+        output.write_lines([f"{target}: {times}, {format_size(export.size_bytes)}"])
+        output.print_message("names of queues and hosts are in the file as they are; texts are masked.")
+    return DONE
 
 
 def _start_recorder(session: Session, path: Path) -> Recorder:

@@ -128,6 +128,12 @@ class Recorder:
             self._accumulator.add_outage(error, int(time.time() * 1000))
         self._wake.set()
 
+    @property
+    def has_pending_records(self) -> bool:
+        """Whether records wait to be written."""
+        with self._lock:
+            return self._accumulator.has_pending_records
+
     def close(self, timeout_s: float = 5.0) -> None:
         """Write what is pending, close the file, and end the thread; waits at most `timeout_s`."""
         self._stop.set()
@@ -293,6 +299,11 @@ class Accumulator:
         for ref, state in self._states.items():
             if state.is_unwritten:
                 self._pending_periods[state.minute.at_ms, ref] = state.minute
+
+    @property
+    def has_pending_records(self) -> bool:
+        """Whether records were added since the last batch."""
+        return bool(self._pending_periods or self._pending_server or self._pending_findings or self._pending_errors)
 
     def take_batch(self) -> Batch:
         """Return the pending records, and keep none of them pending."""

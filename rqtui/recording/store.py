@@ -44,6 +44,7 @@ DAY_MS = 24 * HOUR_MS
 MINUTES_KEPT_MS = 2 * DAY_MS  # older minutes are merged to hours
 STALE_FINDING_MS = 120_000  # a finding that no writer saw for so long has ended
 PAGES_PER_STEP = 5_000  # free pages that are returned to the disk at once
+ROWS_PER_CHUNK = 5_000  # rows that an export reads at once
 QUEUES_PER_STEP = 200  # queues whose hour is merged in one transaction
 LOWER_SIZE_FACTOR = 0.9  # trimming for size ends at this part of the limit, so that it is not due again at once
 MAX_VALUE_BYTES = 1 << 24  # longest text or row that a reader accepts of a file
@@ -284,6 +285,17 @@ class Reader(_Store):
                 raise
             return cls(path, connection)
 
+    def iterate_rows(self, table: str, condition: str, values: Mapping[str, int]) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a table that meet an SQL condition, in chunks, as a `Writer` of the same format inserts."""
+        with self._translate_errors():
+            self._connection.text_factory = str  # a text stays a text, and bytes stay bytes
+            try:
+                rows = self._connection.execute(f"SELECT * FROM {table} WHERE {condition}", values)  # noqa: S608
+                while chunk := rows.fetchmany(ROWS_PER_CHUNK):
+                    yield chunk
+            finally:
+                self._connection.text_factory = bytes
+
 
 class Writer(_Store):
     """Appends to a recording, which is created if it does not exist. For one thread."""
@@ -294,7 +306,7 @@ class Writer(_Store):
         self._cause_ids: dict[str, int] = {}
 
     @classmethod
-    def open(cls, path: Path, url: str = "", *, journal_mode: str = "WAL") -> Self:
+    def open(cls, path: Path, url: str = "") -> Self:
         """Open a recording for writing, and create it with mode 0600 if it does not exist.
 
         `url` is stored in a new file and must have no password. Raises RecordingError.
@@ -302,7 +314,19 @@ class Writer(_Store):
         with translate_store_errors(path):
             create_private_folder(path.parent)
             with suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+                _create_empty_file(path)
+        return cls._open_file(path, url, "WAL")
+
+    @classmethod
+    def create_copy(cls, path: Path, url: str) -> Self:
+        """Create a recording in any folder, with no journal beside it once it is closed. Raises RecordingError."""
+        with translate_store_errors(path):
+            _create_empty_file(path)
+        return cls._open_file(path, url, "DELETE")
+
+    @classmethod
+    def _open_file(cls, path: Path, url: str, journal_mode: str) -> Self:
+        with translate_store_errors(path):
             status = _require_regular_file(path, is_owner_needed=True)
             if stat.S_IMODE(status.st_mode) & 0o077:
                 path.chmod(0o600)
@@ -315,6 +339,12 @@ class Writer(_Store):
                 connection.close()
                 raise
             return cls(path, connection)
+
+    def insert_rows(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert complete rows of a table, as `Reader.iterate_rows` yields them."""
+        with self._write():
+            places = ", ".join("?" * len(rows[0]))
+            self._connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608
 
     def append(self, batch: Batch) -> None:
         """Append records in one transaction. Records of the same queue and minute are replaced by longer ones."""
@@ -533,6 +563,10 @@ def translate_store_errors(path: Path) -> Iterator[None]:
         raise RecordingError(f"the recording {path} cannot be used: {error.strerror or error}.") from None
     except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
         raise RecordingError(f"{path} has a record that cannot be read ({error!r:.80}). The file is damaged.") from None
+
+
+def _create_empty_file(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def _require_regular_file(path: Path, *, is_owner_needed: bool) -> os.stat_result:

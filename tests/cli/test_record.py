@@ -172,6 +172,21 @@ def test_a_recording_that_cannot_be_written_ends_once_with_the_reason(
     assert ran.err == "rqtui: Nothing is recorded: the recording x cannot be written: the disk is full.\n"
 
 
+def test_a_span_is_exported_to_a_file_of_its_own(mail: Queue, url: str, tmp_path: Path) -> None:
+    shell(url, "record", "--once")
+    target = tmp_path / "incident.rqt"
+    document = shell(url, "record", "--export", str(target), "--from", "1h", "--json").json
+    assert document["path"] == str(target) and document["rows"]["period"] == 1
+    with Reader.open(target) as reader:
+        assert reader.read_periods(MAIL, 0, FOREVER) == read_recording(url)[0]
+    again = shell(url, "record", "--export", str(target))
+    assert again.code == 1 and "exists already; name a new file." in again.err
+    ran = shell(url, "record", "--export", str(tmp_path / "b.rqt"))
+    assert ran.code == 0 and str(tmp_path / "b.rqt") in ran.out and "names of queues and hosts" in ran.err
+    ran = shell(url, "record", "--export", str(tmp_path / "c.rqt"), "--to", "2025-01-01T00:00Z")
+    assert ran.code == 1 and "nothing is recorded in this time" in ran.err and not (tmp_path / "c.rqt").exists()
+
+
 def test_without_a_recording_the_status_says_so(url: str) -> None:
     ran = shell(url, "record", "--status")
     assert ran.code == 1 and "there is no recording" in ran.err and ".rqt" in ran.err
@@ -184,8 +199,11 @@ def test_without_a_recording_the_status_says_so(url: str) -> None:
         (("--every", "nan"), "--every is a number of seconds between 0.25 and 60."),
         (("mail",), '"mail" is no URL'),
         (("redis://a", "--url", "redis://b"), "name the Redis once"),
-        (("--json",), "--json goes with --status or --once"),
+        (("--json",), "--json goes with --status, --once or --export"),
         (("nonsense://a",), "nonsense"),
+        (("--from", "1h"), "--from and --to go with --export."),
+        (("--export", "x.rqt", "--from", "1h", "--to", "2h"), "--from is a time before --to."),
+        (("--export", "x.rqt", "--from", "soon"), "--from cannot be 'soon'"),
     ],
 )
 def test_a_wrong_command_line_is_refused_before_anything_is_written(

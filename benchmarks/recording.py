@@ -1,0 +1,154 @@
+"""Measure the cost of a recording: processor time of `rqtui record`, bytes of its file, and bytes written to the disk.
+
+    python benchmarks/recording.py                        50 queues, of which half have traffic, for two minutes
+    python benchmarks/recording.py --queues 1000 --seconds 60
+
+The command runs as users run it, beside a server without other clients. Jobs are put and acknowledged while it runs;
+the first ten seconds, in which it starts, do not count. A second part feeds a recorder with an hour of snapshots as
+fast as it takes them, for the bytes of an hour and the share of the recorder in the processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from own.line import Line, describe_machine
+
+from rqtui.client.queue import Queue
+from rqtui.connection.connect import connect
+from rqtui.connection.embedded import start_server
+from rqtui.engine.rates import Totals
+from rqtui.model import Cause, Count, Finding, Snapshot, State
+from rqtui.model import Queue as CountedQueue
+from rqtui.recording.recorder import Recorder
+from rqtui.recording.store import Limits
+
+QUEUES, SECONDS, INTERVAL_S = 50, 120.0, 2.0
+START_S = 10.0  # the command starts and finds the queues
+HOUR_POLLS = int(3600 / INTERVAL_S)
+CPU_TARGET, BYTES_TARGET = "≤ 2", "≤ 20"
+
+
+def measure_command(url: str, queues: int, seconds: float) -> Iterator[Line]:
+    """Yield the processor time and the writes of `rqtui record` while jobs flow through half of the queues."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "RQTUI_STATE_DIR": folder, "RQTUI_CONFIG": os.devnull}
+        words = [sys.executable, "-m", "rqtui", "record", url, "--every", str(INTERVAL_S)]
+        with subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL) as process:
+            try:
+                _move_jobs(url, queues, START_S)
+                before, began_s = _read_process(process.pid), time.monotonic()
+                _move_jobs(url, queues, seconds)
+                after, elapsed_s = _read_process(process.pid), time.monotonic() - began_s
+            finally:
+                process.terminate()
+        (file,) = Path(folder).glob("recordings/*.rqt")
+        with sqlite3.connect(file) as connection:
+            ((polls,),) = connection.execute("SELECT sum(polls) FROM server_period").fetchall()
+        connection.close()
+    share = 100 * (after[0] - before[0]) / elapsed_s
+    note = f"{polls} refreshes, one every {INTERVAL_S:g} s"
+    yield Line(f"rqtui record, {queues} queues, of a core", round(share, 2), "%", CPU_TARGET, note)
+    written_mb = (after[1] - before[1]) / elapsed_s * 3600 / 1e6
+    yield Line("its writes to the disk, with SQLite's journal", round(written_mb, 1), "MB/h", "", "")
+
+
+def measure_hour(queues: int, polls: int = HOUR_POLLS) -> Iterator[Line]:
+    """Yield the size of the file after an hour of snapshots, and the processor time of the recorder in this hour."""
+    source = random.Random(1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "recordings" / "hour.rqt"
+        recorder = Recorder(path, "redis://benchmark", Limits(), print)
+        now_ms, totals, cpu_s = int(time.time() * 1000), [Totals()] * queues, 0.0
+        for poll in range(polls):
+            for number in range(0, queues, 2):
+                ended = source.randrange(20)
+                totals[number] = Totals(*(total + ended for total in totals[number][:3]), 0, 0)
+            snapshot = _build_snapshot(now_ms + int(poll * INTERVAL_S * 1000), queues, source)
+            began_s = time.process_time()
+            recorder.record_snapshot(snapshot, lambda ref: totals[int(ref.queue)])
+            while recorder.has_pending_records:
+                time.sleep(0.0005)
+            cpu_s += time.process_time() - began_s
+        began_s = time.process_time()
+        recorder.close(60)
+        cpu_s += time.process_time() - began_s
+        size_mb = path.stat().st_size / 1e6
+    yield Line(f"the file after an hour, {queues} queues", round(size_mb, 2), "MB", BYTES_TARGET, "half of them busy")
+    note = "without reading Redis"
+    yield Line("the recorder alone, of a core", round(100 * cpu_s / (polls * INTERVAL_S), 3), "%", "", note)
+
+
+def _build_snapshot(taken_ms: int, queues: int, source: random.Random) -> Snapshot:
+    """Build a snapshot in which every second queue has traffic, and every tenth a finding with causes."""
+    counted = []
+    for number in range(queues):
+        is_busy = number % 2 == 0
+        counts = tuple(Count(state.value, state, source.randrange(1000) if is_busy else 7) for state in State)
+        causes = (Cause("ConnectionError: mail.example.com", source.randrange(50)), Cause("ValueError", 3))
+        finding = Finding("failing", "warning", str(number), "40 % of attempts fail", causes=causes)
+        counted.append(
+            CountedQueue(
+                str(number),
+                "native",
+                counts,
+                taken_ms,
+                workers=3,
+                oldest_ready_ms=source.randrange(10_000) if is_busy else None,
+                counters={"in": 0, "out": 0, "failed": 0, "dead": 0},
+                findings=(finding,) if number % 10 == 0 else (),
+            )
+        )
+    return Snapshot(taken_ms, tuple(counted))
+
+
+def _move_jobs(url: str, queues: int, seconds: float) -> None:
+    """Put and acknowledge a few jobs per second in every second queue, for some seconds."""
+    end_s = time.monotonic() + seconds
+    with connect(url) as client:
+        opened = [Queue(f"queue-{number}", client) for number in range(queues)]
+        for queue in opened:
+            queue.put("waiting", delay=3600)
+        while time.monotonic() < end_s:
+            began_s = time.monotonic()
+            for queue in opened[::2]:
+                queue.put("job")
+                for job in queue.reserve():
+                    job.ack()
+            time.sleep(max(0.0, 1.0 - (time.monotonic() - began_s)))
+
+
+def _read_process(pid: int) -> tuple[float, int]:
+    """Return the processor time of a process in seconds, and the bytes that it wrote to the disk."""
+    nanoseconds = sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    return nanoseconds / 1e9, int(fields["wchar"])
+
+
+def main() -> None:
+    """Measure both parts, and print the machine and the lines."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queues", type=int, default=QUEUES)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    options = parser.parse_args()
+    with start_server("system") as server:
+        where = describe_machine(server.kind)
+        print(
+            f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}, "
+            f"SQLite {sqlite3.sqlite_version}; load {os.getloadavg()[0]:.1f}\n"
+        )
+        for line in (*measure_command(server.url, options.queues, options.seconds), *measure_hour(options.queues)):
+            print(line.text(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Read the flows of a queue: rates are of the watched time, and hours and other queues do not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recordings import MAIL, NOW_MS, QUEUE, build_minutes, build_period, open_writer
+
+from rqtui.model import Ref
+from rqtui.recording.flows import read_flows
+from rqtui.recording.records import HOUR_MS, MINUTE_MS
+from rqtui.recording.store import Batch
+
+
+def test_rates_are_of_the_watched_time_of_the_span(tmp_path: Path) -> None:
+    half = build_period(NOW_MS + 2 * MINUTE_MS, watched_ms=30_000, completed=11, end_ms=NOW_MS + 2 * MINUTE_MS + 30_000)
+    batches = (build_minutes(NOW_MS, 2, MAIL, Ref("rq", "mail")), Batch({MAIL: QUEUE}, [half]))
+    with open_writer(tmp_path / "a.rqt", *batches) as reader:
+        flows = read_flows(reader, MAIL, NOW_MS + MINUTE_MS, NOW_MS + HOUR_MS)
+    assert flows is not None and len(flows.minutes) == 2
+    assert (flows.sum_flow("completed"), flows.watched_ms) == (15, 90_000)
+    assert flows.compute_rate_s("completed") == 15 / 90
+    assert (flows.begin_ms, flows.end_ms) == (NOW_MS + MINUTE_MS, NOW_MS + 2 * MINUTE_MS + 30_000)
+    assert flows.estimated == ("completed", "failed", "died")
+
+
+def test_hours_say_nothing_about_minutes(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "a.rqt", build_minutes(NOW_MS - HOUR_MS, 60)) as writer:
+        assert writer.merge_oldest_hour(NOW_MS)
+        assert read_flows(writer, MAIL, 0, NOW_MS) is None
+        assert read_flows(writer, Ref("rq", "nothing"), 0, NOW_MS) is None
+
+
+def test_a_rate_is_unknown_if_nothing_was_watched(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "a.rqt", Batch({MAIL: QUEUE}, [build_period(NOW_MS, watched_ms=0)])) as reader:
+        flows = read_flows(reader, MAIL, 0, NOW_MS + 1)
+    assert flows is not None and flows.compute_rate_s("completed") is None
