@@ -42,7 +42,6 @@ from rqtui.text.sanitise import restore_unprintable_characters, safe
 NO_QUEUE = {
     "systems",
     "new-system",
-    "record",
     "script",
     "demo",
     "bench",
