@@ -10,12 +10,15 @@ import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES, open_engine
+from rqtui.cli.past import open_recording
 from rqtui.cli.session import DONE, Session
-from rqtui.errors import RqtuiError, UsageError
+from rqtui.errors import RecordingError, RqtuiError, UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine.history import Day, History
     from rqtui.model import Queue, Ref
+    from rqtui.recording.flows import RecordedFlows
+    from rqtui.recording.store import Reader
     from rqtui.system_base.system import Request
 
 
@@ -36,6 +39,7 @@ def stats(
     engine, refs = open_engine(session, queues)
     counted = engine.take_snapshot(Focus(queues=tuple(refs)))
     documents_ = []
+    recording = open_recording(session)
     for ref, queue in zip(refs, counted.queues, strict=True):  # a round trip each: a day of a queue is 0.5 MB
         system = engine.systems[ref.system]
         requests: list[Callable[[], Request[Any]]] = []
@@ -48,16 +52,24 @@ def stats(
             raise history  # no other queue can be shown
         if wrong := queue.error or (str(history) if isinstance(history, RqtuiError) else ""):
             output.print_message(f"{ref.queue}: {wrong}")
+        is_counted = isinstance(history, report.History) and bool(history.counters)
+        if recording is not None and not is_counted and not isinstance(history, tuple):
+            flows = _read_recorded_flows(recording, ref, minutes, counted.taken_ms)
+            if flows is not None:
+                documents_.append(_build_recorded_statistics(ref, queue, flows, counted.taken_ms))
+                continue
         documents_.append(
             _build_queue_statistics(
                 ref,
                 queue,
-                history if isinstance(history, report.History) and history.counters else None,
+                history if isinstance(history, report.History) and is_counted else None,
                 minutes,
                 counted.taken_ms,
                 history if isinstance(history, tuple) else None,
             )
         )
+    if recording is not None:
+        recording.close()
     if session.as_json:
         output.write_json(documents_)
         return DONE
@@ -102,6 +114,54 @@ def _build_queue_statistics(
         else None,
         "minutes": rows if history else None,
         "days": None if days is None else [day._asdict() for day in days],
+        "recorded": None,
+    }
+
+
+_RECORDED_FLOWS = {"in": "enqueued", "out": "completed", "failed": "failed"}  # flows by their names in a recording
+
+
+def _read_recorded_flows(recording: Reader, ref: Ref, minutes: int, now_ms: int) -> RecordedFlows | None:
+    """Read the recorded flows of a queue in the last `minutes`. A damaged recording is reported and counts as none."""
+    from rqtui.engine.history import MINUTE_MS
+    from rqtui.recording.flows import read_flows
+
+    try:
+        return read_flows(recording, ref, now_ms - minutes * MINUTE_MS, now_ms + MINUTE_MS)
+    except RecordingError as error:
+        output.print_message(str(error))
+        return None
+
+
+def _build_recorded_statistics(ref: Ref, queue: Queue, flows: RecordedFlows, now_ms: int) -> dict[str, Any]:
+    """Build the JSON document with the recorded statistics of a queue whose system records none.
+
+    The rates are those of the watched time.
+    """
+    from rqtui.engine import history as report
+
+    return {
+        **documents.build_queue_fields(ref.queue),
+        "layout": ref.system,
+        "taken_at_ms": now_ms,
+        "waiting": report.count_unfinished([queue]),
+        "totals": None,
+        "rates": {f"{name}_s": flows.compute_rate_s(flow) for name, flow in _RECORDED_FLOWS.items()},
+        "minutes": [
+            {
+                "minute_at_ms": minute.at_ms,
+                **{name: getattr(minute, flow) for name, flow in _RECORDED_FLOWS.items()},
+                "depth": flows.count_unfinished(minute),
+            }
+            for minute in flows.minutes
+        ],
+        "days": None,
+        "recorded": {
+            "begin_at_ms": flows.begin_ms,
+            "end_at_ms": flows.end_ms,
+            "watched_ms": flows.watched_ms,
+            "estimated": [name for name, flow in _RECORDED_FLOWS.items() if flow in flows.estimated],
+        },
     }
 
 
@@ -129,7 +189,7 @@ def _write_statistics_table(
 
 def _format_trend(statistics: dict[str, Any], missing_history: str) -> str:
     """Format the ended jobs of a queue over time as a sparkline, or `missing_history` if they are unknown."""
-    from rqtui.text.formats import build_sparkline, format_count
+    from rqtui.text.formats import build_sparkline, format_age, format_clock, format_count
 
     if days := statistics["days"]:
         today = days[-1]
@@ -137,5 +197,10 @@ def _format_trend(statistics: dict[str, Any], missing_history: str) -> str:
         counts = f"{format_count(today['processed'])} ran and {format_count(today['failed'])} failed"
         return f"{trend}  {len(days)} days of all queues; today {counts}"
     if minutes := statistics["minutes"]:
-        return build_sparkline([row["out"] for row in minutes], 40)
+        trend = build_sparkline([row["out"] for row in minutes], 40)
+        if recorded := statistics["recorded"]:
+            times = f"{format_clock(recorded['begin_at_ms'])} to {format_clock(recorded['end_at_ms'])}"
+            bounds = f"; {', '.join(recorded['estimated'])}: at least" if recorded["estimated"] else ""
+            trend += f"  recorded {times}, {format_age(recorded['watched_ms'])} watched{bounds}"
+        return trend
     return missing_history

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rqtui.engine.history import UNFINISHED_STATES
 from rqtui.model import Ref
-from rqtui.recording.records import FLOWS, MINUTE_MS, Period
+from rqtui.recording.records import FLOWS, MINUTE_MS, Period, RecordedPlace
 from rqtui.recording.store import Reader, Writer
 
 
@@ -18,6 +19,7 @@ class RecordedFlows(NamedTuple):
 
     minutes: tuple[Period, ...]
     estimated: tuple[str, ...]
+    places: tuple[RecordedPlace, ...] = ()
 
     @property
     def begin_ms(self) -> int:
@@ -33,6 +35,13 @@ class RecordedFlows(NamedTuple):
     def watched_ms(self) -> int:
         """The time between polls that followed each other, all minutes together."""
         return sum(minute.watched_ms for minute in self.minutes)
+
+    def count_unfinished(self, minute: Period) -> int | None:
+        """Return the scheduled, ready and reserved jobs at the end of a minute, or None if a number is unknown."""
+        counts = [
+            count for place, count in zip(self.places, minute.counts, strict=False) if place.state in UNFINISHED_STATES
+        ]
+        return None if None in counts or len(self.places) != len(minute.counts) else sum(map(int, filter(None, counts)))
 
     def sum_flow(self, flow: str) -> int:
         """Return the jobs of a flow, such as `completed`, in the watched time."""
@@ -53,5 +62,6 @@ def read_flows(reader: Reader | Writer, ref: Ref, begin_ms: int, end_ms: int) ->
     ]
     if not minutes:
         return None
-    counted = next(queue.counted for queue in reversed(reader.list_queues()) if queue.ref == ref)
-    return RecordedFlows(tuple(minutes), tuple(flow for flow in FLOWS if flow not in counted))
+    queue = next(queue for queue in reversed(reader.list_queues()) if queue.ref == ref)
+    estimated = tuple(flow for flow in FLOWS if flow not in queue.counted)
+    return RecordedFlows(tuple(minutes), estimated, queue.places)

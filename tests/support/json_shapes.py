@@ -149,6 +149,7 @@ STATS = {
     "totals": dict,
     "minutes": [MINUTE],
     "days": NONE,
+    "recorded": NONE,
 }
 REDIS = {"taken_at_ms": int, "server": dict, "memory": dict, "clients": dict, "commands": list, "findings": [FINDING]}
 LOOP = {"loop": str, "late": int, "next_ms": (int, NONE), "elsewhere": (int, NONE)}
