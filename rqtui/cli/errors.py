@@ -8,13 +8,16 @@ import typer
 
 from rqtui.cli import documents, output, sampling
 from rqtui.cli.arguments import QUEUES, open_engine, report_places_without_events
-from rqtui.cli.session import Session
+from rqtui.cli.past import AT, build_recorded_fields, read_recorded_moment
+from rqtui.cli.session import DONE, Session
+from rqtui.errors import UsageError
 from rqtui.text.widths import Width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rqtui.model import Ref
+    from rqtui.recording.moment import Moment
     from rqtui.reports.errors import Errors, Group
 
 
@@ -28,13 +31,17 @@ BY = Annotated[
 ]
 
 
-def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int:
+def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE, at: AT = None) -> int:
     """Group dead jobs and jobs that wait for a retry by the cause of their error.
 
     Example: rqtui errors mail --by class
     """
     from rqtui.reports import errors as report
 
+    if at is not None:
+        if by is not Width.CAUSE:
+            raise UsageError("--by does not go with --at: the recording has causes only.")
+        return _write_recorded_errors(session, read_recorded_moment(session, at, queues))
     engine, refs = open_engine(session, queues)
     error_report = sampling.build_with_progress(report.yield_error_reports(engine, refs, by), "looking")
     if session.as_json:
@@ -50,6 +57,30 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
             none = f"no error is stored; whether jobs of {' and '.join(unheard)} failed is unknown"
         sampling.write_sample_size(error_report.size, "" if error_report.groups else none)
     return sampling.choose_sampling_exit_code(error_report.size)
+
+
+def _write_recorded_errors(session: Session, moment: Moment) -> int:
+    """Print the causes of failures that findings named at a past moment, and return the exit code."""
+    from rqtui.text.formats import format_count
+
+    if session.as_json:
+        groups = [
+            {
+                "cause": documents.mask_job_text(count.cause),
+                "jobs": count.jobs,
+                **documents.build_queue_fields(count.ref.queue),
+                "layout": count.ref.system,
+            }
+            for count in moment.causes
+        ]
+        output.write_json({"errors": groups, **build_recorded_fields(moment)})
+        return DONE
+    rows = [[format_count(count.jobs), count.cause, str(count.ref)] for count in moment.causes]
+    if rows:
+        output.write_table(("jobs read", "cause", "queue"), rows, right=("jobs read",))
+    else:
+        output.write_lines(["no finding named a cause of failures then"])
+    return DONE
 
 
 def build_error_group(group: Group, is_exact: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output
 from rqtui.cli.arguments import QUEUES, open_engine
+from rqtui.cli.past import AT, build_recorded_fields, read_recorded_moment
 from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import Session
 from rqtui.errors import RqtuiError
@@ -14,11 +15,12 @@ from rqtui.errors import RqtuiError
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Queue, Ref
+    from rqtui.recording.moment import Moment
 
 HEALTH_CODES = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 
 
-def health(session: Session, queues: QUEUES = None) -> int:
+def health(session: Session, queues: QUEUES = None, at: AT = None) -> int:
     """Report the health of queues and server: exit 0 fine, 1 warning, 2 critical, 3 unknown.
 
     Example: rqtui health mail --json
@@ -26,6 +28,8 @@ def health(session: Session, queues: QUEUES = None) -> int:
     from rqtui.engine.health import rules as judge
     from rqtui.engine.health.urgency import compute_urgency_step
 
+    if at is not None:
+        return _report_recorded_health(session, read_recorded_moment(session, at, queues))
     try:
         engine, refs = open_engine(session, queues)
         counted, unwatched = take_settled_snapshot(engine, refs)
@@ -70,6 +74,39 @@ def health(session: Session, queues: QUEUES = None) -> int:
                 *_format_unwatched_facts(engine, pairs, unwatched),
             ]
         )
+    return HEALTH_CODES[severity]
+
+
+def _report_recorded_health(session: Session, moment: Moment) -> int:
+    """Report the health of queues and server at a past moment, and return the exit code."""
+    from rqtui.engine.health import rules as judge
+    from rqtui.engine.health.urgency import compute_urgency_step
+    from rqtui.model import Ref
+    from rqtui.text.names import find_duplicate_names, format_queue_name
+
+    queues = sorted(moment.snapshot.queues, key=lambda queue: -compute_urgency_step(queue))
+    server = moment.server_findings
+    severity = judge.find_worst_severity([*server, *(finding for queue in queues for finding in queue.findings)])
+    if session.as_json:
+        finding_documents = [
+            findings.build_finding_document(one, queue.name, queue.system, moment.at_ms)
+            for queue in queues
+            for one in queue.findings
+        ]
+        finding_documents += [findings.build_finding_document(one, "", None, moment.at_ms) for one in server]
+        output.write_json(
+            {"severity": severity, "findings": finding_documents, "unknown": [], **build_recorded_fields(moment)}
+        )
+        return HEALTH_CODES[severity]
+    refs = [Ref(queue.system, queue.name) for queue in queues]
+    duplicates = find_duplicate_names(refs)
+    names = [format_queue_name(ref, duplicates) for ref in refs]
+    lines = [
+        line
+        for name, queue in zip(names, queues, strict=True)
+        for line in findings.format_findings(queue.findings, name, moment.at_ms, queue_name=name)
+    ]
+    output.write_lines([severity, *lines, *findings.format_findings(server, "", moment.at_ms)])
     return HEALTH_CODES[severity]
 
 

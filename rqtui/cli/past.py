@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from rqtui.cli import output
 from rqtui.cli.session import Session
@@ -12,6 +15,7 @@ from rqtui.durations import parse_duration, parse_instant
 from rqtui.errors import RecordingError, UsageError
 
 if TYPE_CHECKING:
+    from rqtui.recording.moment import Moment
     from rqtui.recording.store import Reader
 
 
@@ -29,6 +33,34 @@ def open_recording(session: Session) -> Reader | None:
     except RecordingError as error:
         output.print_message(str(error))
         return None
+
+
+AT = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="Show this moment from the recording: 2026-11-27T12:30, or 2h ago."),
+]
+
+
+def read_recorded_moment(session: Session, at: str, queues: Sequence[str] | None) -> Moment:
+    """Read a past moment of the session's Redis from its recording, without a connection to Redis.
+
+    What the numbers are is printed as a message. Raises RecordingError or UsageError.
+    """
+    from rqtui.config.state_folder import find_state_folder
+    from rqtui.recording.files import find_recording_path
+    from rqtui.recording.moment import describe_moment, read_moment
+    from rqtui.recording.store import Reader
+
+    at_ms = parse_past_time(at, "--at")
+    with Reader.open(find_recording_path(find_state_folder(), session.settings.url)) as reader:
+        moment = read_moment(reader, at_ms, queues or ())
+    output.print_message(describe_moment(moment))
+    return moment
+
+
+def build_recorded_fields(moment: Moment) -> dict[str, Any]:
+    """Build the member of a JSON document that says which minute or hour of the recording it is of."""
+    return {"recorded": {"at_ms": moment.at_ms, "minute_at_ms": moment.begin_ms, "span_ms": moment.span_ms}}
 
 
 def parse_past_time(text: str, option: str) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES, report_places_without_events, report_unknown_queue
+from rqtui.cli.past import AT, build_recorded_fields, read_recorded_moment
 from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import DONE, NO_WAIT, Session
 from rqtui.durations import compute_reconnect_delay_s
@@ -21,6 +22,7 @@ EVENT_POLL_S = 1.0  # seconds between two checks for Pub/Sub events
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Count, Queue, Snapshot, State
+    from rqtui.recording.moment import Moment
     from rqtui.reports.shared_places import SharedPlace
     from rqtui.systems.by_sight import UnsupportedSystem
 
@@ -32,6 +34,7 @@ def snapshot(
         float | None, typer.Option("--watch", metavar="SECONDS", help="Print a snapshot every SECONDS.")
     ] = None,
     no_wait: NO_WAIT = False,
+    at: AT = None,
 ) -> int:
     """Print the counts, the workers and the health of queues, once or repeatedly.
 
@@ -39,6 +42,10 @@ def snapshot(
     """
     if watch_s is not None and not 0.05 <= watch_s <= 86_400:  # a day; NaN is refused too
         raise UsageError("--watch is a number of seconds between 0.05 and 86400.")
+    if at is not None:
+        if watch_s is not None:
+            raise UsageError("--watch shows the present, and --at the past; name one of them.")
+        return _write_recorded_snapshot(session, read_recorded_moment(session, at, queues))
     if watch_s is None:
         engine = session.create_engine(discover=not queues)
         _write_snapshot(
@@ -50,6 +57,27 @@ def snapshot(
         )
         return DONE
     return _watch_snapshots(session, queues, watch_s, no_wait)
+
+
+def _write_recorded_snapshot(session: Session, moment: Moment) -> int:
+    """Print the snapshot of a past moment, the most urgent queues first, and return the exit code."""
+    from rqtui.connection.connect import hide_url_passwords
+    from rqtui.engine.health.urgency import compute_urgency_step
+
+    queues = sorted(moment.snapshot.queues, key=lambda queue: -compute_urgency_step(queue))
+    if session.as_json:
+        document = {
+            "taken_at_ms": moment.snapshot.taken_ms,
+            "server": {"url": hide_url_passwords(session.settings.url), "kind": None, "version": None},
+            "queues": [build_queue_document(queue) for queue in queues],
+            "shared": [],
+            "unspoken": [],
+            **build_recorded_fields(moment),
+        }
+        output.write_json(document)
+    else:
+        _write_queue_table(queues, moment.at_ms)
+    return DONE
 
 
 def _watch_snapshots(session: Session, queues: list[str] | None, watch_s: float, no_wait: bool) -> int:

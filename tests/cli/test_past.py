@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import time
 from datetime import datetime
+from pathlib import Path
 
 import pytest
+from recordings import MAIL, build_minutes, open_writer
+from shell import shell
 
 from rqtui.cli.past import parse_past_time
 from rqtui.errors import UsageError
+from rqtui.recording.files import find_recording_path
+from rqtui.recording.records import ErrorCount, RecordedFinding
+
+PAST_MS = 1_764_000_000_000  # 2025-11-24T16:00Z
 
 
 def test_a_time_has_a_zone_or_is_local_and_a_duration_is_ago() -> None:
@@ -35,3 +42,59 @@ def test_a_time_has_a_zone_or_is_local_and_a_duration_is_ago() -> None:
 def test_what_is_no_time_of_the_past_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence.replace("(", r"\(")):
         parse_past_time(text, "--at")
+
+
+@pytest.fixture
+def recorded(state_folder: Path) -> str:
+    """Record a minute of a queue that fails, and return the URL of a Redis that is away."""
+    url = "redis://127.0.0.1:1"
+    finding = RecordedFinding(MAIL, "failing", "critical", "40 % of attempts fail", "", 4, PAST_MS, PAST_MS + 9_000)
+    batch = build_minutes(PAST_MS, 2)._replace(findings=[finding], errors=[ErrorCount(MAIL, PAST_MS, "token=abc", 3)])
+    with open_writer(find_recording_path(state_folder, url), batch):
+        pass
+    return url
+
+
+AT = ("--at", "2025-11-24T16:00:05Z")
+
+
+def test_the_past_is_shown_while_redis_is_away(recorded: str) -> None:
+    ran = shell(recorded, "snapshot", *AT, "--json")
+    assert ran.code == 0 and "from the recording" in ran.err
+    assert ran.json["recorded"] == {"at_ms": PAST_MS + 5_000, "minute_at_ms": PAST_MS, "span_ms": 60_000}
+    [queue] = ran.json["queues"]
+    assert [place["count"] for place in queue["places"]] == [0, 3, None, 0, 7] and queue["workers"] == 2
+    assert queue["verdict"] == {"severity": "critical", "text": "40 % of attempts fail"}
+    text = shell(recorded, "snapshot", *AT).out
+    assert "mail" in text and "40 % of attempts fail" in text
+    health = shell(recorded, "health", "mail", *AT, "--json")
+    assert health.code == 2 and health.json["severity"] == "critical"
+    assert [one["since_at_ms"] for one in health.json["findings"]] == [PAST_MS]
+    lines = shell(recorded, "health", *AT).out.splitlines()
+    assert lines[0] == "critical" and lines[1].startswith("critical  mail: 40 % of attempts fail")
+    errors = shell(recorded, "errors", *AT, "--json").json["errors"]
+    assert [(one["cause"], one["jobs"], one["queue"]) for one in errors] == [("token=••••••••", 3, "mail")]
+    assert "token=••••••••" in shell(recorded, "errors", *AT).out
+
+
+def test_a_later_moment_without_findings_is_fine_and_one_without_records_is_refused(recorded: str) -> None:
+    later = ("--at", "2025-11-24T16:01:30Z")
+    assert shell(recorded, "health", *later).out == "ok\n"
+    assert "no finding named a cause" in shell(recorded, "errors", *later).out
+    for command, code in (("snapshot", 1), ("health", 3), ("errors", 1)):
+        ran = shell(recorded, command, "--at", "2025-11-24T18:00Z")
+        assert ran.code == code and "nothing is recorded at 2025-11-24" in ran.err, command
+        assert shell("redis://127.0.0.1:2", command, *AT).code == code, "another Redis has no recording"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("snapshot", "--watch", "1"), "--watch shows the present, and --at the past"),
+        (("errors", "--by", "class"), "--by does not go with --at"),
+        (("snapshot", "other"), 'no queue "other" was recorded then'),
+    ],
+)
+def test_what_does_not_go_with_the_past_is_refused(recorded: str, words: tuple[str, ...], sentence: str) -> None:
+    ran = shell(recorded, *words, *AT)
+    assert ran.code == 2 and sentence in ran.err
