@@ -154,6 +154,7 @@ def group_differences(found: tuple[Difference, ...]) -> list[tuple[str, list[Dif
 
 def format_remark(difference: Difference) -> str:
     """Return how certain a difference is, and how many other values of its field differ, in parentheses."""
-    certainty = "p < 1e-12" if difference.p_value < 1e-12 else f"p = {difference.p_value:.1g}"
+    from rqtui.reports.comparison import format_certainty
+
     more = f"; other values that differ: {difference.more}" if difference.more else ""
-    return f" ({certainty}{more})"
+    return f" ({format_certainty(difference)}{more})"

@@ -13,7 +13,6 @@ from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.model import Ref
     from rqtui.reports.groups import Group, Groups
 
 _STORED_AS = {"kind": "name", "worker": "worker", "error": "error"}  # names of `System.known_fields`
@@ -99,31 +98,14 @@ def _build_one_group(engine: Engine, groups: Groups, each: Group) -> dict[str, A
         "unknown": each.is_unknown,
         "jobs": each.jobs,
         "share": round(each.jobs / groups.matched, 4),
-        "estimate": estimate_jobs(groups, each),
+        "estimate": groups.estimate_jobs(each),
         "places": dict(each.by_place),
         "oldest_ms": each.oldest_ms,
         "done_per_s": None if each.done_per_s is None else round(each.done_per_s, 3),
         "filter": documents.escape_undecodable(each.filter_text) or None,
         "no_filter": each.problem or None,
-        "dry_run": build_dry_run_command(engine, groups.ref, groups, each) or None,
+        "dry_run": groups.build_dry_run_command(each, engine.format_argument(groups.ref)) or None,
     }
-
-
-def estimate_jobs(groups: Groups, each: Group) -> int:
-    """Estimate how many jobs of the places are in a group, from the share of the jobs that were read."""
-    size = groups.size
-    return each.jobs if size.looked >= size.of else round(each.jobs * size.of / max(1, size.looked))
-
-
-def build_dry_run_command(engine: Engine, ref: Ref, groups: Groups, each: Group) -> str:
-    """Build the command that shows what the usual verb would do to a group; empty without a filter or a verb."""
-    from rqtui.system_base.system import quote_for_shell
-
-    verb = groups.find_usual_verb(each)
-    if not each.filter_text or not verb or not engine.systems[ref.system].can(verb, each.place):
-        return ""
-    words = f"rqtui act {verb} {engine.format_argument(ref)} --place {quote_for_shell(each.place)}"
-    return f"{words} --filter {quote_for_shell(each.filter_text)} --dry-run"
 
 
 def _write_group_table(groups: Groups, limit: int) -> None:
@@ -146,7 +128,7 @@ def _write_group_table(groups: Groups, limit: int) -> None:
     rows = [
         [
             str(each.jobs),
-            *([] if is_exact else [f"{ABOUT}{estimate_jobs(groups, each)}"]),
+            *([] if is_exact else [f"{ABOUT}{groups.estimate_jobs(each)}"]),
             format_share(each.jobs, groups.matched),
             name_group(each),
             UNKNOWN if each.oldest_ms is None else format_age(each.oldest_ms),
@@ -180,7 +162,7 @@ def _print_commands(engine: Engine, groups: Groups) -> None:
     )
     if largest is None:
         return
-    command = build_dry_run_command(engine, groups.ref, groups, largest)
+    command = groups.build_dry_run_command(largest, engine.format_argument(groups.ref))
     if command:
         others = ", ".join(verb for verb in groups.verbs if verb != groups.find_usual_verb(largest))
         output.print_note(f"to act on {name_group(largest)}, without changing anything yet: {command}")

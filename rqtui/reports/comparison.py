@@ -6,8 +6,9 @@ Both groups are samples of bounded size, at random positions where the places al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rqtui.engine import filters
 from rqtui.engine.engine import Engine
@@ -19,22 +20,37 @@ from rqtui.reports.attributes import BODY_BYTES, RESULT_ATTRIBUTES, read_attribu
 from rqtui.reports.differences import Condition, Difference, Differences, find_differences
 from rqtui.reports.sampling import Extent, Part, Survey
 from rqtui.text.formats import format_count, format_quantity, format_share
+from rqtui.text.masking import MASK
 
 MAX_PER_PLACE, MAX_JOBS = 2_000, 8_000  # jobs that a comparison reads, per place and in total
+MAX_NAMED_JOBS, NAMED_JOBS_PER_TRIP = 500, 50  # marked jobs that are read one by one
+MAX_NAMED_BODY_BYTES = 65_536  # a longer body of such a job is not read
 _SELECTING_ATTRIBUTES = {"job": "kind", "worker": "worker"}  # by field of a filter
+_FILTER_FIELDS = {attribute: name for name, attribute in _SELECTING_ATTRIBUTES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The jobs of one group: those of some places or states that match a filter.
 
-    `words` are names of places or states. An empty `expression` selects all jobs.
+    `words` are names of places or states. An empty `expression` selects all jobs. `accepts` is a further condition that
+    no filter can express; `ids` names the jobs one by one instead. Such a selection has a `label`.
     """
 
     words: tuple[str, ...]
     expression: str = ""
+    accepts: Callable[[Job], bool] | None = None
+    ids: tuple[bytes, ...] = ()
+    label: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all jobs of the places are selected."""
+        return not self.expression and self.accepts is None and not self.ids
 
     def __str__(self) -> str:
+        if self.label:
+            return self.label
         places = " and ".join(self.words)
         return f"{places} with {self.expression}" if self.expression else places
 
@@ -71,7 +87,8 @@ class Comparison:
 class _Samples:
     """The jobs read so far: their attributes in each of both groups."""
 
-    accepts: tuple[Filter, Filter]
+    accepts: tuple[Callable[[Job], bool], Callable[[Job], bool]]
+    named_ids: frozenset[bytes]  # of group A, which are read one by one
     places: tuple[frozenset[str], frozenset[str]]
     left_out: frozenset[str]
     groups: tuple[list[Mapping[str, str]], list[Mapping[str, str]]] = field(default_factory=lambda: ([], []))
@@ -81,11 +98,16 @@ class _Samples:
         """Put each job of a page in the first group that it belongs to."""
         for job in jobs:
             self.looked[job.place] = self.looked.get(job.place, 0) + 1
+            if job.id in self.named_ids:
+                continue
             for accepts, places, group in zip(self.accepts, self.places, self.groups, strict=True):
                 if job.place in places and accepts(job):
-                    attributes = read_attributes(job)
-                    group.append({name: value for name, value in attributes.items() if name not in self.left_out})
+                    group.append(self.read_compared_attributes(job))
                     break
+
+    def read_compared_attributes(self, job: Job) -> dict[str, str]:
+        """Return the attributes of a job without those by which the groups were selected."""
+        return {name: value for name, value in read_attributes(job).items() if name not in self.left_out}
 
 
 def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> Iterator[Comparison | None]:
@@ -102,13 +124,17 @@ def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> I
         for selection in (a, b)
     )
     a_names, b_names = (frozenset(place.name for place in places) for places in (a_places, b_places))
-    accepts = filters.parse_filter(a.expression), filters.parse_filter(b.expression)
-    left_out = frozenset(attribute for each in accepts for attribute in _list_selecting_attributes(each))
+    parsed = filters.parse_filter(a.expression), filters.parse_filter(b.expression)
+    left_out = frozenset(attribute for each in parsed for attribute in _list_selecting_attributes(each))
     states = tuple(dict.fromkeys(place.state for place in (*a_places, *b_places)))
     survey = yield from sampling.yield_survey(
         engine, [ref], states, MAX_PER_PLACE, MAX_JOBS, lambda place: place.name in a_names | b_names
     )
-    samples = _Samples(accepts, (a_names, b_names), left_out)
+    accepts = _combine_conditions(a, parsed[0]), _combine_conditions(b, parsed[1])
+    samples = _Samples(accepts, frozenset(a.ids), (a_names, b_names), left_out)
+    for start in range(0, len(a.ids[:MAX_NAMED_JOBS]), NAMED_JOBS_PER_TRIP):
+        _add_named_jobs(engine, ref, a.ids[start : min(start + NAMED_JOBS_PER_TRIP, MAX_NAMED_JOBS)], samples)
+        yield None
     for part in survey.parts:
         for page in survey.yield_random_pages(engine, part, body_bytes=BODY_BYTES):
             samples.add_jobs(page.jobs)
@@ -127,6 +153,21 @@ def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> I
         survey.compute_extent(),
         tuple(sorted(left_out - compared)),
     )
+
+
+def _combine_conditions(selection: Selection, accepts: Filter) -> Callable[[Job], bool]:
+    if selection.ids:
+        return lambda _job: False  # The jobs are read by their ids.
+    condition = selection.accepts
+    return accepts if condition is None else lambda job: accepts(job) and condition(job)
+
+
+def _add_named_jobs(engine: Engine, ref: Ref, ids: Sequence[bytes], samples: _Samples) -> None:
+    """Read jobs by their ids in one round trip and add them to group A. Jobs that are missing now are left out."""
+    system = engine.systems[ref.system]
+    requests = [partial(system.job_request, ref.queue, id, MAX_NAMED_BODY_BYTES) for id in ids]
+    jobs = [result for result in engine.send_requests_isolated(requests) if isinstance(result, Job)]
+    samples.groups[0].extend(map(samples.read_compared_attributes, jobs))
 
 
 def _build_side(
@@ -163,9 +204,9 @@ def format_conditions(conditions: Sequence[Condition]) -> str:
 
 def name_sides(comparison: Comparison) -> tuple[str, str]:
     """Return short names of both groups: their places without filters, else `A` and `B`."""
-    if comparison.a.selection.expression or comparison.b.selection.expression:
-        return "A", "B"
-    return str(comparison.a.selection), str(comparison.b.selection)
+    if comparison.a.selection.is_whole and comparison.b.selection.is_whole:
+        return str(comparison.a.selection), str(comparison.b.selection)
+    return "A", "B"
 
 
 def format_difference(comparison: Comparison, difference: Difference) -> str:
@@ -178,11 +219,36 @@ def format_difference(comparison: Comparison, difference: Difference) -> str:
 
 def format_side(side: Side) -> str:
     """Return what a group contains and what was read for it: `dead (1 000 of 5 000 read at random)`."""
+    if side.selection.ids:
+        return f"{side.selection} ({side.jobs} of {format_count(len(side.selection.ids), width=9)} read)"
     how = "" if side.looked >= side.of else " at random" if side.is_random else " from the start"
     read = f"{format_count(side.looked, width=9)} of {format_count(side.of, width=9)} read{how}"
-    if side.selection.expression:
+    if not side.selection.is_whole:
         read = f"{format_count(side.jobs, width=9)} match, {read}"
     return f"{side.selection} ({read})"
+
+
+def format_certainty(difference: Difference) -> str:
+    """Return how probable such a difference is by chance, as text: `p = 3e-05`."""
+    return "p < 1e-12" if difference.p_value < 1e-12 else f"p = {difference.p_value:.1g}"
+
+
+def build_condition_filter(comparison: Comparison, difference: Difference) -> str:
+    """Build the filter of the jobs of group A that meet the conditions; empty if no filter can express all of them."""
+    terms = []
+    for condition in difference.conditions:
+        field_name = _FILTER_FIELDS.get(condition.attribute, condition.attribute)
+        is_path = field_name.startswith(".")
+        is_exact = condition.operator == "=" and not condition.value.endswith("…") and MASK not in condition.value
+        if not is_path and field_name not in _FILTER_FIELDS.values():
+            return ""
+        term = filters.build_exact_term(field_name, condition.value) if is_exact else ""
+        if condition.operator == "missing" and filters.build_exact_term(field_name, ""):
+            term = f"!{field_name}:/^/"
+        if not term:
+            return ""
+        terms.append(term)
+    return " ".join([*terms, comparison.a.selection.expression]).strip()
 
 
 def explain_no_difference(comparison: Comparison) -> str:

@@ -293,10 +293,10 @@ def compute_detectable_difference(a_total: int, b_total: int, conditions: int) -
     The formula is the usual sample size formula for two proportions (Fleiss, "Statistical Methods for Rates and
     Proportions"), with the strictest level of Holm's correction. Returns None if no difference would be found.
     """
-    if not a_total or not b_total or not conditions:
+    if not a_total or not b_total:
         return None
     normal = NormalDist()
-    quantiles = normal.inv_cdf(1 - LEVEL / 4 / conditions) + normal.inv_cdf(POWER)
+    quantiles = normal.inv_cdf(1 - LEVEL / 4 / max(1, conditions)) + normal.inv_cdf(POWER)
     difference = quantiles * sqrt(0.25 / a_total + 0.25 / b_total)
     return max(MIN_DIFFERENCE, difference) if difference < 1 else None
 

@@ -132,13 +132,13 @@ class Errors:
 
 def group_jobs(jobs: Iterable[Job], width: Width = Width.CAUSE) -> tuple[Group, ...]:
     """Group jobs by the cause of their errors, largest group first. Jobs that did not fail are left out."""
-    groups, _grouping = _build_error_groups([(job, _parse_error(job)) for job in jobs if is_failure(job)], width, {})
+    groups, _grouping = _build_error_groups([(job, parse_job_error(job)) for job in jobs if is_failure(job)], width, {})
     return groups
 
 
 def find_group_id(report: Errors, job: Job) -> str:
     """Return the id of the error group of a job in a report."""
-    return SEPARATOR.join(report.grouping.find_group_key(_parse_error(job)))
+    return SEPARATOR.join(report.grouping.find_group_key(parse_job_error(job)))
 
 
 def format_summary(groups: Sequence[Group], max_groups: int = 2) -> str:
@@ -151,7 +151,7 @@ def format_summary(groups: Sequence[Group], max_groups: int = 2) -> str:
     return " · ".join([*group_texts, *rest_text])
 
 
-def _parse_error(job: Job) -> ParsedError:
+def parse_job_error(job: Job) -> ParsedError:
     """Parse the error of a job, or the problem of a job that could not be read."""
     return parse_error(job.error or job.problem)
 
@@ -225,7 +225,7 @@ def yield_error_reports(engine: Engine, refs: Sequence[Ref], width: Width = Widt
 
     for part in survey.parts:
         for page in survey.yield_pages(engine, part, is_newest=part.state is State.DEAD):
-            failures = [(job, _parse_error(job)) for job in page.jobs if is_failure(job)]
+            failures = [(job, parse_job_error(job)) for job in page.jobs if is_failure(job)]
             if len(pairs) >= MAX_FULL_ERRORS:
                 failures = [
                     (replace(job, error=tracebacks.summarize_error(job.error)), error) for job, error in failures
@@ -315,7 +315,7 @@ def yield_group_members(
             members = [
                 replace(job, error=sys.intern(error.title))
                 for job in page.jobs
-                if is_failure(job) and grouping.find_group_key(error := _parse_error(job)) == wanted_key
+                if is_failure(job) and grouping.find_group_key(error := parse_job_error(job)) == wanted_key
             ]
             yield Members(part.ref, tuple(members), read_jobs, total, unread)
 

@@ -18,7 +18,7 @@ from rqtui.model import Job, Page, PageSelection, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.attributes import AGES, BODY_BYTES, OLDEST, find_end_ms, find_start_ms, list_group_values
 from rqtui.reports.sampling import Extent, Part, Survey
-from rqtui.system_base.system import page_request
+from rqtui.system_base.system import page_request, quote_for_shell
 from rqtui.text.masking import MASK, mask_text
 from rqtui.verbs import VERBS
 
@@ -82,6 +82,19 @@ class Groups:
     def find_usual_verb(self, group: Group) -> str:
         """Return the verb of the example command for a group; empty if the system has none."""
         return next((verb for verb in USUAL_VERBS[self.states[group.place]] if verb in self.verbs), "")
+
+    def estimate_jobs(self, group: Group) -> int:
+        """Estimate how many jobs of the places are in a group, from its share of the jobs that were read."""
+        is_exact = self.size.looked >= self.size.of
+        return group.jobs if is_exact else round(group.jobs * self.size.of / max(1, self.size.looked))
+
+    def build_dry_run_command(self, group: Group, queue_argument: str) -> str:
+        """Build the command that shows what the usual verb would do to a group; empty without a filter or a verb."""
+        verb = self.find_usual_verb(group)
+        if not group.filter_text or not verb:
+            return ""
+        words = f"rqtui act {verb} {queue_argument} --place {quote_for_shell(group.place)}"
+        return f"{words} --filter {quote_for_shell(group.filter_text)} --dry-run"
 
 
 @dataclass

@@ -54,10 +54,10 @@ LISTS = ("overview", "board")
 DIGITS = "123456789"  # a key for each place; no system has more than nine places
 _TABLES = (
     *LISTS,
-    *("workers", "kinds", "errors", "error", "events", "operations", "schedules", "search"),
+    *("workers", "kinds", "errors", "error", "events", "operations", "schedules", "search", "groups", "differences"),
 )  # views that consist of a table
 _SCOPED = ("workers", "kinds", "errors", "schedules")  # views of one queue, some queues or all queues
-_SORTED = ("overview", *_SCOPED, "search")
+_SORTED = ("overview", *_SCOPED, "search", "groups")
 GENERAL_KEYS: tuple[GeneralKey, ...] = (
     GeneralKey("move", "j,k", "", "move", "down, up; also the arrow keys"),
     GeneralKey("ends", "g,G", "", "ends", "the first, the last; also Home and End", _TABLES),
@@ -105,6 +105,28 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         "group",
         "group queues by how their names begin, level by level",
         ("overview",),
+    ),
+    GeneralKey(
+        "group_jobs",
+        "quotation_mark",
+        "screen.group_jobs",
+        "group",
+        "group the jobs of the place: by kind, body field, worker, error, age",
+        ("board",),
+    ),
+    GeneralKey(
+        "compare",
+        "vertical_line",
+        "screen.compare",
+        "compare",
+        "what differs: marked jobs, matches, a place or an error against the rest",
+        ("board", "errors"),
+    ),
+    GeneralKey(
+        "field_before", "left_square_bracket", "screen.field(-1)", "field", "group by the field before", ("groups",)
+    ),
+    GeneralKey(
+        "field_after", "right_square_bracket", "screen.field(1)", "field", "group by the next field", ("groups",), True
     ),
     GeneralKey(
         "reveal",
@@ -247,6 +269,7 @@ KEY_SIGNS = {
     "exclamation_mark": "!",
     "underscore": "_",
     "percent_sign": "%",
+    "vertical_line": "|",
     "ampersand": "&",
     "at": "@",
     "number_sign": "#",

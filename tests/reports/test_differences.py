@@ -162,7 +162,8 @@ def test_the_detectable_difference_shrinks_with_more_jobs_and_grows_with_more_co
         compute_detectable_difference(*each) for each in ((100, 100, 50), (1000, 1000, 50), (100, 100, 5000))
     )
     assert few and many and more_tests and many < few < more_tests
-    assert compute_detectable_difference(3, 3, 50) is None and compute_detectable_difference(100, 100, 0) is None
+    assert compute_detectable_difference(3, 3, 50) is None and compute_detectable_difference(0, 9, 1) is None
+    assert compute_detectable_difference(100, 100, 0) == compute_detectable_difference(100, 100, 1)
 
 
 def test_a_condition_is_written_as_people_read_it() -> None:

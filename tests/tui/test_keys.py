@@ -26,7 +26,7 @@ from rqtui.tui.widgets.table import Table
 from rqtui.tui.widgets.text_dialog import Pages
 from rqtui.verbs import VERBS
 
-MODULES = [import_module(f"rqtui.tui.screens.{name}") for name in (*VIEWS_BY_NAME, "search")]
+MODULES = [import_module(f"rqtui.tui.screens.{name}") for name in (*VIEWS_BY_NAME, "search", "groups", "differences")]
 VIEWS = {
     view.NAME: view
     for module in (board, error_group, job, overview, *MODULES)

@@ -21,8 +21,9 @@ from textual.events import DescendantFocus, Resize
 from rqtui.engine import filters
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
+from rqtui.reports.comparison import Selection
 from rqtui.system_base.system import find_late_place
-from rqtui.text import elision, paths
+from rqtui.text import elision, formats, paths
 from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -626,6 +627,44 @@ class Board(View):
         self.find_current_pane().is_whole_place = not self.find_current_pane().is_whole_place
         self.update_pane_frames()
         self.host.show_keys()
+
+    # -- groups and differences ---------------------------------------------------------------------------------------
+
+    def action_group_jobs(self) -> None:
+        """Open the groups of the jobs of the current place, of its matches if it has a filter."""
+        from rqtui.tui.screens.groups import Groups
+
+        pane = self.find_current_pane()
+        view = Groups(self.ref, pane.place.name, pane.expression)
+        self.host.push_view(view)
+        self.load_body_paths(view.set_body_paths)
+
+    def action_compare(self) -> None:
+        """Open the differences between the marked jobs, the matches of the filter or the place, and the other jobs."""
+        from rqtui.tui.screens.differences import Differences
+
+        self.host.push_view(Differences(self.ref, *self._select_compared_jobs()))
+
+    def _select_compared_jobs(self) -> tuple[Selection, Selection]:
+        """Return the groups to compare: marked jobs, else matches, against their place; else the place and the others.
+
+        Dead jobs are compared with the done ones if there are any. A place that is the only one of its system is
+        compared with itself, which the comparison refuses with a reason.
+        """
+        pane = self.find_current_pane()
+        place = (pane.place.name,)
+        marked = tuple(job_id for job_id in pane.marks if isinstance(job_id, bytes))
+        if marked and not pane.is_whole_place:
+            label = formats.format_quantity(len(marked), "marked job")
+            return Selection(place, ids=marked, label=label), Selection(place, label=f"the other jobs of {place[0]}")
+        if pane.expression:
+            return Selection(place, pane.expression), Selection(place)
+        done = [other.name for other in self.system_of_queue.places if other.state is State.DONE]
+        has_done = self._queue is not None and self._queue.count_in_state(State.DONE)
+        if pane.place.state is State.DEAD and has_done:
+            return Selection(place), Selection(tuple(done))
+        others = tuple(other.name for other in self.system_of_queue.places if other.name not in place)
+        return Selection(place), Selection(others or place, label="the other places" if others else "")
 
     def filter_place_of_state(self, state: State, expression: str) -> None:
         """Go to the place of a state, the fullest if there are several, and apply a filter there."""

@@ -17,6 +17,7 @@ from textual.content import Content
 from rqtui.engine import ticker
 from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.reports import errors
+from rqtui.reports.comparison import Selection
 from rqtui.reports.errors import Errors as Report
 from rqtui.reports.errors import Group, Grouping, Key, Members, Width
 from rqtui.text import elision, formats
@@ -243,6 +244,29 @@ class Errors(ReportView):
                 ErrorGroup(group, formats.format_share(group.count, self.report.count if self.report else 0))
             )
 
+    def action_compare(self) -> None:
+        """Open the differences between the jobs of the error group under the cursor and the other ended jobs.
+
+        If no other job of the queue has ended, the ready jobs are compared with the group.
+        """
+        from rqtui.tui.screens.differences import Differences
+
+        group, snapshot = self.find_selected_group(), self.session.snapshot
+        if group is None or self.report is None:
+            return
+        ref = _build_queue_ref(group.example)
+        places, queue = self.session.systems[ref.system].places, snapshot.find_queue(ref) if snapshot else None
+        has_others = any(other is not group and ref in other.refs for other in self.list_error_groups())
+        is_done_empty = queue is not None and not queue.count_in_state(State.DONE)
+        compared_states = {*errors.STATES, State.DONE} if has_others or not is_done_empty else set(State)
+        label = f"this error, {safe(mask_text(group.cause)) or NO_ERROR_TEXT}"
+        is_member = partial(_is_member, self.report.grouping, group.key)
+        failed = tuple(place.name for place in places if place.state in errors.STATES and place.has_failures)
+        others = tuple(place.name for place in places if place.state in compared_states)
+        self.host.push_view(
+            Differences(ref, Selection(failed, accepts=is_member, label=label), Selection(others, label="other jobs"))
+        )
+
     # -- wider and narrower groups --------------------------------------------------------------------------------
 
     def action_width(self, step: int) -> None:
@@ -427,6 +451,11 @@ def _yield_group_members(
     refs: tuple[Ref, ...], key: Key, grouping: Grouping, states: Sequence[State], engine: Engine
 ) -> Iterator[Members]:
     return errors.yield_group_members(engine, refs, key, grouping, states)
+
+
+def _is_member(grouping: Grouping, key: Key, job: Job) -> bool:
+    """Return whether a job is in the error group with this key."""
+    return errors.is_failure(job) and grouping.find_group_key(errors.parse_job_error(job)) == key
 
 
 def _build_job_key(job: Job) -> tuple[str, str, bytes]:

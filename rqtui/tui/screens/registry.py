@@ -24,7 +24,13 @@ VIEWS = {  # class name by view name; the module has the view's name, as in `key
     "redis": "RedisView",
     "operations": "Operations",
 }
-_VIEWS_OF_ROWS = {"board": "Board", "job": "JobPage", "search": "Search"}  # opened for a row or a text
+_VIEWS_OF_ROWS = {  # opened for a row, a place or a text
+    "board": "Board",
+    "job": "JobPage",
+    "search": "Search",
+    "groups": "Groups",
+    "differences": "Differences",
+}
 
 
 def create_view(name: str, *args: Any) -> View:

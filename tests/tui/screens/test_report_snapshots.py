@@ -1,4 +1,4 @@
-"""Compare the views of workers, kinds and errors with text snapshots, with seeded data and a stopped clock."""
+"""Compare the views of workers, kinds, errors, groups and differences with text snapshots, with seeded data and a stopped clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from text_snapshots import NARROW, SMALL, WIDE, check_snapshot_sizes, clock  # n
 from screenshots.seeded import Seed
 
 SIZES = (WIDE, NARROW, SMALL)
-LOOKS = {"workers": ("w",), "kinds": ("b",), "errors": ("e",), "error": ("e", "enter")}
+LOOKS = {
+    "workers": ("w",),
+    "kinds": ("b",),
+    "errors": ("e",),
+    "error": ("e", "enter"),
+    "groups": ("2", "quotation_mark"),
+    "differences": ("2", "vertical_line"),
+}
 
 
 @pytest.fixture(scope="module")
