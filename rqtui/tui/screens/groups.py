@@ -204,7 +204,8 @@ class Groups(ReportView):
     def _yield_details(self, report: Report, group: Group) -> Iterator[str]:
         """Yield the sentences about a group: its share, how to open it, and the command for a shell."""
         jobs, read = (formats.format_count(number, width=9) for number in (group.jobs, report.matched))
-        yield f"{jobs} of {read} matching jobs that were read are in this group."
+        kind = "matching jobs" if self._board_filter else "jobs"
+        yield f"{jobs} of {read} {kind} that were read are in this group."
         if not group.filter_text:
             yield f"No filter selects them: {group.problem}."
             return

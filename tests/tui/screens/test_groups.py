@@ -35,7 +35,7 @@ async def open_groups_by_tenant(ui: Screen) -> None:
 async def test_the_jobs_of_a_place_are_grouped_and_enter_shows_those_of_a_group(url: str) -> None:
     async with screen(url, open_queue="mail", size=(80, 24)) as ui:
         await open_groups_by_tenant(ui)
-        await ui.until_shown("3 groups by .tenant", "acme", "60 %", "globex", "(none)", "6 of 10 matching jobs")
+        await ui.until_shown("3 groups by .tenant", "acme", "60 %", "globex", "(none)", "6 of 10 jobs")
         assert "rqtui act delete mail --place ready --filter .tenant:acme --dry-run" in " ".join(
             ui.text().replace("│", " ").split()
         )

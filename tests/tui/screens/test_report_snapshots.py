@@ -1,4 +1,4 @@
-"""Compare the views of workers, kinds, errors, groups and differences with text snapshots, with seeded data and a stopped clock."""
+"""Compare views that show reports with text snapshots, with seeded data and a stopped clock."""
 
 from __future__ import annotations
 
