@@ -36,7 +36,7 @@ VIEWS: dict[str, tuple[str, ...]] = {  # every view, by the keys that lead to it
     "kinds": ("mail", "b"),
     "errors": ("e", "quotation_mark", "j"),
     "groups": ("mail", "2", "quotation_mark"),
-    "differences": ("e", "g", "vertical_line"),
+    "differences": ("mail", "5", "vertical_line"),
     "search": ("slash", *"smtp", "enter"),
     "events": ("mail", "f"),
     "metrics": ("mail", "m", "3"),

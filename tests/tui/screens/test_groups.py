@@ -48,7 +48,7 @@ async def test_the_jobs_of_a_place_are_grouped_and_enter_shows_those_of_a_group(
         await ui.press("y")
         await ui.until_toast("3 deleted")
         await ui.press("z")
-        await ui.until_toast("restored 3")
+        await ui.until_toast("undo of delete", "restored")
         await ui.press("escape", "escape")
         await ui.until_shown("3 groups by .tenant")
 
