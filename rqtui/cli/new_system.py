@@ -19,8 +19,10 @@ from rqtui.cli import output
 from rqtui.cli.session import DONE, Session
 from rqtui.errors import UsageError
 
-_TEMPLATE, _CLASS = "jobbox", "Jobbox"  # the names that the copy replaces
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+# The names that the copy replaces. The class is called `JobboxQueues`: a system called job would otherwise have a class
+# `Job`, which hides the `Job` that the template imports.
+_TEMPLATE, _TITLE = "jobbox", "Jobbox"
+_NAME = re.compile(r"[a-z](?:[a-z0-9_]{0,38}[a-z0-9])?", re.ASCII)  # pip refuses a name that ends with _
 _SUFFIXES = (".py", ".lua", ".toml", ".md")  # others are no files of the template, such as compiled modules
 
 
@@ -60,7 +62,9 @@ def check_system_name(name: str) -> None:
     from rqtui.systems import registry
 
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise UsageError(f"{name!r:.60} is no name of a system: use 1 to 40 of a-z, 0-9 and _, a letter first.")
+        raise UsageError(
+            f"{name!r:.60} is no name of a system: use 1 to 40 of a-z, 0-9 and _, a letter first and no _ last."
+        )
     if name in registry.list_system_names():
         raise UsageError(f"{name} is a system already; `rqtui systems` lists all.")
 
@@ -70,12 +74,12 @@ def write_package(name: str, target: Path) -> list[str]:
 
     Returns the paths of the files in `target`, sorted. Raises UsageError if a file cannot be written.
     """
-    class_name = "".join(word.capitalize() for word in name.split("_"))
+    title = "".join(word.capitalize() for word in name.split("_"))
     written = []
     try:
         for path, source in _list_template_files(files("rqtui") / "scaffold" / f"rqtui-{_TEMPLATE}", ""):
             new_path = path.replace(_TEMPLATE, name)
-            text = source.read_text("utf-8").replace(_TEMPLATE, name).replace(_CLASS, class_name)
+            text = source.read_text("utf-8").replace(_TEMPLATE, name).replace(_TITLE, title)
             file = target / new_path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, "utf-8")

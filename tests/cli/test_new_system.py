@@ -41,7 +41,7 @@ def test_the_package_has_the_new_name_everywhere(folder: Path) -> None:
     assert {"pyproject.toml", "rqtui_tiny_jobs/__init__.py", "rqtui_tiny_jobs/lua/page.lua"} <= set(found)
     assert not [path for path in package.rglob("*") if path.is_file() and "jobbox" in path.read_text("utf-8").lower()]
     project = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))
-    assert project["project"]["entry-points"]["rqtui.systems"] == {"tiny_jobs": "rqtui_tiny_jobs:TinyJobs"}
+    assert project["project"]["entry-points"]["rqtui.systems"] == {"tiny_jobs": "rqtui_tiny_jobs:TinyJobsQueues"}
 
 
 @pytest.fixture
@@ -56,11 +56,13 @@ def test_the_package_fits_its_scripts_and_texts(package: Path) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert find_system_faults(module.TinyJobs()) == []
+    assert find_system_faults(module.TinyJobsQueues()) == []
 
 
 @pytest.mark.skipif(embedded.find_server_program() is None, reason="needs redis-server or valkey-server")
-def test_the_package_passes_its_own_tests(package: Path) -> None:
+def test_the_package_passes_its_own_tests_even_if_it_has_the_name_of_a_class_of_rqtui(tmp_path: Path) -> None:
+    package = tmp_path / "p"
+    write_package("job", package)
     environment = {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{ROOT}"}
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:valkey", str(package)],
@@ -84,6 +86,7 @@ def test_the_package_passes_its_own_tests(package: Path) -> None:
         ("../tiny", "is no name of a system"),
         ("class", "is no name of a system"),
         ("1tiny", "is no name of a system"),
+        ("tiny_", "is no name of a system"),
         ("t" * 41, "is no name of a system"),
         ("", "is no name of a system"),
     ],

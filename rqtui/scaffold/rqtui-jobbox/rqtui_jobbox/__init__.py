@@ -7,7 +7,7 @@ Keys of the queue `Q`:
     jobbox:Q:delayed   zset  id by due time (unix seconds)
     jobbox:Q:running   zset  id by the end of its lease (unix seconds)
     jobbox:Q:failed    zset  id by the time of its failure (unix seconds)
-    jobbox:Q:workers   hash  name of a worker by its last heartbeat (unix seconds)
+    jobbox:Q:workers   zset  name of a worker by its last heartbeat (unix seconds)
     jobbox:job:<id>    hash  body (bytes), name, created (unix seconds), attempts, error, worker
 """
 
@@ -24,10 +24,10 @@ from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.text.names import to_text
 
 PREFIX = "jobbox:"
-HEARTBEAT_MS = 15_000  # a worker that is silent for longer is late
+HEARTBEAT_MS = 15_000  # a worker that is silent for longer is late; `counts.lua` has the same limit
 
 
-class Jobbox(ForeignSystem):
+class JobboxQueues(ForeignSystem):
     """The queue system of Jobbox."""
 
     name = "jobbox"
@@ -85,7 +85,7 @@ class Jobbox(ForeignSystem):
         )
 
     def workers_request(self, queue: str) -> Request[WorkerList]:
-        """Build the request for the workers of a queue, by the hash in which they write their heartbeats."""
+        """Build the request for the workers of a queue, by the sorted set of their heartbeats."""
 
         def parse_workers(replies: Replies) -> WorkerList:
             rows = convert_rows_to_dicts(unwrap_reply(replies[0]))

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from redis import Redis
-from rqtui_jobbox import Jobbox
+from rqtui_jobbox import JobboxQueues
 
+from rqtui.engine.engine import Engine
 from rqtui.testing import (
     JobDatabase,
     Planted,
@@ -25,7 +26,7 @@ from rqtui.testing import (
     start_redis,
 )
 
-SYSTEM = Jobbox()
+SYSTEM = JobboxQueues()
 QUEUE = "mail"
 KEYS = SYSTEM.keys(QUEUE)
 NOW = int(time.time() * 1000)
@@ -174,10 +175,12 @@ def test_class_scripts_and_texts_fit() -> None:
     assert find_system_faults(SYSTEM) == []
 
 
-def test_workers_are_listed_with_their_heartbeats(client: Redis) -> None:
+def test_workers_are_listed_with_their_heartbeats_and_the_live_ones_counted(client: Redis) -> None:
     client.flushall()
-    client.hset(KEYS["workers"], "w1", str(NOW // 1000))
-    from rqtui.engine.engine import Engine
-
-    [worker] = Engine(client, [SYSTEM]).send_request(SYSTEM.workers_request(QUEUE))
-    assert (worker.name, worker.heartbeat_ms) == ("w1", NOW // 1000 * 1000)
+    now_s = client.time()[0]
+    client.zadd(KEYS["workers"], {"alive": now_s, "silent": now_s - HOUR_S})
+    engine = Engine(client, [SYSTEM])
+    silent, alive = engine.send_request(SYSTEM.workers_request(QUEUE))
+    assert (alive.name, alive.heartbeat_ms, alive.is_late(now_s * 1000)) == ("alive", now_s * 1000, False)
+    assert silent.name == "silent" and silent.is_late(now_s * 1000)
+    assert engine.send_request(SYSTEM.queue_request(QUEUE)).workers == 1

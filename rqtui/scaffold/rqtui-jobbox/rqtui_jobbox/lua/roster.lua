@@ -1,9 +1,8 @@
--- List the workers of a queue with their last heartbeats, at most about 1000.
+-- List the workers of a queue with their last heartbeats: the 1000 latest ones.
 --
 -- KEYS     workers
 -- returns  listed  rows (worker bytes, beat str)
 -- include: keys
-local rows, values = {}, redis.call('HSCAN', workers, 0, 'COUNT', 1000)[2]
-for at = 1, #values, 2 do rows[#rows + 1] = {values[at], values[at + 1]} end
-table.sort(rows, function(a, b) return a[1] < b[1] end)
+local rows, found = {}, redis.call('ZRANGE', workers, -1000, -1, 'WITHSCORES')
+for at = 1, #found, 2 do rows[#rows + 1] = {found[at], found[at + 1]} end
 return {'listed', rows}

@@ -4,4 +4,4 @@
 --          waiting  list  ids, the next one first
 --          running  zset  id by the end of its lease (s)
 --          failed   zset  id by the time of its failure (s)
---          workers  hash  last heartbeat (s) by worker
+--          workers  zset  name of a worker by its last heartbeat (s)
