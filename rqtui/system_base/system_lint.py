@@ -24,6 +24,7 @@ _SEVERITIES = frozenset({"info", "warning", "critical"})
 _MOST_PLACES = 9  # the keys 1 to 9 of a screen select one
 _QUEUE_NAME = "sample"
 _READERS = ("counts", "page", "show")
+_KNOWN_FIELDS = frozenset({"name", "tried", "error", "worker", "priority", "lease", "owner"})
 _COMMON_PLACEHOLDERS = frozenset({"number", "id", "key", "queue"})
 
 
@@ -32,7 +33,7 @@ def find_system_faults(system: System) -> list[str]:
 
     An empty list means that nothing was found. Nothing is sent to a server.
     """
-    checks = (_check_attributes, _check_verbs, _check_fixes, _check_findings)
+    checks = (_check_attributes, _check_known_fields, _check_verbs, _check_fixes, _check_findings)
     return [*find_structure_faults(system), *(sentence for check in checks for sentence in check(system))]
 
 
@@ -76,6 +77,18 @@ def _check_attributes(system: System) -> Iterator[str]:
     for name in sorted({name for each in own_classes for name in vars(each) if name[0] != "_"} - known):
         if close := get_close_matches(name, known, 1, 0.85):
             yield f"{at}: no part of rqtui uses `{name}`: write `{close[0]}`, or choose a name that differs more"
+
+
+def _check_known_fields(system: System) -> Iterator[str]:
+    """Yield a sentence for each unknown word of `known_fields`, and if it leaves the workers of the system unread."""
+    at = _find_class_position(system)
+    for name in sorted(system.known_fields - _KNOWN_FIELDS):
+        yield f"{at}: `known_fields` names {name!r}: use some of {_join(_KNOWN_FIELDS)}"
+    reads_workers = type(system).workers_request is not System.workers_request
+    if reads_workers and "worker" not in system.known_fields:
+        yield f"{at}: the list of workers skips a system without worker in `known_fields`: add it for `workers_request`"
+    if reads_workers and not any(place.state is State.RESERVED for place in system.places):
+        yield f"{at}: the list of workers skips a system without a reserved place, and so `workers_request`: add one"
 
 
 def _check_keys(system: System) -> Iterator[str]:

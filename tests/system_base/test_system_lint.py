@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from shell import shell
 
+from rqtui.model import State
 from rqtui.system_base.foreign_system import FindingText
 from rqtui.system_base.system import System
 from rqtui.system_base.system_lint import find_structure_faults, find_system_faults
@@ -15,6 +16,9 @@ from rqtui.systems.dispatcher import Dispatcher
 from rqtui.systems.rq import Rq
 
 FIRST, *REST = Rq.places
+WITHOUT_RESERVED = tuple(
+    each._replace(state=State.READY) if each.state is State.RESERVED else each for each in Rq.places
+)
 
 
 @pytest.mark.parametrize("name", registry.list_own_system_names())
@@ -58,6 +62,12 @@ STRUCTURE = (
 OTHER = (
     (lambda: plant(decode_row=None), "no part of rqtui uses `decode_row`: write `decode_rows`"),
     (lambda: plant(Dispatcher, worker_request=None), "write `workers_request`"),
+    (lambda: plant(known_fields=frozenset({"atempts"})), "`known_fields` names 'atempts': use some of error, lease, "),
+    (lambda: plant(known_fields=frozenset({"name"})), "without worker in `known_fields`: add it for `workers_request`"),
+    (
+        lambda: plant(places=WITHOUT_RESERVED),
+        "skips a system without a reserved place",
+    ),
     (lambda: plant(verb_labels={"requeu": "retry"}), "`verb_labels` names requeu, which is no verb: write requeue"),
     (lambda: plant(verb_effects={"zzz": "?"}), "`verb_effects` names zzz, which is no verb"),
     (lambda: plant(missing_verbs={"requeue": "no"}), "`missing_verbs` says that there is no requeue, but "),

@@ -231,6 +231,14 @@ def test_of_a_generated_id_the_end_is_shown_and_of_a_given_one_both_ends() -> No
     assert formats.shorten_job_id(b"short\x1b", 16) == "short␛"
 
 
+def test_a_noun_has_the_plural_of_its_ending() -> None:
+    nouns = ("job", "process", "body", "key", "delay")
+    assert [formats.format_quantity(2, noun) for noun in nouns] == [
+        "2 jobs", "2 processes", "2 bodies", "2 keys", "2 delays",
+    ]  # fmt: skip
+    assert [formats.format_quantity(number, "key") for number in (0, 1)] == ["no keys", "1 key"]
+
+
 # ── bodies ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
