@@ -27,16 +27,15 @@ class State(StrEnum):
 
 
 class Place(NamedTuple):
-    """A Redis key, or a part of one, that holds the jobs of a queue in one state.
+    """A Redis key, or a part of one, that holds the jobs of a queue in one state."""
 
-    `key` is a template with the placeholders `<queue>`, `<id>` and `<worker>`.
-    """
-
-    name: str
-    state: State
-    key: str
-    type: str  # the Redis type of the key
-    score: str = ""  # the meaning of a sorted set's scores: `due ms`, `due s`, or empty
+    name: str  # the system's own word for the place; the scripts use it too
+    state: State  # scheduled, ready, reserved, done or dead
+    key: str  # a template with the placeholders `<queue>`, `<id>` and `<worker>`
+    type: str  # the Redis type of the key: list, set, zset, hash, stream or string
+    # The meaning of a sorted set's scores: `due s`, `deadline ms`, `since s`, or empty. Due and expired jobs are shown
+    # at the first place whose meaning begins with `due` or `deadline`.
+    score: str = ""
     where: str = ""  # a condition that selects a part of the key, such as `score <= now`
     has_failures: bool = True  # False: jobs here are dead but did not fail, and error reports leave them out
     is_shared: bool = False  # the key holds the jobs of all queues; only those of its queue that were read are known
@@ -112,9 +111,7 @@ class Job:
     due_ms: int | None = None  # scheduled: when the job becomes ready
     deadline_ms: int | None = None  # reserved: when the lease expires
     reserved_ms: int | None = None  # reserved: when the lease began; done: when the last one began
-    since_ms: int | None = (
-        None  # ready: since when the job waits; dead: when it died; done: when it ended (native: is deleted)
-    )
+    since_ms: int | None = None  # ready: since when the job waits; done and dead: when it ended
     priority: int = 0  # lower first
     ttr_ms: int | None = None  # a duration: the length of a lease
     attempts: int = 0  # runs that began, the present one included
@@ -128,7 +125,9 @@ class Job:
     is_partial: bool = False  # `member` is too long for a page and is fetched before a verb acts on the job
     call: str = ""  # the function call in the body, as `tasks.add(1, 2)`; empty if there is none or it is unreadable
     facts: tuple[Fact, ...] = ()  # more labelled values, which the page of the job lists
-    ended_ms: int | None = None  # done and dead: when its last run ended, where that differs from `since_ms`
+    # Done and dead: when its last run ended, where that differs from `since_ms`. A done job without `reserved_ms` needs
+    # it for `kinds`, because its `since_ms` may be the time when it is deleted.
+    ended_ms: int | None = None
     waited_ms: int | None = None  # a duration: from ready to its only run so far, if the system stores both times
     ran_ms: int | None = None  # a duration: the last run of a done or dead job, if the system stores both times
 
@@ -223,18 +222,20 @@ class Worker(NamedTuple):
     A worker of several queues appears once for each of them.
     """
 
-    name: str
-    queue: str
+    name: str  # unique among the workers of a queue
+    queue: str  # the queue whose workers were requested
     heartbeat_ms: int  # the last heartbeat; 0: unknown
     ttl_ms: int  # a duration: a worker without a heartbeat for longer is late
     order: str = "run"  # the instruction sent with the reply to the next heartbeat: run | quiet | stop
-    pid: str = ""
-    host: str = ""
-    started_ms: int | None = None
+    pid: str = ""  # the process id
+    host: str = ""  # the machine on which it runs
+    started_ms: int | None = None  # when its process began
     job: bytes = b""  # the id of the job that the worker runs
     queues: tuple[str, ...] = ()  # all queues of the worker, if its system stores them
-    state: str = ""  # the system's own word for what the worker does
-    facts: tuple[Fact, ...] = ()
+    # The system's own word for what the worker does. An empty text, `idle`, `waits` and `connected` mean that it has no
+    # job, and `quiet` that it takes none.
+    state: str = ""
+    facts: tuple[Fact, ...] = ()  # more labelled values, which its page lists
 
     def is_late(self, now_ms: int) -> bool:
         """Return whether the last heartbeat of the worker is older than its time to live (`ttl_ms`)."""

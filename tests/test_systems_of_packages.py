@@ -18,13 +18,15 @@ from redis import Redis
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tests" / "packages" / "rqtui-hotqueue"
+TEMPLATE = ROOT / "rqtui" / "scaffold" / "rqtui-jobbox"
 PAGE = ROOT / "docs" / "writing-a-system.md"
 
 
-def test_what_the_page_shows_stands_in_the_package() -> None:
+def test_what_the_page_shows_stands_in_the_packages() -> None:
     blocks = re.findall(r"```(?:python|toml|lua)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    texts = [file.read_text("utf-8") for file in PACKAGE.rglob("*") if file.suffix in (".py", ".toml", ".lua")]
-    assert len(blocks) >= 4
+    files = [file for folder in (PACKAGE, TEMPLATE) for file in folder.rglob("*")]
+    texts = [file.read_text("utf-8") for file in files if file.suffix in (".py", ".toml", ".lua")]
+    assert len(blocks) >= 10
     for block in blocks:
         for part in block.strip().split("\n…\n"):
             assert any(part.strip() in text for text in texts), part

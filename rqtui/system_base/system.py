@@ -124,7 +124,10 @@ class System:
     body_id_example: ClassVar[str] = ""
     # Whether jobs have ids of their own; `job_request` finds a job by id if it is near an end of its place.
     has_ids: ClassVar[bool] = False
-    # The facts that the system stores about a job, out of: name, tried, error, worker, priority, lease.
+    # The facts that the system stores about a job. `name`: `kinds` groups by it. `tried`: attempts are shown, and jobs
+    # that are tried again and again are a finding. `error`: `errors` groups by it, and findings name causes. `worker`:
+    # the view and the command `workers` list the system. `priority`: overtaken jobs are a finding. `lease`: the
+    # length of a lease is shown. `owner`: the list of dead jobs has a column with the worker.
     known_fields: ClassVar[frozenset[str]] = frozenset()
     # What the users of this system call a verb, by verb, if they have another word for it: retry for requeue.
     verb_labels: ClassVar[Mapping[str, str]] = {}
@@ -299,7 +302,11 @@ class System:
         raise NotImplementedError
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for the workers of a queue. By default there are none."""
+        """Build the request for the workers of a queue: a `WorkerList`, or any tuple of `Worker`. By default none.
+
+        Needs `worker` in `known_fields` and a reserved place. Findings about idle or missing workers also need the
+        number of live workers, which the script `counts` returns as `workers`.
+        """
         return Request((), lambda _replies: ())
 
     def inspect_request(self, queue: str, worker: str) -> Request[WorkerInspection] | None:

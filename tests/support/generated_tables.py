@@ -11,7 +11,9 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 
@@ -235,19 +237,79 @@ def build_system_attributes_table() -> str:
     return "\n".join(rows)
 
 
-def build_job_fields_table() -> str:
-    """Build the table of the fields of a job, from the comment behind each in the source."""
+def build_fields_table(class_name: str) -> str:
+    """Build the table of the fields of a class in `model.py`, from the comment above or behind each in the source."""
     rows = ["| field | default | meaning |", "|---|---|---|"]
-    for field, default, comment in _read_attributes(ROOT / "rqtui" / "model.py", "Job"):
+    for field, default, comment in _read_attributes(ROOT / "rqtui" / "model.py", class_name):
         rows.append(f"| `{field}` | {f'`{default}`' if default else 'needed'} | {comment} |")
     return "\n".join(rows)
+
+
+def build_system_methods_table() -> str:
+    """Build the table of the methods that the class of a system may have, from the first paragraph of each docstring.
+
+    Methods that only a `System` without `ForeignSystem` has to write are left out.
+    """
+    foreign = _read_methods(ROOT / "rqtui/system_base/foreign_system.py", "ForeignSystem")
+    own = _read_methods(ROOT / "rqtui/system_base/system.py", "System", "hooks that a subclass implements")
+    entry = _read_methods(ROOT / "rqtui/system_base/foreign_system.py", "EntrySystem")
+    methods = [method for method in own if method.name not in {method.name for method in foreign}]
+    methods += [method for method in foreign if method.section == "what a subclass says"]
+    methods += [method for method in entry if method.name in ("decode_entry", "extract_body")]
+    rows = ["| method | needed | what it does |", "|---|---|---|"]
+    for method in methods:
+        needed = _METHOD_NEEDS.get(method.name, "always" if method.is_needed else "")
+        rows.append(f"| `{method.signature}` | {needed} | {method.text} |")
+    return "\n".join(rows)
+
+
+_METHOD_NEEDS = {
+    "decode": "of a `ForeignSystem`",
+    "decode_entry": "of an `EntrySystem`",
+    "extract_body": "an `EntrySystem` may have it",
+    "rewrite_member": "if a script has the column `new`",
+}
+
+
+class _Method(NamedTuple):
+    owner: str
+    name: str
+    signature: str
+    text: str  # the first paragraph of its docstring
+    is_needed: bool  # the class raises NotImplementedError
+    section: str  # the title of the comment `# -- title ---` above it
+
+
+def _read_methods(path: Path, class_name: str, section: str = "") -> list[_Method]:
+    """Return the public methods of a class with a docstring, in the order of the source; only those of one section."""
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    [found] = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == class_name]
+    methods = []
+    for node in found.body:
+        document = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+        if not isinstance(node, ast.FunctionDef) or document is None or node.name.startswith("_"):
+            continue
+        titles = [line.strip("- #") for line in lines[: node.lineno] if line.startswith("    # -- ")]
+        names = ", ".join(each.arg for each in node.args.args[1:])
+        is_property = any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
+        summary = " ".join(document.partition("\n\n")[0].split()).replace("|", "\\|")
+        is_needed = ast.unparse(node.body[-1]) == "raise NotImplementedError"
+        title = titles[-1] if titles else ""
+        if not is_property and section in ("", title):
+            methods.append(_Method(class_name, node.name, f"{node.name}({names})", summary, is_needed, title))
+    return methods
 
 
 def _read_attributes(path: Path, class_name: str) -> list[tuple[str, str, str]]:
     """Return the name, the default (empty: none) and the comment of each annotated attribute of a class."""
     text = path.read_text("utf-8")
     lines = text.splitlines()
-    [found] = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == class_name]
+    module = ast.parse(text).body
+    [found] = [node for node in module if isinstance(node, ast.ClassDef) and node.name == class_name]
+    constants = {
+        ast.unparse(node.targets[0]): ast.unparse(node.value) for node in module if isinstance(node, ast.Assign)
+    }
     attributes = []
     for node in found.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -258,9 +320,12 @@ def _read_attributes(path: Path, class_name: str) -> list[tuple[str, str, str]]:
                 first -= 1
                 above.insert(0, lines[first].removeprefix("    # "))
             default = ast.unparse(node.value) if node.value is not None else ""
+            default = constants.get(default, default)
             if len(default) > 40:
                 default = "…"
             comment = (" ".join(above) or behind).replace("|", "\\|")
+            if not comment:
+                raise SystemExit(f"{path.relative_to(ROOT)}:{node.lineno}: {node.target.id} needs a comment")
             attributes.append((node.target.id, default, comment))
     return attributes
 
@@ -277,7 +342,10 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "docs" / "systems" / "README.md": {"verbs": build_verbs_table},
     ROOT / "docs" / "writing-a-system.md": {
         "attributes": build_system_attributes_table,
-        "fields": build_job_fields_table,
+        "methods": build_system_methods_table,
+        "fields": partial(build_fields_table, "Job"),
+        "place": partial(build_fields_table, "Place"),
+        "worker": partial(build_fields_table, "Worker"),
     },
     ROOT / "lua" / "README.md": {"native": build_native_table, "counters": build_counters_list},
 }
