@@ -143,7 +143,7 @@ class Discovery:
         The systems in `denied_systems` are skipped. Adds to `hidden_systems` those of which an ACL denies a marker key.
         """
         marker_keys = {
-            name: system.marker_keys()
+            name: self._call_for_readable_system(system, system.marker_keys) or ()
             for name, system in self.systems.items()
             if not system.is_explicit and name not in denied_systems
         }

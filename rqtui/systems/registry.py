@@ -249,6 +249,7 @@ def _create_system_from_options(
     if not entry.package:
         system: type[System] = import_module(entry.module).SYSTEM
         return system(*options, is_asked=is_asked)
+    from rqtui.system_base.guarded_system import guard_system
     from rqtui.system_base.system_lint import find_structure_faults
 
     try:
@@ -256,7 +257,7 @@ def _create_system_from_options(
         if is_checked and (faults := find_structure_faults(created)):
             more = f"; rqtui systems --check {name} lists {len(faults) - 1} more" if len(faults) > 1 else ""
             raise ScriptError(f"{faults[0]}{more}")
-        return created
+        return guard_system(created, entry.package)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:

@@ -362,7 +362,7 @@ class Cockpit(App[None]):
         warnings = {(finding.kind, finding.severity): finding for finding in self.session.server_warnings}
         for key, finding in warnings.items():
             if key not in self._shown_warnings and finding.kind not in _STANDING_WARNINGS:
-                self.show_toast(f"{finding.text}: {finding.remedy}", "warning", timeout=20)
+                self.show_toast(f"{finding.text.removesuffix('.')}: {finding.remedy}", "warning", timeout=20)
         self._shown_warnings = frozenset(warnings)
 
     def _update_clock_timer(self) -> None:
