@@ -98,7 +98,7 @@ def explain_missing_schedules(systems: Iterable[str]) -> str:
         f"; {where}" for name in sorted(systems) if (where := registry.create_system(name).schedules_elsewhere)
     )
     if systems & frozenset(supporting):
-        return f"nothing is enqueued again and again here{elsewhere}"
+        return f"no schedule is stored here{elsewhere}"
     supporting_names = " and ".join(filter(None, (", ".join(supporting[:-1]), *supporting[-1:])))
-    hint = f"; of {supporting_names} they would be shown" if supporting else ""
-    return f"no system in this Redis keeps schedules there{elsewhere}{hint}"
+    hint = f"; rqtui shows the schedules of {supporting_names}" if supporting else ""
+    return f"no system found here stores schedules in Redis{elsewhere}{hint}"

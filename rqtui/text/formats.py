@@ -194,8 +194,8 @@ def format_count(number: int, exact: bool = True, width: int = 7) -> str:
 
 
 def format_quantity(number: int, noun: str, width: int = 9, exact: bool = True) -> str:
-    """Format a number with its noun: `1 job`, `12 431 jobs`, `~1.2k jobs`, `no bodies`, `2 processes`."""
-    plural = noun + ("es" if noun.endswith("s") else "s")
+    """Format a number with its noun: `1 job`, `12 431 jobs`, `~1.2k jobs`, `no bodies`, `2 refreshes`."""
+    plural = noun + ("es" if noun.endswith(("s", "sh", "ch", "x")) else "s")
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         plural = noun[:-1] + "ies"
     return f"{format_count(number, exact, width) if number or not exact else 'no'} {noun if number == 1 else plural}"

@@ -168,12 +168,15 @@ def test_schedules_are_listed_by_their_next_time(client: Redis, url: str, run) -
     ]
     assert {each["name"] for each in run("schedules", "flour", "--json").json} == {"nightly", "asleep"}
     client.delete("mill:schedules")
-    assert "nothing is enqueued again and again here." in run("schedules").err
+    assert "no schedule is stored here." in run("schedules").err
     client.set("mill:schedules", "x")
     wrong = run("schedules", "--json")
     assert (wrong.code, wrong.json) == (1, []) and "mill:schedules" in wrong.err
     ran = shell(url, "--system", "native", "schedules")
-    assert ran.code == 0 and "no system in this Redis keeps schedules there; of bullmq, mill" in ran.err
+    assert (
+        ran.code == 0
+        and "no system found here stores schedules in Redis; rqtui shows the schedules of bullmq, mill" in ran.err
+    )
 
 
 def test_a_right_that_is_missing_is_told_of_systems_that_are_there(client: Redis, url: str, mill: type[Mill]) -> None:
@@ -181,7 +184,7 @@ def test_a_right_that_is_missing_is_told_of_systems_that_are_there(client: Redis
     narrow = url.replace("redis://", "redis://narrow:x@")
     try:
         ran = shell(narrow, "schedules")
-        assert ran.code == 0 and "no system in this Redis keeps schedules there" in ran.err
+        assert ran.code == 0 and "no system found here stores schedules in Redis" in ran.err
         ran = shell(narrow, "--system", "mill", "schedules", "--json")
         assert (ran.code, ran.json) == (1, []) and "denies" in ran.err and "should not happen" not in ran.err
     finally:

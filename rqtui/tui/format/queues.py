@@ -31,7 +31,30 @@ _SHORT_STATES = {
     "idle-workers": "workers idle",
     "oldest-ready": "jobs wait long",
     "backlog-grows": "queue grows",
+    "lost-on-kill": "jobs lost",
+    "eta-beyond-visibility": "run twice",
+    "parent-of-failed": "parents wait",
+    "parent-of-none": "no parent",
+    "parent-free": "parents wait",
+    "scheduler-stopped": "scheduler off",
+    "interrupted": "ran twice",
+    "nobody-polls": "no poller",
+    "poller-behind": "poller late",
+    "no-consumer": "no process",
+    "undecodable": "bad bytes",
+    "stale-process": "process died",
+    "stale-intermediate": "jobs stranded",
+    "scheduler-behind": "scheduler late",
+    "worker-gone": "worker died",
+    "silent-consumer": "worker silent",
+    "unknown-consumer": "no such worker",
+    "poison-properties": "bad message",
+    "poison-json": "bad message",
+    "orphan-done-mark": "stray done mark",
+    "corrupt-record": "bad record",
+    "held-by-limit": "held by limit",
 }
+_TIME_LEFT = " left  "  # the end of the time left to act
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE_CELLS, BAR_CELLS, LONG_BAR_CELLS = 12, 30, 44  # cells: a thin line, and bars that contain counts
 SPARK_CELLS, SHORT_SPARK_CELLS = 10, 5
@@ -212,7 +235,10 @@ def _build_short_verdict(queue: Queue, now_ms: int) -> tuple[Piece, ...]:
     words = _SHORT_STATES.get(worst.kind, worst.kind.replace("-", " ")).format(
         share=worst.text.partition(" of ")[0], jobs=formats.format_short_count(worst.jobs)
     )
-    return *_build_severity_pieces(queue, now_ms), Piece(words)
+    sign, *time_left = _build_severity_pieces(queue, now_ms)
+    if not time_left:
+        return sign, Piece(words)
+    return sign, Piece(f"{words} in {time_left[0].text.removesuffix(_TIME_LEFT)}", time_left[0].style)
 
 
 def format_changes(since: ChangesSince | None) -> tuple[Piece, ...]:

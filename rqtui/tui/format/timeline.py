@@ -6,6 +6,7 @@ from `model.Job` to `Content`.
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 from textual.content import Content
@@ -17,6 +18,7 @@ from rqtui.text.sanitise import safe, safe_lines
 from rqtui.text.tracebacks import summarize_error
 from rqtui.tui.format import columns
 
+_MOST_EVENT_LINES = 4  # lines of one event; the whole error follows below the life-line
 _MOST_ERROR_LINES = 60  # shown lines of one attempt's error
 
 
@@ -50,7 +52,7 @@ def list_job_events(job: Job, is_revealed: bool = False) -> list[JobEvent]:
         events.append(JobEvent(job.deadline_ms, "$state-reserved", "lease ends"))
     if job.state in _STATE_EVENTS and job.since_ms is not None:
         events.append(JobEvent(job.since_ms, f"$state-{job.state}", _STATE_EVENTS[job.state]))
-    return events
+    return sorted(events, key=operator.attrgetter("at_ms"))  # Stable: events of the same time stay in this order.
 
 
 _STATE_EVENTS = {State.READY: "ready", State.DEAD: "dead", State.DONE: "done"}
@@ -89,9 +91,15 @@ def format_life_line(job: Job, width: int, now_ms: int, is_revealed: bool = Fals
         )
         previous_ms = event.at_ms
         clock = formats.format_clock(event.at_ms)
-        description = formats.fit_to_width(event.words, max(8, width - formats.cell_len(clock) - 4 - len(gap)))
+        indent = formats.cell_len(clock) + 3
+        cells = max(8, width - indent - 1 - len(gap))
+        description, *more = formats.wrap_to_width(event.words, cells)
         dot = "○" if event.at_ms > now_ms else "●"
-        lines.append(Content.assemble((clock, "$muted"), " ", (dot, event.hue), f" {description} ", (gap, "$muted")))
+        first = formats.fit_to_width(description, cells)
+        lines.append(Content.assemble((clock, "$muted"), " ", (dot, event.hue), f" {first} ", (gap, "$muted")))
+        if len(more) >= _MOST_EVENT_LINES:
+            more = [*more[: _MOST_EVENT_LINES - 2], " ".join(more[_MOST_EVENT_LINES - 2 :])]
+        lines += [Content(" " * indent + formats.fit_to_width(line, cells).rstrip()) for line in more]
     return Content("\n").join(lines)
 
 

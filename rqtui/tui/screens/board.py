@@ -24,6 +24,7 @@ from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
 from rqtui.reports.comparison import Selection
 from rqtui.system_base.system import find_late_place
 from rqtui.text import elision, formats, paths
+from rqtui.text.pieces import Piece
 from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -79,6 +80,8 @@ class Board(View):
         self._is_place_chosen = False  # whether the current place was chosen by the person or by the first snapshot
         self._list_size = ("", 0)  # the current place, and the rows that its jobs needed at most
         self._finding_lines = 1  # lines of findings; only grows, so that the rows below do not move
+        self._finding_sides: list[frame.Sides] = []
+        self._tab_line: list[frame.Sides] = []  # a line of tabs below the findings, if the frame's title is too short
 
     def compose_view(self) -> ComposeResult:
         """Create the findings, the panes of the places and the job detail of a board.
@@ -170,7 +173,6 @@ class Board(View):
             is_current = pane.place.name == self._current
             id_cells = columns.LONG_ID_CELLS if is_current and has_long_ids else columns.SHORT_ID_CELLS
             pane.set_pane_form(id_cells, is_short=not is_current)
-        self.query_one(frame.Findings).display = self.is_high or bool(self._queue and self._queue.findings)
         if new_layout != self._board_layout or not self._is_layout_applied:
             self._apply_layout(new_layout)
         self.update_pane_frames()
@@ -193,8 +195,8 @@ class Board(View):
         return needed if self.count_content_rows() - needed >= LEAST_JOB_ROWS else 0
 
     def count_note_rows(self) -> int:
-        """Return the number of rows of the findings above the panes."""
-        return self._finding_lines if self.query_one(frame.Findings).display else 0
+        """Return the number of rows of the findings and the tabs above the panes."""
+        return (self._finding_lines if self._shows_findings else 0) + len(self._tab_line)
 
     def _is_place_empty(self, name: str, queue: Queue) -> bool:
         """Return whether a place had no jobs for `FOLD_AFTER_MS`. A place with a filter never counts as empty."""
@@ -222,12 +224,42 @@ class Board(View):
         detail.styles.row_span = row_span
         detail.display = new_layout.has_detail
 
+    def _show_tabs(self, list_panes: Sequence[Pane], current: Pane) -> list[Piece]:
+        """Show the tabs of all places, and return those in the title of the current pane.
+
+        If their names do not fit there, the first of them are in a line above the pane. The line stays while the board
+        is open, so that the rows do not move when a count changes.
+        """
+        tabs = board_borders.build_tabs_on_two_lines(list_panes, current, self._queue, self.app.size.width - 2)
+        if tabs is None and self._tab_line and current.size.width:
+            tabs = [], board_borders.build_title_with_tabs(list_panes, current, self._queue)
+        if tabs is None:
+            return board_borders.build_title_with_tabs(list_panes, current, self._queue)
+        line, title = tabs
+        self._tab_line = [
+            (Content.assemble(*(content for piece in line for content in _format_tab_piece(piece))), Content())
+        ]
+        return title
+
     def update_pane_frames(self) -> None:
-        """Update the titles and bottom lines of the panes of all places."""
+        """Update the titles and bottom lines of the panes of all places, and the lines above the panes."""
+        self._tab_line = self._tab_line if not self._board_layout.side else []
+        self._update_titles()
+        lines = [*(self._finding_sides if self._shows_findings else []), *self._tab_line]
+        findings_bar = self.query_one(frame.Findings)
+        findings_bar.display = self._shows_findings or bool(lines)
+        findings_bar.show_lines(*lines)
+
+    @property
+    def _shows_findings(self) -> bool:
+        """Whether the findings, or the verdict of a queue without findings, have lines above the panes."""
+        return self.is_high or bool(self._queue and self._queue.findings)
+
+    def _update_titles(self) -> None:
         list_panes, current = self.list_panes(), self.find_current_pane()
         for number, pane in enumerate(list_panes, 1):
             if pane is current and not self._board_layout.side:
-                pane.set_border_title(*board_borders.build_title_with_tabs(list_panes, pane, self._queue))
+                pane.set_border_title(*self._show_tabs(list_panes, pane))
             else:
                 is_folded = pane.place.name in self._board_layout.folded
                 pane.set_border_title(*board_borders.build_pane_title(number, pane, self._queue, is_folded=is_folded))
@@ -250,9 +282,7 @@ class Board(View):
         _rows, max_findings, max_lines = next(space for space in FINDING_SPACE if height >= space[0])
         lines = findings.format_findings(queue, max_findings, width - 2, self.session.now_ms, max_lines=max_lines)
         self._finding_lines = max(self._finding_lines, len(lines))
-        self.query_one(frame.Findings).show_lines(
-            *lines, *[(Content(), Content())] * (self._finding_lines - len(lines))
-        )
+        self._finding_sides = [*lines, *[(Content(), Content())] * (self._finding_lines - len(lines))]
 
     def update_countdowns(self) -> None:
         """Redraw the time left to act on the queue's findings."""
@@ -775,3 +805,15 @@ class Board(View):
         job = pane.find_current_job() if isinstance(pane, Pane) else None
         if job:
             self.host.open_job(self.ref, job)
+
+
+def _format_tab_piece(piece: Piece) -> Iterator[Content]:
+    """Yield the contents of a part of a tab above the panes. The number of a place is a key that can be clicked."""
+    key = piece.text.strip()
+    if not key.isdecimal() or not piece.text.startswith(" "):
+        yield Content.styled(piece.text, f"${piece.style or 'data'}")
+        return
+    before, _key, after = piece.text.partition(key)
+    yield Content(before)
+    yield frame.format_key_hint(key, "")
+    yield Content(after)

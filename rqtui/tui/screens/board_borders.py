@@ -60,6 +60,27 @@ def build_title_with_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | N
     return [*pieces, *_format_filter_pieces(current, _count_free_cells(current, pieces))]
 
 
+def build_tabs_on_two_lines(
+    panes: Sequence[Pane], current: Pane, queue: Queue | None, width: int
+) -> tuple[list[Piece], list[Piece]] | None:
+    """Return the tabs of all places with whole names as a line of `width` cells above the frame, and the frame's title.
+
+    None if whole names fit into the title alone, or if they do not even fit into both.
+    """
+    if _count_free_cells(current, _build_place_tabs(panes, current, queue, _WHOLE_FORMS[-1])) >= 0:
+        return None
+    for form in _WHOLE_FORMS:
+        tabs = _list_place_tabs(panes, current, queue, form)
+        line: list[Piece] = []
+        while tabs and sum(formats.cell_len(piece.text) for piece in (*line, *tabs[0])) <= width:
+            line += tabs.pop(0)
+        title = [piece for tab in tabs for piece in tab]
+        filter_cells = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
+        if title and _count_free_cells(current, title) >= filter_cells:
+            return line, [*title, *_format_filter_pieces(current, _count_free_cells(current, title))]
+    return None
+
+
 def find_clicked_place_number(cells: Sequence[Cell], x: int) -> int:
     """Return the number of the place whose tab is `x` cells from the left of a frame's top line, or 0."""
     number, end = 0, 0
@@ -114,15 +135,23 @@ _FORMS = (
 )
 
 
+_WHOLE_FORMS = _FORMS[:5]  # the forms in which no name loses a letter
+
+
 def _build_place_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _TabForm) -> list[Piece]:
-    pieces: list[Piece] = []
-    names = _shorten_place_names(frozenset(pane.place.name for pane in panes), form.letters)
-    for number, pane in enumerate(panes, 1):
-        if pane is current:
-            pieces += _build_current_tab(number, pane.place, queue, form)
-        else:
-            pieces += _build_other_tab(number, pane.place, names[pane.place.name], queue, form)
+    pieces = [piece for tab in _list_place_tabs(panes, current, queue, form) for piece in tab]
     return pieces if form.gap else [*pieces, Piece(" ")]
+
+
+def _list_place_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _TabForm) -> list[list[Piece]]:
+    """Return the tab of each place in one form."""
+    names = _shorten_place_names(frozenset(pane.place.name for pane in panes), form.letters)
+    return [
+        _build_current_tab(number, pane.place, queue, form)
+        if pane is current
+        else _build_other_tab(number, pane.place, names[pane.place.name], queue, form)
+        for number, pane in enumerate(panes, 1)
+    ]
 
 
 def _build_current_tab(number: int, place: Place, queue: Queue | None, form: _TabForm) -> list[Piece]:

@@ -446,7 +446,7 @@ def build_event_columns(has_queues: bool, id_cells: int) -> tuple[Column, ...]:
             most=max(9, id_cells),
             fit=formats.shorten_job_id,
         ),
-        Column("kind", "job", 12, weight=2, most=32, drop=4),
+        Column("kind", "job", 12, weight=2, most=32, drop=2),
         Column("way", "from → to", 26, weight=2, most=32, drop=3),
         Column("worker", "worker or detail", 10, weight=2, drop=1, style="muted"),
     )

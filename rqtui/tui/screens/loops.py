@@ -49,10 +49,11 @@ ID_CELLS = 12  # cells of an id: its end, which differs between generated ids
 _NEXT_COLUMNS = (
     Column("when", "when", 9, align="right"),
     Column("loop", "loop", 8),
-    Column("queue", "queue", 7, weight=4, style="strong", drop=1),
-    Column("id", "id", ID_CELLS),
-    Column("worker", "worker", 8, weight=2, drop=3, style="muted"),
-    Column("tried", "tried", 5, align="right", drop=2),
+    Column("queue", "queue", 7, weight=2, style="strong", drop=1),
+    Column("id", "id", ID_CELLS, drop=4),
+    Column("job", "job", 8, weight=4),
+    Column("worker", "worker", 8, weight=2, drop=6, style="muted"),
+    Column("tried", "tried", 5, align="right", drop=5),
     Column("becomes", "becomes", 8),
 )
 _STEP_COLUMNS = (
@@ -321,6 +322,7 @@ def _build_upcoming_row(upcoming: UpcomingJob, system: System, format_name: Call
         upcoming.verb,
         safe(format_name(upcoming.ref)),
         formats.shorten_job_id(job.id, ID_CELLS),
+        format_field_value(job.name) or formats.NONE,
         format_field_value(job.worker) or formats.NONE,
         attempts,
         _format_target_place(upcoming, system),

@@ -31,6 +31,8 @@ from rqtui.tui.widgets.table import Table
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
+_INDENT = 4  # cells before the second and later lines of a matching job
+
 
 class Search(ReportView):
     """The view of a search for `expression`, a filter as `/` on a board takes it, in the jobs of all queues."""
@@ -158,7 +160,7 @@ class Search(ReportView):
             return
         name = formats.elide_middle(safe(self.session.format_name(place.ref)), 40)
         pane.border_title = Content.assemble((f" {name} ", "b $strong"), (f"{safe(place.place)} ", "$muted"))
-        pane.show_text(_format_matches(place))
+        pane.show_text(_format_matches(place, self.measure_details_width(pane)))
 
     def _find_selected_place(self) -> PlaceMatches | None:
         places = self.report.places if self.report else ()
@@ -187,18 +189,21 @@ def _build_key(place: PlaceMatches) -> str:
     return f"{place.ref}\n{place.place}"
 
 
-def _format_matches(place: PlaceMatches) -> Content:
-    """Format the first matching jobs of a place, one line each: the id, the kind, the error and the body."""
-    lines = []
+def _format_matches(place: PlaceMatches, width: int) -> Content:
+    """Format the first matching jobs of a place for a pane of `width` cells: the id, the kind, the error and the body.
+
+    The lines after the first one of a job are indented, so that the ids stand alone at the left.
+    """
+    lines: list[Content] = []
     for job in place.jobs:
-        lines.append(
-            Content.assemble(
-                (f"{format_id(job.id)}  ", "$accented"),
-                (f"{format_field_value(job.name)}  " if job.name else "", "$strong"),
-                (f"{format_field_value(job.error.splitlines()[-1])}  " if job.error else "", "$state-dead"),
-                (render_body_line(job.body or b""), "$muted"),
-            )
+        text = Content.assemble(
+            (f"{format_id(job.id)}  ", "$accented"),
+            (f"{format_field_value(job.name)}  " if job.name else "", "$strong"),
+            (f"{format_field_value(job.error.splitlines()[-1])}  " if job.error else "", "$state-dead"),
+            (render_body_line(job.body or b""), "$muted"),
         )
+        first, *rest = text.wrap(max(20, width - _INDENT))
+        lines += [first.rstrip(), *(Content.assemble(" " * _INDENT, line.rstrip()) for line in rest)]
     if place.matched > len(place.jobs):
         more = formats.format_count(place.matched - len(place.jobs), width=9)
         lines.append(Content.styled(keys.apply_keymap(f"… and {more} more: Enter lists all of them"), "$muted"))

@@ -245,7 +245,9 @@ class Workers(View):
         elif entry is not None and entry.worker is not None:
             texts += [Piece(keys.apply_keymap("a asks it"), "muted")] if self.check_action("ask", ()) else []
             commands = self._list_worker_commands(entry)
-            texts += [Piece(keys.apply_keymap(f": asks it {' or '.join(commands)}"), "muted")] if commands else []
+            texts += (
+                [Piece(keys.apply_keymap(f": asks it to {_join_alternatives(commands)}"), "muted")] if commands else []
+            )
         pieces = [piece for text in texts for piece in (Piece(" · ", "muted"), text)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
@@ -256,7 +258,7 @@ class Workers(View):
         can_run = self.session.systems[entry.ref.system].can
         commands = [text for verb, text in _COMMAND_TEXTS.items() if can_run(verb)]
         if can_run("cancel") and entry.jobs:
-            commands.append("to cancel its job" if len(entry.jobs) == 1 else "to cancel its jobs")
+            commands.append("cancel its job" if len(entry.jobs) == 1 else "cancel its jobs")
         return commands
 
     def _show_worker_facts(self) -> None:
@@ -510,12 +512,12 @@ def _describe_held_jobs(entry: WorkerEntry, now_ms: int, usable_verbs: Collectio
     return f"{jobs_text}: " + keys.apply_keymap(", ".join(hints))
 
 
-_COMMAND_TEXTS = {
-    "quiet": "to be quiet",
-    "stop": "to stop",
-    "grow": "to grow",
-    "shrink": "to shrink",
-}  # sentence parts by verb
+def _join_alternatives(texts: Sequence[str]) -> str:
+    """Join texts as in `stop, grow or shrink`."""
+    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+_COMMAND_TEXTS = {"quiet": "be quiet", "stop": "stop", "grow": "grow", "shrink": "shrink"}  # sentence parts by verb
 
 
 def _find_worker_job(entry: WorkerEntry, job_id: bytes, engine: Engine) -> tuple[Ref, Job] | None:

@@ -72,7 +72,7 @@ async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
     async with screen(url, WIDE, systems=("native",)) as ui:
         assert "& schedules" not in ui.text(), "no door to an empty room"
         await ui.press("ampersand")
-        await ui.until_shown("no system in this Redis keeps schedules there; of bullmq, mill", "& schedules")
+        await ui.until_shown("no system found here stores schedules in Redis; rqtui shows", "& schedules")
         await ui.press("escape")
         await ui.until_shown("mail")
 
@@ -86,7 +86,7 @@ async def test_a_user_without_rights_on_what_is_not_there_sees_the_sentence_and_
     try:
         async with screen(url.replace("redis://", "redis://narrow:x@"), WIDE) as ui:
             await ui.press("ampersand", "quotation_mark")
-            await ui.until_shown("no system in this Redis keeps schedules there")
+            await ui.until_shown("no system found here stores schedules in Redis")
             await ui.until_refreshed()
             assert "denies" not in ui.text() and ui.app.session.refresh_failure is None
     finally:

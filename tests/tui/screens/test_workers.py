@@ -193,7 +193,7 @@ async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told
         await ui.press("j", "w", "quotation_mark")
         await ui.until_shown("1 worker ", "running", "state       busy", "queues      flour, bran", "jobs run    41")
         assert "abc" not in ui.text() and "token=••" in ui.text()
-        await ui.until_shown(": asks it to stop or to cancel its job")
+        await ui.until_shown(": asks it to stop or cancel its job")
         await ui.press("enter")
         await ui.until_shown("mill.grind()", "place       started")
         await ui.press("escape", "colon", '"end after its job', "enter")
