@@ -93,14 +93,22 @@ def format_life_line(job: Job, width: int, now_ms: int, is_revealed: bool = Fals
         clock = formats.format_clock(event.at_ms)
         indent = formats.cell_len(clock) + 3
         cells = max(8, width - indent - 1 - len(gap))
-        description, *more = formats.wrap_to_width(event.words, cells)
+        event_lines = _wrap_event(event.words, max(8, width - indent))
+        if formats.cell_len(event_lines[0]) > cells:  # The time since the event before is in the first line.
+            event_lines = _wrap_event(event.words, cells)
+        description, *more = event_lines
         dot = "○" if event.at_ms > now_ms else "●"
         first = formats.fit_to_width(description, cells)
         lines.append(Content.assemble((clock, "$muted"), " ", (dot, event.hue), f" {first} ", (gap, "$muted")))
         if len(more) >= _MOST_EVENT_LINES:
             more = [*more[: _MOST_EVENT_LINES - 2], " ".join(more[_MOST_EVENT_LINES - 2 :])]
-        lines += [Content(" " * indent + formats.fit_to_width(line, cells).rstrip()) for line in more]
+        rest_cells = max(8, width - indent)
+        lines += [Content(" " * indent + formats.fit_to_width(line, rest_cells).rstrip()) for line in more]
     return Content("\n").join(lines)
+
+
+def _wrap_event(text: str, cells: int) -> list[str]:
+    return [line.plain.rstrip() for line in Content(text).wrap(cells)] or [""]
 
 
 def format_attempt_errors(job: Job, is_revealed: bool = False) -> Content:

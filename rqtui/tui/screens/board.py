@@ -230,10 +230,11 @@ class Board(View):
         If their names do not fit there, the first of them are in a line above the pane. The line stays while the board
         is open, so that the rows do not move when a count changes.
         """
-        tabs = board_borders.build_tabs_on_two_lines(list_panes, current, self._queue, self.app.size.width - 2)
-        if tabs is None and self._tab_line and current.size.width:
-            tabs = [], board_borders.build_title_with_tabs(list_panes, current, self._queue)
+        tabs = board_borders.build_tabs_on_two_lines(
+            list_panes, current, self._queue, self.app.size.width - 2, has_line=bool(self._tab_line)
+        )
         if tabs is None:
+            self._tab_line = []
             return board_borders.build_title_with_tabs(list_panes, current, self._queue)
         line, title = tabs
         self._tab_line = [

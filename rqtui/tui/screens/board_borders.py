@@ -61,22 +61,23 @@ def build_title_with_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | N
 
 
 def build_tabs_on_two_lines(
-    panes: Sequence[Pane], current: Pane, queue: Queue | None, width: int
+    panes: Sequence[Pane], current: Pane, queue: Queue | None, width: int, *, has_line: bool = False
 ) -> tuple[list[Piece], list[Piece]] | None:
     """Return the tabs of all places with whole names as a line of `width` cells above the frame, and the frame's title.
 
-    None if whole names fit into the title alone, or if they do not even fit into both.
+    None if whole names fit into the title alone and the line does not exist yet (`has_line`), or if they do not even
+    fit into both.
     """
-    if _count_free_cells(current, _build_place_tabs(panes, current, queue, _WHOLE_FORMS[-1])) >= 0:
+    if not has_line and _count_free_cells(current, _build_place_tabs(panes, current, queue, _WHOLE_FORMS[-1])) >= 0:
         return None
     for form in _WHOLE_FORMS:
         tabs = _list_place_tabs(panes, current, queue, form)
         line: list[Piece] = []
-        while tabs and sum(formats.cell_len(piece.text) for piece in (*line, *tabs[0])) <= width:
+        while len(tabs) > 1 and sum(formats.cell_len(piece.text) for piece in (*line, *tabs[0])) <= width:
             line += tabs.pop(0)
         title = [piece for tab in tabs for piece in tab]
         filter_cells = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
-        if title and _count_free_cells(current, title) >= filter_cells:
+        if _count_free_cells(current, title) >= filter_cells:
             return line, [*title, *_format_filter_pieces(current, _count_free_cells(current, title))]
     return None
 

@@ -49,9 +49,9 @@ ID_CELLS = 12  # cells of an id: its end, which differs between generated ids
 _NEXT_COLUMNS = (
     Column("when", "when", 9, align="right"),
     Column("loop", "loop", 8),
-    Column("queue", "queue", 7, weight=2, style="strong", drop=1),
+    Column("queue", "queue", 7, weight=4, style="strong", drop=1),
     Column("id", "id", ID_CELLS, drop=4),
-    Column("job", "job", 8, weight=4),
+    Column("job", "job", 8, weight=3),
     Column("worker", "worker", 8, weight=2, drop=6, style="muted"),
     Column("tried", "tried", 5, align="right", drop=5),
     Column("becomes", "becomes", 8),
@@ -59,10 +59,10 @@ _NEXT_COLUMNS = (
 _STEP_COLUMNS = (
     Column("time", "time", 8, style="muted"),
     Column("loop", "loop", 8),
-    Column("queue", "queue", 10, weight=2, style="strong"),
+    Column("queue", "queue", 7, weight=2, style="strong"),
     Column("moved", "moved", 6, align="right"),
     Column("ms", "took", 7, align="right", drop=1, style="muted"),
-    Column("values", "answer", 14, weight=4, drop=2),
+    Column("values", "answer", 10, weight=4, drop=2),
 )
 
 
@@ -74,8 +74,8 @@ class Loops(View):
     Loops #states { height: 4; padding: 0 1; }
     Loops #tables { layout: vertical; height: 1fr; }
     Loops #tables.-wide { layout: horizontal; }
-    Loops #tables.-wide Table { width: 5fr; height: 1fr; }
-    Loops #tables.-wide #steps { width: 4fr; }
+    Loops #tables.-wide Table { width: 3fr; height: 1fr; }
+    Loops #tables.-wide #steps { width: 2fr; }
     """
     EMPTY: ClassVar[str] = "no job is due and no lease runs: nothing to take"
     EMPTY_BUT_LATE: ClassVar[str] = "the late jobs are only counted; the board lists them"

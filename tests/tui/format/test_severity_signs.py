@@ -21,9 +21,11 @@ def test_the_narrow_column_of_states_says_the_worst_finding_in_a_few_words() -> 
         Finding("dead-many", "warning", "q", "5 000 jobs are dead", jobs=5_000): "▲ 5k dead",
         Finding("no-live-worker", "warning", "q", "no worker is alive, and 3 jobs are ready", jobs=3): "▲ no worker",
         Finding("paused", "info", "q", "paused"): "· paused",
-        Finding("poison-json", "warning", "q", "a body is no JSON"): "▲ poison json",
+        Finding("left-in-paused", "warning", "q", "24 jobs in a list that nobody reads"): "▲ left in paused",
+        Finding("lost-on-kill", "critical", "q", "3 jobs will be lost", until_ms=28_400): "✕ jobs lost in 28s",
     }
     for finding, words in findings.items():
-        queue = Queue("q", "native", (Count("ready", State.READY, 3),), findings=(finding,), verdict=Verdict("warning"))
+        queue = Queue("q", "native", (Count("ready", State.READY, 3),), findings=(finding,))
+        queue = queue._replace(verdict=Verdict(finding.severity, finding.text, finding.until_ms))
         row = queues.build_queue_row("q", "q", "native", queue, None, queues.OverviewShape(is_narrow=True))
         assert "".join(piece.text for piece in convert_cell_to_pieces(row.cells[-1])) == words

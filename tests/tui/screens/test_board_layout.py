@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -356,6 +357,54 @@ def test_tabs_come_close_together_before_a_name_loses_letters(system: str, numbe
         piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", system, counts))
     )
     assert title.split() == tabs.split()
+
+
+def build_panes(system: str, numbers: Sequence[int]) -> tuple[list[Any], Queue]:
+    places = registry.create_system(system).places
+    counts = tuple(Count(place.name, place.state, number) for place, number in zip(places, numbers, strict=True))
+    panes = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=78)) for place in places]
+    return panes, Queue("q", system, counts)
+
+
+def test_names_of_places_that_do_not_fit_into_the_title_are_whole_on_a_line_above_it() -> None:
+    panes, bullmq = build_panes("bullmq", (46, 5, 11, 3, 24, 7, 41, 169))
+    lines = board_borders.build_tabs_on_two_lines(panes, panes[4], bullmq, 78)
+    assert lines is not None
+    assert ["".join(piece.text for piece in line).split() for line in lines] == [
+        [
+            "1",
+            "delayed",
+            "46",
+            "2",
+            "waiting_children",
+            "5",
+            "3",
+            "prioritized",
+            "11",
+            "4",
+            "wait",
+            "3",
+            "5",
+            "paused",
+            "24",
+        ],
+        ["6", "active", "7", "7", "completed", "41", "8", "failed", "169"],
+    ]
+    panes, native = build_panes("native", (1,) * 5)
+    assert board_borders.build_tabs_on_two_lines(panes, panes[0], native, 78) is None
+    assert board_borders.build_tabs_on_two_lines(panes, panes[0], native, 78, has_line=True) is not None, "it stays"
+
+
+@run_on_event_loop
+async def test_a_click_on_a_tab_above_the_frame_goes_to_its_place(client: Redis, url: str, mill: type[Mill]) -> None:
+    first, second, *_others = NAMES_OF_THE_MILL
+    for name in NAMES_OF_THE_MILL:
+        add_mill_jobs(client, "flour", name, *(f"{name}-{number}" for number in range(12)))
+    async with screen(url, NARROW, systems=("mill",)) as ui:
+        await ui.press("enter")
+        await ui.until_shown(f" 1 {first} 12  2 {second} 12 ")
+        await ui.pilot.click(offset=find_position(ui, second))
+        await ui.until(lambda: board(ui).find_current_pane().place.name == second, "the place is opened")
 
 
 def test_a_name_that_begins_like_another_one_is_told_by_the_first_letters_of_its_words() -> None:

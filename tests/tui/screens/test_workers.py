@@ -100,7 +100,7 @@ async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis
     add_worker(client, "w1", 1)
     async with screen(url, open_queue="mail") as ui:
         await ui.press("w")
-        await ui.until_shown("w1", "quiet or to stop")
+        await ui.until_shown("w1", "quiet or stop")
         verbs = {verb.name: verb for verb, _summary in ui.app.verb_starter.list_offered_verbs()}
         ui.app.start_verb(verbs["stop"], ui.app.navigation.find_target())
         await ui.until(
