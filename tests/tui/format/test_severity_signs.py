@@ -26,6 +26,6 @@ def test_the_narrow_column_of_states_says_the_worst_finding_in_a_few_words() -> 
     }
     for finding, words in findings.items():
         queue = Queue("q", "native", (Count("ready", State.READY, 3),), findings=(finding,))
-        queue = queue._replace(verdict=Verdict(finding.severity, finding.text, finding.until_ms))
+        queue = queue._replace(verdict=Verdict(finding.severity, finding.text, until_ms=finding.until_ms))
         row = queues.build_queue_row("q", "q", "native", queue, None, queues.OverviewShape(is_narrow=True))
         assert "".join(piece.text for piece in convert_cell_to_pieces(row.cells[-1])) == words
