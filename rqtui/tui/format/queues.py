@@ -53,6 +53,7 @@ _SHORT_STATES = {
     "orphan-done-mark": "stray done mark",
     "corrupt-record": "bad record",
     "held-by-limit": "held by limit",
+    "foreign-restore": "runs again",
 }
 _TIME_LEFT = " left  "  # the end of the time left to act
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")

@@ -192,7 +192,7 @@ def _build_key(place: PlaceMatches) -> str:
 def _format_matches(place: PlaceMatches, width: int) -> Content:
     """Format the first matching jobs of a place for a pane of `width` cells: the id, the kind, the error and the body.
 
-    The lines after the first one of a job are indented, so that the ids stand alone at the left.
+    The lines after the first one of a job are indented, so that only ids start at the left edge.
     """
     lines: list[Content] = []
     for job in place.jobs:
