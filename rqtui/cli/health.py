@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output
 from rqtui.cli.arguments import QUEUES, open_engine
-from rqtui.cli.past import AT, build_recorded_fields, read_recorded_moment
+from rqtui.cli.past import AT, build_recorded_fields, open_recording, read_recorded_moment
 from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import Session
 from rqtui.errors import RqtuiError
@@ -32,7 +32,10 @@ def health(session: Session, queues: QUEUES = None, at: AT = None) -> int:
         return _report_recorded_health(session, read_recorded_moment(session, at, queues))
     try:
         engine, refs = open_engine(session, queues)
-        counted, unwatched = take_settled_snapshot(engine, refs)
+        recording = open_recording(session)
+        counted, unwatched = take_settled_snapshot(engine, refs, recording)
+        if recording is not None:
+            recording.close()
         server = [*engine.problems.values(), *judge.find_server_problems(engine.client)]
     except RqtuiError:
         if session.as_json:

@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from rqtui.cli import output
+from rqtui.errors import RecordingError
+
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Queue, Rate, Ref, Snapshot
+    from rqtui.recording.store import Reader
 
 LOOK_INTERVAL_S = 1.0
 MAX_LOOKS = 6  # five seconds are needed, and the clock of the server may be late
@@ -27,8 +31,10 @@ class Look(NamedTuple):
     unwatched: dict[Ref, tuple[str, ...]]
 
 
-def take_settled_snapshot(engine: Engine, refs: Sequence[Ref]) -> Look:
+def take_settled_snapshot(engine: Engine, refs: Sequence[Ref], recording: Reader | None = None) -> Look:
     """Take a thorough snapshot of queues, and further ones of queues whose workers may be idle.
+
+    Queues whose system stores no history are counted again with the last minutes of the `recording`, if it has them.
 
     Waits only if that is all that is unknown, and no queue has a warning: otherwise waiting decides nothing.
     """
@@ -42,6 +48,9 @@ def take_settled_snapshot(engine: Engine, refs: Sequence[Ref]) -> Look:
         for ref, queue in queues.items()
         if ref in taken.rates and (facts := rules.find_unwatched_facts(queue, taken.rates[ref]))
     }
+    if recording is not None:
+        queues, unwatched = _use_recording(engine, recording, taken, queues, unwatched)
+        taken = replace(taken, queues=tuple(queues.values()))
     findings = [finding for queue in taken.queues for finding in queue.findings]
     is_decided = rules.find_worst_severity(findings) != "ok"
     if is_decided or any(facts != (rules.IDLE_WORKERS,) or not queues[ref].workers for ref, facts in unwatched.items()):
@@ -62,6 +71,45 @@ def take_settled_snapshot(engine: Engine, refs: Sequence[Ref]) -> Look:
         if not unwatched:
             break
     return Look(replace(taken, queues=tuple(queues.values())), unwatched)
+
+
+def _use_recording(
+    engine: Engine,
+    recording: Reader,
+    taken: Snapshot,
+    queues: dict[Ref, Queue],
+    unwatched: dict[Ref, tuple[str, ...]],
+) -> tuple[dict[Ref, Queue], dict[Ref, tuple[str, ...]]]:
+    """Return the queues and their unknown facts with what is recorded of their last minutes.
+
+    A recording that cannot be read is reported, and changes nothing.
+    """
+    from rqtui.engine.health import rules
+    from rqtui.model import Focus
+    from rqtui.recording.history import date_findings, read_checkpoints
+
+    recorded = []
+    try:
+        for ref, queue in queues.items():
+            totals = engine.find_totals(ref)
+            if totals is None or ref not in taken.rates:
+                continue  # The queue could not be counted.
+            if taken.rates[ref].recent.duration_ms >= rules.MIN_WATCHED_MS:
+                continue  # Its system stores a history.
+            if checkpoints := read_checkpoints(recording, ref, queue, totals):
+                engine.add_earlier_checkpoints(ref, checkpoints)
+                recorded.append(ref)
+        if recorded:
+            again = engine.take_snapshot(Focus(queues=tuple(recorded), is_thorough=True))
+            for ref, queue in zip(recorded, again.queues, strict=True):
+                queues[ref] = queue
+                unwatched.pop(ref, None)
+                if ref in again.rates and (facts := rules.find_unwatched_facts(queue, again.rates[ref])):
+                    unwatched[ref] = facts
+        return date_findings(recording, queues), unwatched
+    except RecordingError as error:
+        output.print_message(str(error))
+        return queues, unwatched
 
 
 def _has_moved(first: Queue, rate: Rate) -> bool:

@@ -35,7 +35,7 @@ from rqtui.engine.health.probes import (
     CompleteCauses,
     Probes,
 )
-from rqtui.engine.rates import Rates, Totals
+from rqtui.engine.rates import Checkpoint, Rates, Totals
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, UsageError, WrongType, describe_and_log_error
 from rqtui.model import (
     Cause,
@@ -184,6 +184,11 @@ class Engine(Discovery):
     def find_totals(self, ref: Ref) -> Totals | None:
         """Return the totals of a queue at the last snapshot that counted it, or None if no snapshot did."""
         return self._rates.find_totals(ref)
+
+    def add_earlier_checkpoints(self, ref: Ref, checkpoints: Sequence[Checkpoint]) -> None:
+        """Add totals of a queue from before its first snapshot, the newest first. The next snapshot uses them."""
+        for checkpoint in checkpoints:
+            self._rates.add_earlier_activity(ref, checkpoint)
 
     def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
         """Return a snapshot with the counts and findings of the focused queues, and the focused pages and job.
