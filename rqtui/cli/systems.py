@@ -75,6 +75,7 @@ def _build_system_document(system: System, package: str) -> dict[str, Any]:
                 "score": place.score,
                 "shared": place.is_shared,
                 "heard": place.is_from_events,
+                "key_per_job": place.is_key_per_job,
             }
             for place in system.places
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+import arq_subject
 import pytest
 from families import name_case
 from redis import Redis
@@ -651,3 +652,19 @@ async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_
             await ui.press("quotation_mark")  # all queues, and not the one under the cursor alone
             await ui.until_shown("native:mail")
             await return_to_overview(ui)
+
+
+@run_on_event_loop
+async def test_a_place_whose_jobs_no_key_lists_never_says_that_it_is_empty(url: str, client: Redis) -> None:
+    client.mset({f"other:{number}": "x" for number in range(20_000)})
+    arq_subject.plant_job(client, "queued", "first")
+    async with screen(url, systems=("arq",)) as ui:
+        ui.app.open_board(Ref("arq", arq_subject.QUEUE))
+        await ui.until(lambda: isinstance(ui.app.navigation.view, Board), "the board")
+        await ui.until_refreshed()
+        await ui.press("5")
+        await ui.until_shown("no job of failed was met so far", "failed ~0")
+        arq_subject.plant_job(client, "failed", "late")
+        await ui.until_shown("ValueError: no such order", "failed ~")
+        await ui.press("R")
+        await ui.until(lambda: client.exists("arq:job:late") == 1, "it is requeued")

@@ -15,6 +15,7 @@ from textual.content import Content, Span
 from textual.style import Style
 
 from rqtui.model import Fact, Job, Place, Queue, State
+from rqtui.system_base.record_sample import KEYS_PER_STEP
 from rqtui.system_base.system import find_late_place, is_state_counted_at
 from rqtui.text import formats
 from rqtui.text.body import is_shown_as_json, render_body
@@ -48,6 +49,11 @@ def format_empty_place(place: Place, places: Sequence[Place], *, is_late: bool, 
         return f"no job is in {place.name}"
     sentence = keys.apply_keymap(EMPTY_SENTENCES[place.state])
     return sentence if can_change else sentence.partition(":")[0]
+
+
+def format_unmet_place(place: Place) -> str:
+    """Return the sentence in place of the jobs of a place that is searched by a walk, which met none of them so far."""
+    return f"no job of {place.name} was met so far: {KEYS_PER_STEP} keys are searched at each refresh"
 
 
 class PropertyLayout(NamedTuple):

@@ -19,6 +19,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns
+from rqtui.tui.format.jobs import format_unmet_place
 from rqtui.tui.format.rows import Column, Id, Row
 from rqtui.tui.widgets.place_scan import FILTER_BYTES, ScanResult
 from rqtui.tui.widgets.table import Table
@@ -248,7 +249,8 @@ class Pane(Table):
             back = keys.find_current_key("back")
             return f"{queue} no longer exists: Redis has none of its keys. {back} goes back; new jobs appear here"
         if not self.expression:
-            return self.empty_text
+            is_sampled = self.place.is_key_per_job and self.page is not None and not self.page.is_exact
+            return format_unmet_place(self.place) if is_sampled else self.empty_text
         filter_text = format_field_value(self.expression)
         if self.scan_result is not None and not self.scan_result.is_finished:
             return f"no job matches {filter_text} so far"
