@@ -38,15 +38,28 @@ class QueueCounter:
         self._refs_counted_alone: set[Ref] = set()
         self._groups: list[tuple[Sequence[Ref], Request[CountResult]]] = []
         self._shared_requests: dict[tuple[Ref, ...], Request[CountResult]] = {}
+        self._walking_systems = {
+            name for name, system in systems.items() if any(place.is_key_per_job for place in system.places)
+        }
 
     def build_requests(self, client: Any, refs: Sequence[Ref]) -> list[Request[CountResult]]:
-        """Return the requests that count these queues. For the same queues, these are the same objects as last time."""
+        """Return the requests that count these queues. For the same queues, these are the same objects as last time.
+
+        Only the requests of queues whose system continues a walk over all keys are built again.
+        """
         is_retry_due = bool(self._refs_counted_alone) and time.monotonic() >= self._alone_until_s
         if is_retry_due:
             self._refs_counted_alone.clear()
         if is_retry_due or self._refs != tuple(refs) or not self._groups:
             self._refs = tuple(refs)
             self._groups = list(self._group_queues(client, refs))
+        elif self._walking_systems:
+            self._groups = [
+                ([ref], self._build_queue_request(ref))
+                if len(group_refs) == 1 and (ref := group_refs[0]).system in self._walking_systems
+                else (group_refs, request)
+                for group_refs, request in self._groups
+            ]
         return [request for _refs, request in self._groups]
 
     def collect_counts(
@@ -106,9 +119,10 @@ class QueueCounter:
                     refs_alone += chunk
                 else:
                     yield chunk, request
-        yield from (
-            ([ref], _wrap_queue_in_list(queue_request(self._systems[ref.system], ref.queue))) for ref in refs_alone
-        )
+        yield from (([ref], self._build_queue_request(ref)) for ref in refs_alone)
+
+    def _build_queue_request(self, ref: Ref) -> Request[CountResult]:
+        return _wrap_queue_in_list(queue_request(self._systems[ref.system], ref.queue))
 
     def _build_shared_request(self, chunk: tuple[Ref, ...]) -> Request[CountResult] | None:
         """Return the request by which one script counts these queues of one system, from the cache if possible.

@@ -8,6 +8,7 @@ Redis nor a system.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,7 +19,7 @@ MAX_RECORDS = 10_000  # jobs that are cached and can therefore be listed
 KEYS_PER_STEP = 1_000  # keys that a step passes: 1 ms of the server's time
 FIRST_KEYS = 5_000  # keys that the first step passes
 BYTES_PER_STEP = 1_048_576  # bytes of records that a step returns
-MAX_WANTED = 500  # unread records that a step requests by id
+MAX_WANTED = 200  # unread records that a step requests by id
 _SAME_EXPIRY_MS = 1_000  # an expiry is read as a remaining time, so that it differs by the time between two clocks
 
 
@@ -69,6 +70,10 @@ class RecordSample:
     cursor: str = "0"
     walk: int = 1
     complete_walks: int = 0
+    began_ms: int = 0  # when the first step was taken, by the server's clock
+    ends: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # met jobs that ended since then, by queue and place
     is_whole: bool = False  # the last step passed all keys, and every record that it met was read
     _keys: int = 0  # keys of the database
     _passed: int = 0  # keys that the present walk has passed
@@ -95,6 +100,7 @@ class RecordSample:
         `passed` is how many keys the step passed, `keys` how many the database has.
         """
         is_next = request.cursor == self.cursor
+        self.began_ms = self.began_ms or now_ms
         met: dict[bytes, FoundRecord] = {record.id: record for record in found}
         for id in request.wanted_ids:
             if id not in met:
@@ -116,15 +122,23 @@ class RecordSample:
     def _add_record(self, found: FoundRecord) -> None:
         cached = self.records.get(found.id)
         if cached is None:
+            at_ms = _read_end_ms(found.job)
+            self._note_end(found.job, at_ms)
             if len(self.records) < MAX_RECORDS:
-                at_ms = _read_end_ms(found.job)
                 self.records[found.id] = _Record(found.expires_ms, found.size, found.job, at_ms, self.walk)
             return
         if found.job is not None:
-            cached.job, cached.at_ms = found.job, _read_end_ms(found.job)
+            at_ms = _read_end_ms(found.job)
+            if at_ms != cached.at_ms:
+                self._note_end(found.job, at_ms)
+            cached.job, cached.at_ms = found.job, at_ms
         elif cached.size != found.size or not _is_same_expiry(cached.expires_ms, found.expires_ms):
             cached.job = None  # Another record of the same id.
         cached.expires_ms, cached.size, cached.walk = found.expires_ms, found.size, self.walk
+
+    def _note_end(self, job: Job | None, at_ms: int) -> None:
+        if job is not None and at_ms >= self.began_ms:
+            self.ends[job.queue, job.place] += 1
 
     def _end_walk(self) -> None:
         """Drop the records that the walk did not meet, and begin the next walk."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rqtui.errors import ServerError
-from rqtui.model import Count, Job, Page, Place, Queue
+from rqtui.model import Count, Job, Page, Place, Queue, State
 from rqtui.scripts.script import Call, Reply
 from rqtui.system_base.foreign_system import ForeignSystem, convert_rows_to_dicts
 from rqtui.system_base.record_sample import FoundRecord, RecordRequest, RecordSample
@@ -22,6 +22,39 @@ from rqtui.system_base.system import Replies, Request
 
 _SPARE = 50  # records that a page requests in addition to those shown, to replace records that were deleted
 _SHARED_STEP_S = 1.0  # queues that are counted within this time share one step of the walk
+
+
+@dataclass(slots=True)
+class _Flow:
+    """How many jobs entered and left a queue since rqtui counts it, and what the previous count was."""
+
+    unfinished: int
+    done: int
+    failed: int
+    entered: int = 0
+    completed: int = 0
+    died: int = 0
+    departed: int = 0  # jobs that left the queue and whose record was not met yet
+
+    def advance(self, unfinished: int, done: int, failed: int, is_whole: bool) -> None:
+        """Add what happened since the previous count: unfinished jobs now, and all ended ones that the walk has met.
+
+        A walk that takes many steps meets the record of a job long after the job left the queue. Until then the job
+        counts as completed.
+        """
+        growth, new_done, new_failed = unfinished - self.unfinished, done - self.done, failed - self.failed
+        new_ends = new_done + new_failed
+        if is_whole:
+            self.departed, counted_before = 0, 0
+        else:
+            self.departed += max(0, -growth)
+            counted_before = min(self.departed, new_ends)
+            self.departed -= counted_before
+            self.completed += max(0, -growth)
+        self.completed += min(new_done, new_ends - counted_before)
+        self.died += new_failed
+        self.entered += max(0, growth + new_ends - counted_before)
+        self.unfinished, self.done, self.failed = unfinished, done, failed
 
 
 class RecordSystem(ForeignSystem):
@@ -35,6 +68,7 @@ class RecordSystem(ForeignSystem):
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         self.record_sample = RecordSample()
+        self._flows: dict[str, _Flow] = {}  # by queue
         self._step_requested_s = 0.0  # when a step was requested that has no reply yet; 0: there is none
 
     def decode_record(self, row: Mapping[str, Any], now_ms: int) -> Job:
@@ -65,6 +99,25 @@ class RecordSystem(ForeignSystem):
             return counted._replace(error=counted.error or problem)
 
         return Request((*counts.calls, call), parse_queue)
+
+    def _parse_queue(self, queue: str, reply: Reply | Exception) -> Queue:
+        """Add counters to a counted queue: the growth of an estimated number of records says nothing about runs."""
+        counted = super()._parse_queue(queue, reply)
+        if counted.error or not counted.counts:
+            return counted
+        ends = self.record_sample.ends
+        done, failed = (
+            sum(ends[queue, place.name] for place in self.places if place.is_key_per_job and place.state is state)
+            for state in (State.DONE, State.DEAD)
+        )
+        unfinished = sum(count.count for count in counted.counts if count.state not in (State.DONE, State.DEAD))
+        flow = self._flows.get(queue)
+        if flow is None:
+            flow = self._flows[queue] = _Flow(unfinished, done, failed)
+        else:
+            flow.advance(unfinished, done, failed, self.record_sample.is_whole)
+        counters = {"in": flow.entered, "out": flow.completed, "failed": flow.died, "dead": flow.died}
+        return counted._replace(counters={**counted.counters, **counters})
 
     def _build_record_count(self, queue: str, place: Place) -> Count:
         counted = self.record_sample.count(queue, place.name)

@@ -54,3 +54,44 @@ def test_a_long_page_is_continued_where_the_previous_one_ended(client: Redis) ->
         offset = page.next
     assert ids == [b"%02d" % number for number in range(30)]
     assert [job.id for job in engine.fetch_page(Ref("arq", QUEUE), "failed", -1, 2, 100).jobs] == [b"28", b"29"]
+
+
+def test_jobs_that_end_are_counted_once_and_estimates_count_no_runs(client: Redis) -> None:
+    def end(id: str, failed: bool) -> None:
+        result = ValueError("x") if failed else "sent"
+        client.set(f"arq:result:{id}", encode_result(id, "send", result=result, at_ms=read_now_ms() + 1000), px=HOUR)
+        client.zrem(QUEUE, id)
+
+    def read_now_ms() -> int:
+        seconds, microseconds = client.time()
+        return seconds * 1000 + microseconds // 1000
+
+    def count() -> dict[str, int]:
+        [queue] = engine.take_snapshot(Focus((Ref("arq", QUEUE),))).queues
+        return {name: queue.counters[name] for name in ("in", "out", "failed", "dead")}
+
+    client.set("arq:result:old", encode_result("old", "send", at_ms=NOW), px=HOUR)
+    client.zadd(QUEUE, {f"{number}": NOW for number in range(6)})
+    engine = build_engine(client, [registry.create_system("arq:queue=arq:queue")])
+    assert count() == {"in": 0, "out": 0, "failed": 0, "dead": 0}
+    end("0", False)
+    end("1", True)
+    client.zadd(QUEUE, {"new": NOW})
+    assert count() == count() == {"in": 1, "out": 1, "failed": 1, "dead": 1}
+    client.mset({f"other:{number}": "x" for number in range(20_000)})
+    assert count() == {"in": 1, "out": 1, "failed": 1, "dead": 1}, "an estimate that grows is no run"
+    end("2", False)
+    for _step in range(60):
+        latest = count()
+    assert latest == {"in": 1, "out": 2, "failed": 1, "dead": 1}, "it left the queue before its record was met"
+
+
+def test_requests_of_a_walk_are_built_for_each_refresh(client: Redis) -> None:
+    client.mset({f"other:{number}": "x" for number in range(20_000)})
+    system = registry.create_system("arq:queue=arq:queue")
+    engine = build_engine(client, [system])
+    cursors = []
+    for _refresh in range(3):
+        engine.take_snapshot(Focus((Ref("arq", QUEUE),)))
+        cursors.append(system.record_sample.cursor)
+    assert len({*cursors}) == 3

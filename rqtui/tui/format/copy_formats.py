@@ -175,7 +175,7 @@ def _build_read_command(job: Job, source: JobSource) -> tuple[bytes, ...]:
     key = keys.get(place.name, keys.get("entries", place_key))
     build_command = _READ_COMMANDS.get(place.type)
     command, *arguments = build_command(job) if build_command else (b"TYPE",)
-    return command, _encode_name(key), *arguments
+    return command, _encode_name(key).replace(b"<id>", job.id), *arguments
 
 
 # The command and the arguments after the key, by the key's type. Packages may add places of other types.

@@ -12,6 +12,7 @@ from rqtui.model import Job, Place, State
 from rqtui.scripts.header import KEY_TYPES
 from rqtui.system_base.system import System
 from rqtui.systems.orizuru import SYSTEM
+from rqtui.systems.registry import create_system
 from rqtui.tui.format.copy_formats import COPY_FORMATS, JobSource, convert_jobs
 
 REDIS_CLI = next(form for form in COPY_FORMATS if form.key == "r")
@@ -53,3 +54,10 @@ def test_the_lines_for_a_string_and_a_stream_read_the_job(client: Redis) -> None
         {b"a": b"b"},
     )
     assert client.execute_command(*line_for("any").split()[5:]) == b"stream"
+
+
+def test_a_job_that_is_a_key_of_its_own_is_read_by_that_key() -> None:
+    job = Job(id=b"a b", queue="arq:queue", system="arq", place="failed", state=State.DEAD, member=b"\x80")
+    source = JobSource(create_system("arq"), "arq:queue", "redis://localhost:6379")
+    line = convert_jobs(REDIS_CLI, [job], source).data.decode()
+    assert line == "redis-cli -h localhost -p 6379 GET 'arq:result:a b'"
