@@ -12,6 +12,8 @@ from rqtui.recording.records import HOUR_MS, SEVERITIES, ErrorCount, Period, Rec
 from rqtui.recording.store import Reader
 from rqtui.text.formats import format_date_and_time
 
+UPDATE_MS = 7_000  # a present finding is written every five seconds, at the next refresh
+
 
 class Moment(NamedTuple):
     """What was recorded of a moment: the queues, the findings about the server, and the causes of failures.
@@ -44,7 +46,11 @@ def read_moment(reader: Reader, at_ms: int, names: Sequence[str] = ()) -> Moment
         )
     refs = _find_refs([period.ref for period in periods], names)
     queues = {queue.ref: queue for queue in reader.list_queues()}
-    findings = reader.read_findings(at_ms, at_ms + 1)
+    findings = [
+        finding
+        for finding in reader.read_findings(at_ms - UPDATE_MS, at_ms + 1)
+        if finding.seen_ms >= at_ms or finding.end_ms is None
+    ]
     counted = [
         _build_queue(period, queues[period.ref], [finding for finding in findings if finding.ref == period.ref])
         for period in periods

@@ -295,10 +295,13 @@ class Accumulator:
         self._add_findings(None, (finding,), now_ms, is_complete=False)
 
     def flush_minutes(self) -> None:
-        """Make the present minute of each queue pending, also where little changed since it was written."""
+        """Make the present minute and the findings of each queue pending, also where little changed."""
         for ref, state in self._states.items():
             if state.is_unwritten:
                 self._pending_periods[state.minute.at_ms, ref] = state.minute
+        for present in self._findings.values():
+            for record, _written_ms in present.values():
+                self._pending_findings[record.ref, record.kind, record.begin_ms] = record
 
     @property
     def has_pending_records(self) -> bool:

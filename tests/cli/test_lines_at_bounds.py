@@ -82,7 +82,7 @@ def show_kind(kind: Kind) -> None:
 def show_group(group: Group) -> None:
     other = replace(group, dead=10, retrying=0)
     errors._write_error_table(Errors((group, other), Extent(NOW_MS)), REFS)
-    write_document(errors._build_error_group(group, False))
+    write_document(errors.build_error_group(group, False))
 
 
 def show_schedule(schedule: Schedule) -> None:

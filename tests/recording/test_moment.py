@@ -25,7 +25,9 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         RecordedFinding(MAIL, "paused", "warning", "paused", "", 0, NOW_MS, AT_MS + 100, AT_MS + 100),
         RecordedFinding(MAIL, "failing", "critical", "40 % fail", "mostly x", 4, NOW_MS, AT_MS + 5),
         RecordedFinding(MAIL, "later", "critical", "later", "", 0, AT_MS + 1, AT_MS + 50),
-        RecordedFinding(None, "memory", "critical", "full", "", 0, NOW_MS, AT_MS),
+        RecordedFinding(None, "memory", "critical", "full", "", 0, NOW_MS, AT_MS - 6_000),
+        RecordedFinding(None, "no-persistence", "warning", "ended", "", 0, NOW_MS, AT_MS - 6_000, AT_MS - 6_000),
+        RecordedFinding(None, "eviction", "warning", "long ago", "", 0, NOW_MS, AT_MS - 8_000),
     ]
     busy = build_period(NOW_MS + MINUTE_MS, watched_ms=120_000, counts=(1, 2, None, 4, 5), estimated=2, is_paused=True)
     errors = [ErrorCount(MAIL, NOW_MS + MINUTE_MS, "x", 3), ErrorCount(MAIL, NOW_MS, "y", 3)]

@@ -136,6 +136,16 @@ def test_a_finding_is_written_when_it_begins_every_five_seconds_and_when_it_ende
     assert written == [(0, 0, False), (6, 6, False), (12, 12, False), (18, 18, False), (28, 18, True)]
 
 
+def test_the_last_sight_of_a_finding_is_written_in_the_end() -> None:
+    accumulator = Accumulator()
+    for second in (0, 2, 4):
+        accumulate((build_snapshot(NOW_MS + second * 1000, FAILING), Totals()), accumulator=accumulator)
+        accumulator.take_batch()
+    accumulator.flush_minutes()
+    (record,) = accumulator.take_batch().findings
+    assert record.seen_ms == NOW_MS + 4_000 and record.text == FAILING.text
+
+
 def test_a_finding_begins_when_its_problem_began_if_that_is_known() -> None:
     known = Finding("failing", "warning", "mail", "x", since_ms=NOW_MS - 5_000)
     (record,) = accumulate((build_snapshot(NOW_MS, known), Totals())).take_batch().findings
