@@ -6,6 +6,7 @@ runs and failures. Systems without kinds are listed in `silent`. Called by the k
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -14,10 +15,12 @@ from rqtui.engine.engine import Engine
 from rqtui.errors import RqtuiError
 from rqtui.model import Job, KindStatistics, Ref, State
 from rqtui.reports import sampling
+from rqtui.reports.errors import is_failure, normalise_job_error
 from rqtui.reports.sampling import Extent
 
 STATISTICS_NOTE = "ran, failing and mean are as the system keeps them"
 MAX_PER_PLACE, MAX_JOBS = 1_000, 20_000  # jobs that a report reads, per place and in total
+MAX_ERRORS = 20  # errors of a kind that a report lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class Kind:
     run_ms: int | None
     oldest_ready_ms: int | None
     figures: KindStatistics | None = None
+    errors: tuple[
+        tuple[str, int], ...
+    ] = ()  # (normalised error, sampled jobs that failed with it), most frequent first
 
     @property
     def count(self) -> int:
@@ -75,11 +81,14 @@ class _KindTotals:
     waited: list[int] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
 
     def add_job(self, job: Job, now_ms: int) -> None:
         """Add a job to the totals of its kind."""
         self.counts[job.state] = self.counts.get(job.state, 0) + 1
         self.failed += job.state is State.DEAD or job.attempts > 1 or bool(job.error)
+        if is_failure(job):
+            self.errors[normalise_job_error(job)] += 1
         if job.state is State.READY and job.since_ms is not None:
             self.waits.append(max(0, now_ms - job.since_ms))
         if job.waited_ms is not None:
@@ -102,6 +111,7 @@ class _KindTotals:
             _compute_median(self.waited or self.waits),
             _compute_median(self.runs or self.held),
             oldest,
+            errors=tuple(self.errors.most_common(MAX_ERRORS)),
         )
 
 

@@ -56,6 +56,7 @@ def test_kinds_are_counted_by_place_with_failures_and_times(client: Redis, engin
     assert send.run_ms is not None and send.run_ms < 5000
     assert send.oldest_ready_ms is not None
     assert (digest.name, dict(digest.counts), digest.failed) == ("digest", {State.DEAD: 1}, 1)
+    assert (send.errors, digest.errors) == ((), (("X: #", 1),))
 
 
 def test_kinds_are_told_from_a_sample(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

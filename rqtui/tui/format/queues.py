@@ -60,7 +60,8 @@ SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE_CELLS, BAR_CELLS, LONG_BAR_CELLS = 12, 30, 44  # cells: a thin line, and bars that contain counts
 SPARK_CELLS, SHORT_SPARK_CELLS = 10, 5
 NAME_CELLS, SHORT_NAME_CELLS = 15, 9  # least cells of a queue's name
-VERDICT_CELLS = 36  # least cells of a verdict on a wide terminal; the trend is left out for it
+# Least cells of the verdicts on a wide terminal, and how many they get if they need them: trend and share are left out.
+VERDICT_CELLS, LONG_VERDICT_CELLS = 36, 60
 LONG_NAME_CELLS, NARROW_LONG_NAME_CELLS = 28, 20  # least cells of a long name, before other columns are dropped
 WHOLE_NAME_CELLS = 24  # cells; if all names are longer, their common beginning is left out
 NARROW_CELLS = 110  # cells of a terminal; narrower ones get short numbers, so that the verdict is readable
@@ -69,14 +70,15 @@ _BAR_WIDTHS = ((220, LONG_BAR_CELLS), (176, BAR_CELLS))  # (cells of a terminal,
 _SYSTEM_CELLS = 14  # cells of the column of systems, free for other columns if it is left out
 _NARROW_COUNT_CELLS, _COUNT_CELLS = 6, 7  # six cells show 99 999 jobs
 _NARROW_DROPS = {"rate": 4, "spark": 5, "oldest": 6, "workers": 7, "share": 9}  # throughput is dropped last
-_WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 7, "spark": 10}
+_WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 11, "spark": 10}
 _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
 
 
 class OverviewShape(NamedTuple):
     """The facts that decide the columns of the overview: narrow numbers, one system for all, and widths in cells.
 
-    `bar` is the width of the bar of states, `name` the least and `most` the greatest width of a queue's name.
+    `bar` is the width of the bar of states, `name` the least and `most` the greatest width of a queue's name, `verdict`
+    the least width of a verdict on a wide terminal.
     """
 
     is_narrow: bool = False
@@ -84,6 +86,7 @@ class OverviewShape(NamedTuple):
     bar: int = SHARE_CELLS
     name: int = NAME_CELLS
     most: int = NAME_CELLS
+    verdict: int = VERDICT_CELLS
     labels: frozenset[str] = frozenset()  # all shown names, so that cut names stay distinguishable
 
 
@@ -95,11 +98,12 @@ class ChangesSince(NamedTuple):
 
 
 def choose_overview_shape(
-    width: int, refs: Collection[Ref], labels: frozenset[str] = frozenset(), longest: int = 0
+    width: int, refs: Collection[Ref], labels: frozenset[str] = frozenset(), longest: int = 0, verdict: int = 0
 ) -> OverviewShape:
     """Choose widths and columns of the overview for a terminal of `width` cells and these queues.
 
-    `labels` are the shown names. `longest` is the width of the longest name, including the text before it in its cell.
+    `labels` are the shown names. `longest` is the width of the longest name, including the text before it in its cell,
+    and `verdict` that of the longest verdict.
     """
     is_one_system = len({ref.system for ref in refs}) < 2
     available = width + (_SYSTEM_CELLS if is_one_system else 0)
@@ -109,7 +113,16 @@ def choose_overview_shape(
         if width < NARROW_CELLS
         else max(SHORT_NAME_CELLS, min(longest, LONG_NAME_CELLS))
     )
-    return OverviewShape(width < NARROW_CELLS, is_one_system, bar, min_name_cells, max(longest, min_name_cells), labels)
+    verdict_cells = max(VERDICT_CELLS, min(verdict, LONG_VERDICT_CELLS))
+    return OverviewShape(
+        width < NARROW_CELLS,
+        is_one_system,
+        bar,
+        min_name_cells,
+        max(longest, min_name_cells),
+        verdict_cells,
+        labels,
+    )
 
 
 def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
@@ -142,7 +155,7 @@ def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
         Column("spark", "trend", _count_spark_cells(shape), drop=drops["spark"], style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
         Column("workers", "workers", 7, align="right", drop=drops["workers"]),
-        Column("verdict", "state", max(13, 27 - shape.name) if shape.is_narrow else VERDICT_CELLS, weight=5),
+        Column("verdict", "state", max(13, 27 - shape.name) if shape.is_narrow else shape.verdict, weight=5),
     )
 
 
@@ -220,6 +233,12 @@ def build_verdict_pieces(queue: Queue, now_ms: int = 0) -> tuple[Piece, ...]:
         sentence = sentence.removesuffix(remedy) + keys.apply_keymap(remedy)
     sentence_piece = Piece(safe(sentence), "" if queue.findings else "muted")
     return *_build_severity_pieces(queue, now_ms), sentence_piece
+
+
+def measure_longest_verdict(queues: Collection[Queue]) -> int:
+    """Return the cells of the longest verdict of these queues with its sign, at most `LONG_VERDICT_CELLS`."""
+    texts = (queue.verdict.text for queue in queues if queue.findings)
+    return min(LONG_VERDICT_CELLS, max((2 + formats.cell_len(safe(text)) for text in texts), default=0))
 
 
 def _build_severity_pieces(queue: Queue, now_ms: int) -> tuple[Piece, ...]:

@@ -14,6 +14,7 @@ from rqtui.reports import kinds
 from rqtui.reports.kinds import Kind
 from rqtui.reports.kinds import Kinds as Report
 from rqtui.text import elision, formats
+from rqtui.text.masking import mask_text
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.preview import format_field_value
@@ -39,6 +40,7 @@ _SORT_KEYS: dict[str, Callable[[Kind], int]] = {
     "failing": lambda kind: -round(1e6 * ((kind.figures.failure_share if kind.figures else None) or 0)),
 }
 SHARE_CELLS = 16
+_MOST_BAR_CELLS = 80  # cells of a bar; the eye loses its line in longer ones
 NO_KIND_TEXT = "(no kind)"
 _STATES_BY_INTEREST = (State.READY, State.RESERVED, State.DEAD, State.SCHEDULED, State.DONE)
 
@@ -220,11 +222,11 @@ def build_kind_filter(name: str, names: set[str]) -> str:
 
 
 def _format_kind_details(kind: Kind, report: Report, width: int) -> Content:
-    """Format a kind of jobs: its jobs per state with bars, its failures and times, and how many jobs were read."""
+    """Format a kind of jobs: share, failures and times, jobs per state with bars, and the errors of its jobs."""
     count_cells = 9
-    bar_cells = max(1, width - count_cells - 12)
+    bar_cells = max(1, min(width - count_cells - 12, _MOST_BAR_CELLS))
     largest = max(kind.counts.values(), default=0)
-    lines = [
+    bars = [
         Content.assemble(
             (f"{state:<9}", f"$state-{state}"),
             (f"{formats.format_count(number, width=9):>{count_cells}}  ", "$data"),
@@ -255,11 +257,23 @@ def _format_kind_details(kind: Kind, report: Report, width: int) -> Content:
             else []
         ),
     ]
-    lines += [
-        Content(),
-        *(Content.styled(line, "$data") for line in formats.wrap_to_width(" ".join(sentences), max(20, width))),
-    ]
-    return Content("\n").join(lines)
+    texts = [Content.styled(line, "$data") for line in formats.wrap_to_width(" ".join(sentences), max(20, width))]
+    return Content("\n").join([*texts, Content(), *bars, *_format_kind_errors(kind, width)])
+
+
+def _format_kind_errors(kind: Kind, width: int) -> Iterator[Content]:
+    """Yield the errors of the jobs of a kind, most frequent first, with the number of jobs that were read."""
+    if not kind.errors:
+        return
+    yield Content()
+    yield Content.styled("errors of the jobs that were read", "b $strong")
+    for error, number in kind.errors:
+        count = f"{formats.format_count(number, width=9):>9}  "
+        text = safe(mask_text(error)) or "(no error is stored)"
+        for position, line in enumerate(Content(text).wrap(max(20, width - len(count)))):
+            yield Content.assemble(
+                (" " * len(count) if position else count, "$data"), (line.plain.rstrip(), "$state-dead")
+            )
 
 
 _STATISTICS_COLUMNS = (

@@ -103,6 +103,7 @@ class Overview(View):
         self._depths: dict[str, int] = {}
         self._labels: frozenset[str] = frozenset()
         self._longest_label = 0  # cells of the longest label, with its indent
+        self._longest_verdict = 0  # cells of the longest verdict so far; only grows, so that the columns rarely change
         self._sort_keys: dict[Ref, tuple[object, ...]] = {}
         self._ordered_refs: list[Ref] | None = None  # the session's queues that have sort keys, if all are listed
         self._items_by_id: dict[str, Ref | QueueGroup] = {}
@@ -162,11 +163,13 @@ class Overview(View):
         """
         width, height = self.app.size
         refs, labels, longest = self.session.refs, self._labels, self._longest_label
-        inputs = (width, height, refs, labels, longest)
+        inputs = (width, height, refs, labels, longest, self._longest_verdict)
         if len(inputs) == len(self._layout_inputs) and all(map(operator.is_, inputs, self._layout_inputs)):
             return
         self._layout_inputs = inputs
-        new_shape = queues.choose_overview_shape(width, self.session.refs, self._labels, self._longest_label)
+        new_shape = queues.choose_overview_shape(
+            width, self.session.refs, self._labels, self._longest_label, self._longest_verdict
+        )
         if new_shape != self._overview_shape:
             self._overview_shape = new_shape
             self._table.set_columns(queues.build_overview_columns(new_shape))
@@ -343,6 +346,8 @@ class Overview(View):
         self._total_rate = self._sum_active_rates(snapshot.rates)
         if not self.is_frozen and self._is_out_of_order(refs, counted):
             self._sort_rows(counted)
+        self._longest_verdict = max(self._longest_verdict, queues.measure_longest_verdict(counted.values()))
+        self._choose_columns()
         self._draw_rows(counted)
         if not self._is_preview_ready and refs:
             self.call_after_refresh(self._begin_preview)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import msgpack
 import pytest
@@ -165,6 +166,20 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
     assert [line.split()[-1] for line in lines[2:]] == ["1m00", "1.5s", "5m38", "30s"]
     assert ["○" in line for line in lines[1:]] == [False, False, False, False, True]
     assert timeline.format_attempt_errors(job).plain.startswith("\nattempt 1  ")
+
+
+def test_a_life_line_breaks_a_long_error_and_cuts_only_its_fourth_line() -> None:
+    history = (Attempt(1_000, 2_000, "w1", "TimeoutError: smtp 10.0.0.7 did not answer within 5.0 s"),)
+    job = Job(b"a", "mail", "native", "dead", State.DEAD, b"a", history=history)
+    lines = timeline.format_life_line(job, 38, now_ms=9_000).plain.splitlines()
+    assert [line[9:] for line in lines[2:]] == [
+        "● failed: TimeoutError:  1.0s",
+        "  smtp 10.0.0.7 did not",
+        "  answer within 5.0 s",
+    ]
+    endless = replace(job, history=(Attempt(1_000, 2_000, "w1", "E: " + "word " * 60),))
+    lines = timeline.format_life_line(endless, 38, now_ms=9_000).plain.splitlines()
+    assert len(lines) == 2 + 4 and lines[-1].endswith("…") and all(len(line) <= 38 for line in lines)
 
 
 def test_lines_are_broken_at_spaces_and_none_is_wider_than_the_text() -> None:

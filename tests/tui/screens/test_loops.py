@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import replace
 
 import pytest
+import sidekiq_subject
 from families import run_in_one_test
 from redis import Redis
 from screens import WIDE, Seeded, run_on_event_loop, screen
@@ -158,3 +161,20 @@ def test_late_jobs_that_a_system_only_counts_are_not_called_none() -> None:
     assert (late.plain, next_in.plain) == ("3 late", "")
     none_late, no_lease = loops._format_nearest_job("reap", None, 0)
     assert (none_late.plain, no_lease.plain) == ("nothing late", "no lease runs")
+
+
+@run_on_event_loop
+async def test_a_late_job_of_a_stopped_process_is_listed_with_its_kind(url: str, client: Redis) -> None:
+    client.sadd("queues", "default")
+    sidekiq_subject.plant_process(client, "web-9:1:ab", beat_s=time.time() - 90)
+    run = {"queue": "default", "payload": sidekiq_subject.build_member(b"1", "default").decode(), "run_at": 1}
+    client.hset("web-9:1:ab:work", "t1", json.dumps(run))
+    async with screen(url, WIDE, systems=("sidekiq",)) as ui:
+        await ui.until_shown("default")
+        ui.app.open_board(Ref("sidekiq", "default"))
+        await ui.until_shown("6 dead")
+        await ui.press("t")
+        await ui.until_shown("1 late", "HardJob")
+        [row] = [line for line in ui.text().splitlines() if "HardJob" in line]
+        assert "late  reap" in row and "web-9:1:ab" in row and "1/26" in row
+        assert Loops.EMPTY not in ui.text() and Loops.EMPTY_BUT_LATE not in ui.text()

@@ -168,6 +168,20 @@ def test_the_system_has_a_column_only_where_there_are_several() -> None:
         assert len(queues.build_queue_row("id", "x", "native", None, None, shape).cells) == len(keys)
 
 
+def test_a_long_verdict_gets_the_cells_of_share_and_trend() -> None:
+    long = Finding(
+        "dead-many", "warning", "eu", "5 000 jobs are dead, all of them in the last 24 h, mostly CardDeclined"
+    )
+    verdict = Verdict("warning", long.text)
+    cells = queues.measure_longest_verdict([Queue("eu", "native", findings=(long,), verdict=verdict)])
+    assert cells == queues.LONG_VERDICT_CELLS
+    assert queues.measure_longest_verdict([Queue("us", "native", verdict=Verdict(text="x" * 99))]) == 0, "no finding"
+    columns = queues.build_overview_columns(queues.choose_overview_shape(160, [EU, US], verdict=cells))
+    assert columns[-1].width == cells
+    rest = sorted(columns, key=lambda column: -column.drop)[:2]
+    assert [column.key for column in rest] == ["share", "spark"], "these are left out first"
+
+
 @run_in_one_test(
     ("sort", "first"),
     [("name", "a"), ("ready", "b"), ("dead", "c"), ("oldest", "d"), ("out", "e"), ("worst first", "f")],

@@ -7,6 +7,9 @@ from redis import Redis
 from screens import run_on_event_loop, screen
 
 from rqtui.client import Queue
+from rqtui.model import Job, Ref, State
+from rqtui.reports.search import PlaceMatches
+from rqtui.tui.screens.search import _format_matches
 
 
 @pytest.fixture
@@ -46,3 +49,11 @@ async def test_the_palette_offers_the_search_and_the_view_searches_again(url: st
         await ui.until_shown("no job that was read matches")
         await ui.press("slash", '"/[', "enter")
         await ui.until_shown("cannot be read")
+
+
+def test_the_second_line_of_a_matching_job_is_indented() -> None:
+    job = Job(b"first", "mail", "native", "dead", State.DEAD, b"", name="send", error="E: " + "word " * 12, body=b"{}")
+    place = PlaceMatches(Ref("native", "mail"), "dead", State.DEAD, 3, 3, 2, (job,))
+    lines = _format_matches(place, 40).plain.splitlines()
+    assert lines[0].startswith("first  send  E: word") and lines[-1].startswith("… and 1 more")
+    assert len(lines) > 3 and all(line.startswith("    ") and len(line) <= 40 for line in lines[1:-1])
