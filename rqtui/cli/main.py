@@ -273,7 +273,7 @@ def _define_group_class() -> type[Any]:
             is_word = bool(args) and not args[0].startswith("-") and not ctx.resilient_parsing
             if is_word and self.get_command(ctx, args[0]) is None:
                 hint = _suggest_command(args[0], self.list_commands(ctx))
-                ctx.fail(f'there is no command "{args[0]}".{hint} A URL has "://"; rqtui --help names the commands.')
+                ctx.fail(f'there is no command "{args[0]}".{hint} A URL has "://".')
             return super().resolve_command(ctx, args)
 
     return Group
