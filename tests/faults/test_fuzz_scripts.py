@@ -64,7 +64,8 @@ def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...
     """Build a successful call with damage to its keys and arguments."""
     seed = source.choice(found)
     keys, argv = list(seed.keys), list(seed.argv)
-    if source.random() < 0.2:  # not the key of another role: of the same type, that is no damage a script could see
+    if source.random() < 0.2 and keys:
+        # A key of another role has the same type, which is no damage that a script could see.
         keys[source.randrange(len(keys))] = source.choice(NAMES)
     for _ in range(source.choice((0, 1, 1, 1, 2, 3))):
         at = source.randrange(len(argv) + 1)

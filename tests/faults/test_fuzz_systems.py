@@ -30,6 +30,7 @@ from rqtui.systems import registry
 from rqtui.tui.format import copy_formats
 
 QUEUES = {name: (name, "mail") for name in ("native", "bullmq")}
+QUEUES["arq"] = ("arq", "arq:queue")
 QUEUES |= {system.system: (system.spec, system.queue) for system in SYSTEMS}
 
 

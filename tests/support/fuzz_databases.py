@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import fuzzing
+from arq_subject import ARQ
 from bullmq_subject import BULLMQ
 from dispatcher_subject import DISPATCHER
 from native_subject import NATIVE
@@ -39,6 +40,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "rq": RQ,
     "sidekiq": SIDEKIQ,
     "bullmq": BULLMQ,
+    "arq": ARQ,
 }
 
 
