@@ -113,7 +113,9 @@ def choose_overview_shape(
         if width < NARROW_CELLS
         else max(SHORT_NAME_CELLS, min(longest, LONG_NAME_CELLS))
     )
-    verdict_cells = max(VERDICT_CELLS, min(verdict, LONG_VERDICT_CELLS))
+    # Where there is a column of systems, a verdict leaves its cells alone.
+    most_verdict_cells = LONG_VERDICT_CELLS - (0 if is_one_system else _SYSTEM_CELLS)
+    verdict_cells = max(VERDICT_CELLS, min(verdict, most_verdict_cells))
     return OverviewShape(
         width < NARROW_CELLS,
         is_one_system,
