@@ -1146,7 +1146,8 @@ def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_progr
 def test_who_looks_for_schedules_is_told_where_they_are(client: Redis, url: str) -> None:
     database(client)
     result = shell(url, "schedules")
-    assert result.code == 0 and "; celery beat keeps its schedule in a file and in memory; of " in result.err
+    where = "; celery beat keeps its schedule in a file and in memory; rqtui shows the schedules of "
+    assert result.code == 0 and where in result.err
 
 
 def test_options_that_no_celery_could_have_are_refused_in_words() -> None:

@@ -199,6 +199,7 @@ def test_an_empty_pane_says_why_it_is_empty(
 ) -> None:
     state = build_state(
         page=None, is_queue_gone=is_gone, ref=MAIL, expression=expression, empty_text="nothing here",
+        place=build_state(is_key_per_job=False),
         scan_result=None if is_finished is None else build_state(is_finished=is_finished),
     )  # fmt: skip
     assert words in pane.Pane._explain_empty_pane(state, 0)
