@@ -159,7 +159,14 @@ class Differences(ReportView):
             self.host.show_toast("no filter selects these jobs: the condition is a limit, a time or masked.", "warning")
             return
         self.host.open_board(self.ref)
-        self.app.call_after_refresh(self._filter_opened_board, self.report.a.places[0], expression)
+        self.app.call_after_refresh(
+            self._filter_opened_board, self._find_largest_place(self.report.a.places), expression
+        )
+
+    def _find_largest_place(self, places: Sequence[str]) -> str:
+        """Return the place with the most jobs: the group of an error has dead jobs and a few that are retried."""
+        queue = self.session.snapshot.find_queue(self.ref) if self.session.snapshot else None
+        return max(places, key=queue.count_in_place) if queue is not None else places[0]
 
     def _filter_opened_board(self, place: str, expression: str) -> None:
         view = find_top_view(self.app.screen_stack)

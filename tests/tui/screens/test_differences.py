@@ -49,6 +49,8 @@ async def test_an_error_is_compared_with_the_other_ended_jobs(url: str) -> None:
         await ui.press("vertical_line")
         await ui.until_shown("A this error, CardDeclined (30 match, 40 of 40 read)", "B other jobs (80 of 80 read)")
         await ui.until_shown(".country = FR", "100 %", "20 %", "30 of 30 jobs in A, 10 of 50 jobs in B")
+        await ui.press("enter")  # The group has scheduled and dead jobs; most are dead.
+        await ui.until_shown("40 of 40 match")
 
 
 @pytest.mark.usefixtures("shop")
