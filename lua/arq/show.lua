@@ -15,7 +15,7 @@
 -- returns  found  (now_ms int, place str, id bytes, score str, size int, record bytes, left_ms int, tries str, lease_ms int,
 --                 asked_ms str, result bytes, tail bytes)
 --          gone   no such job
--- include: keys, clock, args(id body_bytes)
+-- include: keys, integers(body_bytes), clock, args(id body_bytes)
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local most = body_bytes < 0 and math.huge or body_bytes
 -- include: job_row

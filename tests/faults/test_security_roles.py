@@ -332,7 +332,7 @@ async def test_a_role_walks_through_all_views_and_is_shown_what_it_may_see(
 _SHOWN = {
     "workers": ("w1",), "kinds": ("(no kind)",), "errors": ("boom",), "events": ("reject",), "metrics": ("throughput",),
     "loops": ("dispatch",), "redis": ("+slowlog|get",), "operations": ("undoes them",),
-    "schedules": ("keeps schedules",),
+    "schedules": ("stores schedules",),
 }  # fmt: skip
 
 
