@@ -404,13 +404,13 @@ def test_a_waiting_worker_leaves_an_old_primary_and_runs_no_job_twice(kind: Any,
         wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == len(ids), ENOUGH, "the copy")
         pause_primary_until_failover(watched)
         wait_until(lambda: not waiting(watched.primary), ENOUGH, "the worker's leave")
+        assert believes(watched.primary), "the old primary was demoted before the worker could leave it"
         with Worker(watched.replica.url) as other:
             for server in (watched.primary, watched.replica):  # what two producers at two primaries would do
                 with Queue("mail", server.url) as direct:
                     direct.resume()
             wait_until(lambda: {*stayed.ran, *other.ran} >= {*ids}, ENOUGH, "every job")
             wait_until(lambda: not watched.replica.client.exists("rqtui:{mail}:reserved"), ENOUGH, "every ack")
-        assert believes(watched.primary), "the old primary was demoted before this test could show anything"
         ran = [*stayed.ran, *other.ran]
         twice = {id for id in ran if ran.count(id) > 1}
         assert twice == set() and stayed.error is None
