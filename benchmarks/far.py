@@ -101,10 +101,10 @@ def measure_peers(url: str, client: Redis) -> Iterator[Line]:
 def measure_first_snapshot(url: str, rtt_s: float) -> Iterator[Line]:
     """Yield the seconds until the first snapshot is on the screen, over a slow link."""
     with run_terminal([*RQTUI, url]) as shown:  # compiles the modules, as an installed program has them
-        shown.until("queue00")
+        shown.wait_for_text("queue00")
         shown.run(3.0)
     with open_link(url, rtt_s) as link, run_terminal([*RQTUI, f"{link.url}?socket_timeout=60"]) as shown:
-        seconds = shown.until("queue00")
+        seconds = shown.wait_for_text("queue00")
         goal = "≤ 9" if rtt_s == 2 else ""
         name = f"first snapshot on the screen, round trip time {rtt_s:g} s"
         yield Line(name, seconds, "s", goal, f"{link.round_trips} round trips until then")
@@ -115,7 +115,7 @@ def measure_screen(url: str) -> Iterator[Line]:
     for size, rest_goal, cursor_goal, enter_goal in ((LARGE, "", "≤ 2000", "≤ 25000"), (SMALL, "≤ 150", "", "")):
         where = f"{size[1]}×{size[0]}"
         with run_terminal([*RQTUI, url], size) as shown:
-            shown.until("queue00")
+            shown.wait_for_text("queue00")
             shown.run(6.0)
             moves = [_count_key_bytes(shown, key) for key in "jjjjkkkkjjjj"]
             yield Line(f"bytes for j or k on the overview, {where}, median", statistics.median(moves), "", cursor_goal,
@@ -140,7 +140,7 @@ def _count_key_bytes(shown: Terminal, key: str, seconds: float = 0.7) -> int:
 def measure_snapshots_per_change(url: str, client: Redis) -> Iterator[Line]:
     """Yield how many snapshots a key takes that changes one job: what is sent after the change until all is quiet."""
     with open_link(url) as link, run_terminal([*RQTUI, link.url], LARGE) as shown:
-        shown.until("queue00")
+        shown.wait_for_text("queue00")
         shown.run(4.0)
         shown.press("\r")
         shown.run(2.0)

@@ -138,7 +138,7 @@ def _parse_arguments() -> argparse.Namespace:
     names = [entry.name for entry in ENTRIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
-    parser.add_argument("--own", action="store_true", help="only what rqtui costs by itself, beside nobody")
+    parser.add_argument("--own", action="store_true", help="measure rqtui only, without the peers")
     parser.add_argument("--rounds", type=int, help=f"{ROUNDS} by default, 1 with --quick")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK:.0%}% of the jobs")
     parser.add_argument("--fresh", action="store_true", help="make the environments of the peers again")

@@ -167,7 +167,7 @@ def measure_idle_latency(on: Bench) -> Iterator[Line]:
     worker.start()
     waits = []
     for _ in range(count):
-        time.sleep(0.02)  # the consumer settles, looks once more and blocks
+        time.sleep(0.02)  # the consumer settles, looks again and blocks
         began = time.perf_counter()
         queue.put(BODY)
         if not took.acquire(timeout=15):

@@ -27,7 +27,7 @@ _WARM_S = 10.0  # the screen has opened, found its queues, and counted them in t
 _OVER_S = 20.0
 _ROWS = 40  # that change each second
 _CHANGING = (1, 100, 1_000, 10_000)
-_EVERY_S = 2.0  # between two pictures
+_EVERY_S = 2.0  # between two refreshes
 _KEYS = ("user:%d", "session:%d:token", "cache:page:%d", "cart:%d:items", "order:%d", "rate:%d:min", "bull-%d", "a:%d")
 _NO_INFO = "not measured: this server has no INFO"
 
@@ -118,11 +118,9 @@ def _measure_screen(
 ) -> Iterator[Line]:
     """Measure a program on a terminal: rqtui's screen, or `command` if it is given."""
     seconds = max(2.0, _OVER_S * on.scale)
-    idle_s = _measure_redis_s(
-        on, lambda: time.sleep(seconds)
-    )  # a Redis that nobody asks does something ten times a second
+    idle_s = _measure_redis_s(on, lambda: time.sleep(seconds))  # an idle Redis does something ten times a second
     with run_terminal(command or [sys.executable, "-m", "rqtui", on.server.url]) as shown:
-        has_painted = shown.until(mark) is not None
+        has_painted = shown.wait_for_text(mark) is not None
         shown.run(max(1.0, _WARM_S * on.scale))
         of_core: list[float | None] = []
         commands, sent = _count_commands(on), shown.bytes_read

@@ -118,7 +118,7 @@ def _build_reads(measured: MeasuredSystem, engine: Engine, jobs: int) -> Iterato
             *(engine.fetch_page(ref, place, middle, _FILTERED) for place in alone),
         ],
     )
-    yield "  a job by an id that nobody has seen", lambda: engine.fetch_job(ref, b"nowhere")
+    yield "  a job by an unknown id", lambda: engine.fetch_job(ref, b"nowhere")
     if measured.has_plain_ids:
         yield "  a job in the middle of the queue, by its id", lambda: engine.fetch_job(ref, b"%d" % (jobs // 2))
     yield from _build_report_reads(engine, system, ref.queue)

@@ -29,7 +29,7 @@ class Empty(App):
         yield Static("{MARK}")
 Empty().run()
 """
-_EVERY_S = 2.0  # between two pictures, when nobody says otherwise
+_EVERY_S = 2.0  # between two refreshes, by default
 _LINK_S = 0.2
 _KEY_MS = "≤ 50"
 _COMPLETION = {"_RQTUI_COMPLETE": "complete_bash", "COMP_WORDS": "rqtui ", "COMP_CWORD": "1"}
@@ -81,7 +81,7 @@ def _measure_paint_s(programs: Sequence[tuple[Sequence[str], str]], times: int) 
     for _ in range(times + 1):
         for number, (command, mark) in enumerate(programs):
             with run_terminal(command) as shown:
-                painted = shown.until(mark)
+                painted = shown.wait_for_text(mark)
             spent[number] += [painted] if painted else []
     return [min(found, default=None) for found in spent]
 
@@ -95,14 +95,14 @@ def measure_idle_screen(on: Bench) -> Iterator[Line]:
     seconds = max(1.0, 10 * _EVERY_S * on.scale)
     empty = [sys.executable, "-c", _EMPTY_APP]
     queue = Queue(MARK, on.client, BYTES)
-    for what, delay in (("in which jobs are due in two days", "2d"), ("in which jobs wait, whose age goes on", None)):
+    for what, delay in (("in which jobs are due in two days", "2d"), ("of waiting jobs, whose age increases", None)):
         on.client.flushall()
         queue.put_many([b"{}"] * on.size(20_000, 10), delay=delay)
         runs: list[list[_IdleRun]] = [[], []]
         for _ in range(on.size(3, 1)):
             for found, command in zip(runs, (empty, _build_rqtui_command(on.server.url)), strict=True):
                 with run_terminal(command) as shown:
-                    if shown.until(MARK):
+                    if shown.wait_for_text(MARK):
                         found.append(_measure_idle_run(shown, seconds, _compute_warm_up_s(on)))
         app, ours = (min(found, default=None) for found in runs)
         note = "" if ours else "not measured"
@@ -110,7 +110,7 @@ def measure_idle_screen(on: Bench) -> Iterator[Line]:
         yield Line(f"an empty Textual app, over {seconds:.0f} s", app and app.ms, "ms/s")
         yield Line(f"the screen with a queue {what}", ours and ours.ms, "ms/s", note=note)
         yield Line("  against the empty app", ratio, "×", "≤ 1.5")
-        yield Line("  to the terminal per picture", ours and ours.sent / (seconds / _EVERY_S), "bytes")
+        yield Line("  to the terminal per refresh", ours and ours.sent / (seconds / _EVERY_S), "bytes")
     yield Line("memory of an empty Textual app", app and app.memory_mb, "MB")
     yield Line("memory of the screen at rest", ours and ours.memory_mb, "MB", "≤ 50", note)
 
@@ -145,7 +145,7 @@ def measure_many_queues(on: Bench) -> Iterator[Line]:
     pipe.execute()
     seconds = max(1.0, 20 * on.scale)
     with run_terminal(_build_rqtui_command(on.server.url)) as shown:
-        has_painted = shown.until(MARK) is not None
+        has_painted = shown.wait_for_text(MARK) is not None
         share = _measure_cpu_share(shown, seconds, _compute_warm_up_s(on)) if has_painted else None
         memory = shown.memory_mb() if has_painted else None
         sent = shown.run(seconds) / (seconds / _EVERY_S) if has_painted else None
@@ -160,7 +160,7 @@ def measure_large_places(on: Bench) -> Iterator[Line]:
     queue = Queue(MARK, on.client, BYTES)
     for start in range(0, number, 50_000):
         queue.put_many([b'{"to":"a@b.example"}'] * min(50_000, number - start))
-    for place in ("scheduled", "reserved", "done", "dead"):  # read-only, so nobody minds that they are the same jobs
+    for place in ("scheduled", "reserved", "done", "dead"):  # read-only, so they may have the same jobs
         on.client.zunionstore(f"rqtui:{{{MARK}}}:{place}", [f"rqtui:{{{MARK}}}:ready"])
     times = on.size(20, 3)
     with run_terminal([*_build_rqtui_command(on.server.url), "--read-only"]) as shown:
@@ -202,7 +202,7 @@ def measure_busy_queue(on: Bench) -> Iterator[Line]:
     worker = threading.Thread(target=put_jobs_until_stopped, daemon=True)
     worker.start()
     with run_terminal(_build_rqtui_command(on.server.url)) as shown:
-        has_painted = shown.until(MARK) is not None
+        has_painted = shown.wait_for_text(MARK) is not None
         overview = _measure_bytes_per_refresh(shown, seconds, _compute_warm_up_s(on)) if has_painted else None
         _open_first_board(shown, _compute_warm_up_s(on))
         board = _measure_bytes_per_refresh(shown, seconds, _compute_warm_up_s(on)) if has_painted else None
@@ -237,7 +237,7 @@ def _measure_bytes_per_refresh(shown: Terminal, seconds: float, warm_s: float) -
 
 
 def _open_first_board(shown: Terminal, warm_s: float) -> None:
-    shown.until(MARK)
+    shown.wait_for_text(MARK)
     shown.run(warm_s)
     shown.press("\r")
     shown.run(1.0)

@@ -53,7 +53,7 @@ class Terminal:
         self.tail = (self.tail + chunk)[-65536:]
         return chunk
 
-    def until(self, mark: str) -> float | None:
+    def wait_for_text(self, mark: str) -> float | None:
         """Return the seconds from the program's start until it writes `mark`, or None if it does not."""
         while time.perf_counter() - self.began_s < PATIENCE_S:
             if mark.encode() in self.tail:

@@ -12,21 +12,21 @@
 --               wrong_place  no worker runs it; delete it
 --               gone         it is not in the queue
 -- include: keys, integers, key_types, batch_size, server_time, columns
-local words, entries = {}, {}
+local outcomes, entries = {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id = ARGV[at]
   if not redis.call('ZSCORE', ids, id) then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif redis.call('EXISTS', 'arq:in-progress:' .. id) == 0 then
-    words[#words + 1] = 'wrong_place'
+    outcomes[#outcomes + 1] = 'wrong_place'
   elseif redis.call('ZSCORE', abort, id) then
-    words[#words + 1] = 'already'
+    outcomes[#outcomes + 1] = 'already'
   else
-    words[#words + 1], entries[#entries + 1], entries[#entries + 2] = 'asked', string.format('%.0f', now_ms), id
+    outcomes[#outcomes + 1], entries[#entries + 1], entries[#entries + 2] = 'asked', string.format('%.0f', now_ms), id
   end
 end
-if #entries == 0 then return words end
+if #entries == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', abort, 1, 0) -- removes nothing, but lets the script continue over maxmemory
 redis.call('ZADD', abort, unpack(entries))
-return words
+return outcomes

@@ -14,16 +14,16 @@
 --               reserved  a worker runs it: cancel it, or release it if its worker died
 --               gone      no such job
 -- include: keys, key_types, batch_size, columns
-local words, jobs, seen = {}, {}, {}
+local outcomes, jobs, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id = ARGV[at]
   local is_in_queue = redis.call('ZSCORE', ids, id)
   if is_in_queue and redis.call('EXISTS', 'arq:in-progress:' .. id) == 1 then
-    words[#words + 1] = 'reserved'
+    outcomes[#outcomes + 1] = 'reserved'
   elseif seen[id] or not is_in_queue and redis.call('EXISTS', 'arq:result:' .. id) == 0 then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   else
-    words[#words + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, is_in_queue}
+    outcomes[#outcomes + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, is_in_queue}
   end
 end
 for _, job in ipairs(jobs) do
@@ -36,4 +36,4 @@ for _, job in ipairs(jobs) do
     redis.call('DEL', 'arq:result:' .. id)
   end
 end
-return words
+return outcomes

@@ -13,7 +13,7 @@
 --               exists  a job of that id waits or runs, or its result is stored; nothing was changed
 -- include: keys, integers, key_types, batch_size, server_time, args, columns
 if not expires_ms or expires_ms < 1 then return redis.error_reply('ERR expires_ms is 1 or more; nothing was changed') end
-local words, jobs, seen = {}, {}, {}
+local outcomes, jobs, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 2]) or 0, tonumber(ARGV[at + 3])
   for column = at + 2, at + 3 do
@@ -22,10 +22,10 @@ for at = scalars + 1, #ARGV, columns do
     end
   end
   if seen[id] or redis.call('EXISTS', 'arq:job:' .. id, 'arq:result:' .. id) > 0 or redis.call('ZSCORE', ids, id) then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   else
     local due = math.max(1, due_ms or now_ms + delay_ms) -- a worker never starts a job whose score is 0
-    words[#words + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, ARGV[at + 1], due}
+    outcomes[#outcomes + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, ARGV[at + 1], due}
   end
 end
 for _, job in ipairs(jobs) do
@@ -33,4 +33,4 @@ for _, job in ipairs(jobs) do
   redis.call('SET', 'arq:job:' .. job[1], job[2], 'PX', string.format('%.0f', left_ms))
   redis.call('ZADD', ids, string.format('%.0f', job[3]), job[1])
 end
-return words
+return outcomes

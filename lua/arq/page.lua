@@ -2,7 +2,7 @@
 --
 -- `size` is the length of the record, -1 if its key has another type, 0 without a record. A record of more than 4096 bytes, and
 -- of more than `body_bytes`, is cut after 4096 bytes. `left_ms` is the time until the record expires, `lease_ms` that until the in-progress key expires;
--- negative: never, or there is none. `asked_ms` is the time at which somebody asked to abort the job. `result` and `tail` are empty.
+-- negative: never, or there is none. `asked_ms` is the time of the request to abort the job, or empty. `result` and `tail` are empty.
 --
 -- derived  arq:job:<id>
 --          arq:in-progress:<id>

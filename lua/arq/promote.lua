@@ -12,16 +12,16 @@
 --               gone         it is not in the queue
 -- include: keys, integers, key_types, batch_size, server_time, args, columns
 if not expires_ms or expires_ms < 1 then return redis.error_reply('ERR expires_ms is 1 or more; nothing was changed') end
-local words, dues, seen = {}, {}, {}
+local outcomes, dues, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id = ARGV[at]
   local score = redis.call('ZSCORE', ids, id)
   if not score then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif seen[id] or tonumber(score) <= now_ms or redis.call('EXISTS', 'arq:in-progress:' .. id) == 1 then
-    words[#words + 1] = 'wrong_place'
+    outcomes[#outcomes + 1] = 'wrong_place'
   else
-    words[#words + 1], seen[id], dues[#dues + 1] = 'moved', true, {id, now_ms}
+    outcomes[#outcomes + 1], seen[id], dues[#dues + 1] = 'moved', true, {id, now_ms}
   end
 end
 -- include: move_due

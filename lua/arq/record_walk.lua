@@ -1,13 +1,13 @@
 -- Take one step of a walk over all keys and return the results that it meets: arq has no list of the jobs that ended.
 --
--- The records of wanted ids are returned in any case. Of other results that the step meets, the records are returned until they have
--- `read_bytes` bytes, except those of listed ids that are not wanted, which the caller has read before. `left_ms` is the time until
--- the result expires; negative: never. `record` is empty if it is not returned. Of a result of more than 64 KiB it has the first 8192
+-- The records of wanted ids are returned in any case. The other results of the step have their records until these sum to
+-- `read_bytes` bytes. Listed ids that are not wanted have none, because the caller has read them before. `left_ms` is the time until
+-- the result expires; negative: never. `record` is empty if it is not returned. For a result of more than 64 KiB it is the first 8192
 -- bytes, and `tail` the last 512. `keys` is the number of keys of the database.
 --
 -- derived  arq:result:<id>  (complete failed)
 -- ARGV     cursor      str  0 begins a walk
---          keys        int  keys to pass, about, 1 to 10000
+--          keys        int  keys to pass, roughly, 1 to 10000
 --          read_bytes  int  bytes of records
 --          each        (id bytes, is_wanted? bool)
 -- returns  walked  (now_ms int, cursor str, passed int, keys int)  rows (id bytes, left_ms int, size int, record bytes, tail bytes)

@@ -13,18 +13,18 @@
 --               gone   it is not in the queue
 -- include: keys, integers, key_types, batch_size, server_time, columns
 local SAME_MS = 9000 -- a key of another run expires at least 10 s after this one
-local words, keys = {}, {}
+local outcomes, keys = {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id, token = ARGV[at], tonumber(ARGV[at + 1])
   local left_ms = redis.call('PTTL', 'arq:in-progress:' .. id)
   local is_same = left_ms == -1 and token == -1 or token and left_ms >= 0 and math.abs(now_ms + left_ms - token) <= SAME_MS
   if not redis.call('ZSCORE', ids, id) then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif left_ms == -2 or not is_same then
-    words[#words + 1] = 'stale'
+    outcomes[#outcomes + 1] = 'stale'
   else
-    words[#words + 1], keys[#keys + 1] = 'moved', 'arq:in-progress:' .. id
+    outcomes[#outcomes + 1], keys[#keys + 1] = 'moved', 'arq:in-progress:' .. id
   end
 end
 if #keys > 0 then redis.call('DEL', unpack(keys)) end
-return words
+return outcomes

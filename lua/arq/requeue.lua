@@ -17,21 +17,21 @@
 --               gone     its result expired or was deleted
 -- include: keys, integers, key_types, batch_size, server_time, args, columns
 if not expires_ms or expires_ms < 1 then return redis.error_reply('ERR expires_ms is 1 or more; nothing was changed') end
-local words, jobs, seen = {}, {}, {}
+local outcomes, jobs, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id, member, new = unpack(ARGV, at, at + 2)
   local result = redis.call('GET', 'arq:result:' .. id)
   if not result then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif seen[id] or redis.call('EXISTS', 'arq:job:' .. id) == 1 or redis.call('ZSCORE', ids, id) then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   elseif result ~= member then
-    words[#words + 1] = 'changed'
+    outcomes[#outcomes + 1] = 'changed'
   else
-    words[#words + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, new}
+    outcomes[#outcomes + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, new}
   end
 end
-if #jobs == 0 then return words end
+if #jobs == 0 then return outcomes end
 
 for _, job in ipairs(jobs) do
   redis.call('ZREM', abort, job[1]) -- comes first: it lets the drain continue over maxmemory, also if it removes nothing
@@ -39,4 +39,4 @@ for _, job in ipairs(jobs) do
   redis.call('ZADD', ids, string.format('%.0f', now_ms), job[1])
   redis.call('DEL', 'arq:result:' .. job[1])
 end
-return words
+return outcomes

@@ -17,15 +17,15 @@ local due = delay_ms and now_ms + delay_ms or due_ms
 if not due or due < 1 or due >= 1e14 or not expires_ms or expires_ms < 1 then
   return redis.error_reply('ERR give due_ms or delay_ms in milliseconds, before the year 5138, and expires_ms of 1 or more; nothing was changed')
 end
-local words, dues, seen = {}, {}, {}
+local outcomes, dues, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id = ARGV[at]
   if seen[id] or not redis.call('ZSCORE', ids, id) then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif redis.call('EXISTS', 'arq:in-progress:' .. id) == 1 then
-    words[#words + 1] = 'wrong_place'
+    outcomes[#outcomes + 1] = 'wrong_place'
   else
-    words[#words + 1], seen[id], dues[#dues + 1] = 'moved', true, {id, due}
+    outcomes[#outcomes + 1], seen[id], dues[#dues + 1] = 'moved', true, {id, due}
   end
 end
 -- include: move_due

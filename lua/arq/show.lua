@@ -1,7 +1,7 @@
 -- Return one job: from the queue with its record, or its result. A job that ended is in the place `complete`; its record shows
 -- whether it failed.
 --
--- The columns are those of `page`. Of a job that ended, `result` is the stored result, `size` its length, and `left_ms` the time
+-- The columns are those of `page`. For a job that ended, `result` is the stored result, `size` its length, and `left_ms` the time
 -- until it expires. A result that is longer than `body_bytes` is returned as its first 8192 bytes, and `tail` has the last 512.
 --
 -- derived  arq:job:<id>

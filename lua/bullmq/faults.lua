@@ -3,7 +3,7 @@
 -- missing children, jobs in no place, jobs that are overtaken for ever, and jobs that are kept without a limit.
 --
 -- The script reads at most the first 8 and the last 8 ids of each place, 20 children of each of 16 waiting parents, 100 schedulers, the
--- last 100 events, and of the ids that BullMQ counts up the last 20 and the 80 from `from_id` down. `hash` is the key of the example's
+-- last 100 events, and, among the ids that BullMQ counts up, the last 20 and the 80 from `from_id` down. `hash` is the key of the example's
 -- hash. `word` names a lock, a child, a scheduler, a number or a priority; if another program uses the key, it is the type of the key.
 -- `other` is a second key or number, `seconds` the duration. `next_id` is the `from_id` of the next call.
 --

@@ -1,6 +1,6 @@
 -- Return all data of one job: its places, hash and log, the jobs that it waits for, and its parents.
 --
--- The columns are those of `page`. `places` lists the places of the job, and `place` is the first of them, or empty. Of the lists, the first
+-- The columns are those of `page`. `places` lists the places of the job, and `place` is the first of them, or empty. In the lists, the first
 -- and the last 10 000 ids are searched. The table has rows by `kind`, at most 100 of each: `field`, a field of the hash without a column;
 -- `long`, the length of a field of more than 64 kB; `log`, one of the last 100 lines of the log, and `logged`, the number of lines;
 -- `child`, the key of a child with its state: waits, processed, failed or ignored; `name`, the name of the child `of`, with `gone` or

@@ -15,15 +15,15 @@
 --               later  the queue is too long to search for so many messages in one call
 --               gone   the message is no longer in the queue
 -- include: keys, columns, options, batch, queue_guard, find_spot, remove_spots
-local words, spots, first = {}, {}, lists[1][1]
+local outcomes, spots, first = {}, {}, lists[1][1]
 for at = scalars + 1, #ARGV, columns do
   local spot, is_unsure = find_spot(ARGV[at], ARGV[at + 1])
-  words[#words + 1] = spot and 'moved' or is_unsure and 'later' or 'gone'
+  outcomes[#outcomes + 1] = spot and 'moved' or is_unsure and 'later' or 'gone'
   spots[#spots + 1] = spot
 end
-if #spots == 0 then return words end
+if #spots == 0 then return outcomes end
 
 begin_drain()
 for i = #spots, 1, -1 do redis.call('RPUSH', first, spots[i][3]) end -- the first row is pushed last, so workers take it first
 remove_spots(spots, {#spots})
-return words
+return outcomes

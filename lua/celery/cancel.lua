@@ -33,7 +33,7 @@ for known in string.gmatch('ABRT ALRM HUP INT KILL QUIT TERM USR1 USR2 NONE', '%
 if not is_signal[signal] then
   return redis.error_reply('ERR the signal is none, or one of ABRT, ALRM, HUP, INT, KILL, QUIT, TERM, USR1, USR2; nothing was changed')
 end
-local words, waiting, running = {}, {}, {}
+local outcomes, waiting, running = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id, member, token, step = unpack(ARGV, at, at + 3)
   local place = token ~= '' and find_held_place(token, member)
@@ -41,9 +41,9 @@ for at = scalars + 1, #ARGV, columns do
   if token == '' and member ~= '' then spot, is_unsure = find_spot(member, step) end
   if place or spot or member == '' then
     local ids = (spot or place == 'eta') and waiting or running
-    words[#words + 1], ids[#ids + 1] = 'asked', id
+    outcomes[#outcomes + 1], ids[#ids + 1] = 'asked', id
   else
-    words[#words + 1] = is_unsure and 'later' or 'gone'
+    outcomes[#outcomes + 1] = is_unsure and 'later' or 'gone'
   end
 end
 local heard = 0
@@ -52,7 +52,7 @@ if #running > 0 then
   local command = {task_id = running, terminate = signal ~= 'NONE', signal = signal ~= 'NONE' and 'SIG' .. signal or 'SIGTERM'}
   heard = publish_command('revoke', command)
 end
-for i, word in ipairs(words) do
-  if word == 'asked' then words[i] = heard > 0 and {'asked', heard} or 'unheard' end
+for i, word in ipairs(outcomes) do
+  if word == 'asked' then outcomes[i] = heard > 0 and {'asked', heard} or 'unheard' end
 end
-return words
+return outcomes

@@ -26,23 +26,23 @@ local visibility = ARGV[5]
 if not ({[''] = 1, queue = 1, eta = 1, unacked = 1, late = 1})[place] then
   return redis.error_reply('ERR there is no place of that name; nothing was changed')
 end
-local words, spots, tags = {}, {}, {}
+local outcomes, spots, tags = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local member, token, step = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local held_place = token ~= '' and find_held_place(token, member)
   local spot, is_unsure
   if token == '' and (place == '' or place == 'queue') then spot, is_unsure = find_spot(member, step) end
   if held_place == 'late' and (place == '' or place == 'late') then
-    words[#words + 1], tags[#tags + 1] = 'moved', token
+    outcomes[#outcomes + 1], tags[#tags + 1] = 'moved', token
   elseif held_place then
-    words[#words + 1] = {'wrong_place', held_place}
+    outcomes[#outcomes + 1] = {'wrong_place', held_place}
   elseif spot then
-    words[#words + 1], spots[#spots + 1] = 'moved', spot
+    outcomes[#outcomes + 1], spots[#spots + 1] = 'moved', spot
   else
-    words[#words + 1] = is_unsure and 'later' or 'gone'
+    outcomes[#outcomes + 1] = is_unsure and 'later' or 'gone'
   end
 end
-if #spots + #tags == 0 then return words end
+if #spots + #tags == 0 then return outcomes end
 
 begin_drain()
 if #tags > 0 then
@@ -50,4 +50,4 @@ if #tags > 0 then
   redis.call('HDEL', unacked, unpack(tags))
 end
 remove_spots(spots, {})
-return words
+return outcomes

@@ -27,10 +27,10 @@ for at = scalars + 1, #ARGV, columns do
   jobs[#jobs + 1] = {list, body}
 end
 
-local words = {}
+local outcomes = {}
 bind_new_queue()
 for i, job in ipairs(jobs) do
   redis.call('LPUSH', lists[job[1]][1], job[2])
-  words[i] = 'moved'
+  outcomes[i] = 'moved'
 end
-return words
+return outcomes

@@ -22,18 +22,18 @@ local visibility, ttr_ms = ARGV[5], tonumber(ARGV[7])
 -- include: keys, columns, options, visibility, batch, queue_guard, clock_argv6, find_held_place
 if #ARGV[7] > 13 or string.find(ARGV[7], '%D') then return redis.error_reply('ERR ttr_ms is a whole number; nothing was changed') end
 for _, list in ipairs(lists) do redis.call('LLEN', list[1]) end
-local words, times = {}, {}
+local outcomes, times = {}, {}
 for at = scalars + 1, #ARGV, columns do
   local member, token = ARGV[at], ARGV[at + 1]
   if find_held_place(token, member) then
     local _, eta_ms = read_entry(member)
     local since_ms = math.max(now_ms + (ttr_ms or visibility_ms) - visibility_ms, eta_ms)
-    words[#words + 1] = {'extended', since_ms + visibility_ms}
+    outcomes[#outcomes + 1] = {'extended', since_ms + visibility_ms}
     times[#times + 1] = {token, string.format('%.3f', since_ms / 1000)}
   else
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   end
 end
 if #times > 0 then redis.call('ZREM', unacked_index, '') end -- removes nothing, so Redis allows the writes after it over maxmemory
 for _, row in ipairs(times) do redis.call('ZADD', unacked_index, 'XX', row[2], row[1]) end
-return words
+return outcomes

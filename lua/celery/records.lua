@@ -19,11 +19,11 @@
 --               gone   the message is no longer there
 -- include: keys, args(whole most), columns, options, batch, queue_guard, key_types(unacked unacked_index), find_spot
 if #ARGV[6] > 15 or not string.find(ARGV[6], '^%d+$') then return redis.error_reply('ERR most is a whole number') end
-local words, bytes = {}, 0
+local outcomes, bytes = {}, 0
 for at = scalars + 1, #ARGV, columns do
   local current, new, token, step = unpack(ARGV, at, at + 3)
-  if bytes >= most and #words > 0 then
-    words[#words + 1] = 'later'
+  if bytes >= most and #outcomes > 0 then
+    outcomes[#outcomes + 1] = 'later'
   else
     local place, score
     if token ~= '' then
@@ -38,8 +38,8 @@ for at = scalars + 1, #ARGV, columns do
       place = spot and 'queue'
       score = spot and string.format('%.0f', spot[1] * 2 ^ 40 + lengths[spot[1]] - 1 - spot[2])
     end
-    words[#words + 1] = place and {'here', place, score, token, whole and current or '', whole and '' or current, ''} or 'gone'
+    outcomes[#outcomes + 1] = place and {'here', place, score, token, whole and current or '', whole and '' or current, ''} or 'gone'
     bytes = bytes + (place and #current or 0)
   end
 end
-return words
+return outcomes

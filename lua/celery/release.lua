@@ -25,21 +25,21 @@ local visibility = ARGV[5]
 -- include: keys, args(force), columns, options, visibility, batch, queue_guard, find_list, clock_argv6
 -- include: find_held_place, redeliver, push_redelivered
 for _, list in ipairs(lists) do redis.call('LLEN', list[1]) end
-local words, released, seen = {}, {}, {}
+local outcomes, released, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local member, token = ARGV[at], ARGV[at + 1]
   local place = not seen[token] and find_held_place(token, member)
   local message, priority
   if place then message, priority = redeliver(member) end
   if not place then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif place ~= 'late' and not force then
-    words[#words + 1] = 'held'
+    outcomes[#outcomes + 1] = 'held'
   elseif not message then
-    words[#words + 1] = 'raw'
+    outcomes[#outcomes + 1] = 'raw'
   else
-    words[#words + 1], seen[token], released[#released + 1] = 'moved', true, {token, message, lists[find_list(priority)][1]}
+    outcomes[#outcomes + 1], seen[token], released[#released + 1] = 'moved', true, {token, message, lists[find_list(priority)][1]}
   end
 end
 if #released > 0 then push_redelivered(released) end
-return words
+return outcomes

@@ -1,4 +1,4 @@
--- Reprioritise messages of the queue: 0 is the highest priority, and priorities that share a list are equal.
+-- Reprioritise messages of the queue. 0 is the highest priority. Priorities that share a list have the same effect.
 --
 -- A message goes behind the messages that wait in the list of the new priority, in the order of the rows. In the same list it keeps
 -- its position. The new bytes, which contain the new priority, replace those that were read.

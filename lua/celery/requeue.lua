@@ -20,7 +20,7 @@
 --               exists     the message already waits, or a worker holds it
 --               elsewhere  only its result is known, and its broker may be another database of this Redis
 -- include: keys, columns, options, batch, queue_guard, key_types(unacked), bind_new_queue, read_message, is_only_database
-local last_ids, requeued, words, jobs = {}, {}, {}, {}
+local last_ids, requeued, outcomes, jobs = {}, {}, {}, {}
 local is_alone
 local function read_last_ids(list) -- of the last 200 messages that were pushed, or the last 4 MB
   local ids, bytes, rank = {}, 0, 0
@@ -43,14 +43,14 @@ for at = scalars + 1, #ARGV, columns do
   if not of_broker and is_alone == nil then is_alone = is_only_database() end
   last_ids[list] = last_ids[list] or read_last_ids(lists[list][1])
   if requeued[id] or last_ids[list][id] or redis.call('HEXISTS', unacked, tag) == 1 then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   elseif not of_broker and not is_alone then
-    words[#words + 1] = 'elsewhere'
+    outcomes[#outcomes + 1] = 'elsewhere'
   else
-    requeued[id], words[#words + 1], jobs[#jobs + 1] = true, 'moved', {list, new}
+    requeued[id], outcomes[#outcomes + 1], jobs[#jobs + 1] = true, 'moved', {list, new}
   end
 end
 
 if #jobs > 0 then bind_new_queue() end
 for _, job in ipairs(jobs) do redis.call('LPUSH', lists[job[1]][1], job[2]) end
-return words
+return outcomes

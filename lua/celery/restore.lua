@@ -15,7 +15,7 @@
 -- returns each  moved   (place str)  restored
 --               exists  a worker holds the message again
 -- include: keys, columns, options, batch, queue_guard, key_types(unacked unacked_index), insert_at
-local words, waiting, held = {}, {}, {}
+local outcomes, waiting, held = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local place, score, record, body = unpack(ARGV, at, at + 3)
   local i, before = parse_score(score)
@@ -24,7 +24,7 @@ for at = scalars + 1, #ARGV, columns do
     return redis.error_reply('ERR row ' .. (at - scalars - 1) / columns + 1 .. ' does not say what stood where; nothing was changed')
   end
   local is_held = is_late and redis.call('HEXISTS', unacked, record) == 1
-  words[#words + 1] = is_held and 'exists' or {'moved', place}
+  outcomes[#outcomes + 1] = is_held and 'exists' or {'moved', place}
   if is_late and not is_held then held[#held + 1] = {record, score, body} end
   if not is_late then waiting[#waiting + 1] = {i, before, body} end
 end
@@ -35,4 +35,4 @@ for _, row in ipairs(held) do
   redis.call('ZADD', unacked_index, row[2], row[1])
 end
 for _, row in ipairs(waiting) do insert_at(unpack(row)) end
-return words
+return outcomes

@@ -14,7 +14,7 @@
 -- returns each  moved    (place str)  reverted
 --               changed  the message changed since
 -- include: keys, columns, options, batch, queue_guard, find_spot, begin_drain, insert_at
-local words, jobs, waiting = {}, {}, {}
+local outcomes, jobs, waiting = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local from_place, known, place, score, line = unpack(ARGV, at, at + 4)
   local i, before = parse_score(score)
@@ -22,7 +22,7 @@ for at = scalars + 1, #ARGV, columns do
     return redis.error_reply('ERR row ' .. (at - scalars - 1) / columns + 1 .. ' does not say what stood where; nothing was changed')
   end
   local spot = find_spot(known, '')
-  words[#words + 1] = spot and {'moved', place} or 'changed'
+  outcomes[#outcomes + 1] = spot and {'moved', place} or 'changed'
   if spot then
     local from = lengths[spot[1]] - 1 - spot[2] -- the number of messages that run before it now
     local direction = line ~= known and spot[2] < from and 1 or -1 -- the nearer end; of equal messages the bumped one runs next
@@ -30,7 +30,7 @@ for at = scalars + 1, #ARGV, columns do
     waiting[#waiting + 1] = jobs[#jobs]
   end
 end
-if #jobs == 0 then return words end
+if #jobs == 0 then return outcomes end
 table.sort(jobs, function(a, b) return a.list == b.list and a.before < b.before or a.list < b.list end)
 
 begin_drain()
@@ -55,4 +55,4 @@ for _, job in ipairs(jobs) do
     end
   end
 end
-return words
+return outcomes

@@ -10,9 +10,9 @@
 --               unheard  no worker listens
 -- include: keys, publish_command
 if #ARGV < 1 or #ARGV > 1000 then return redis.error_reply('ERR it takes 1 to 1000 workers; nothing was changed') end
-local words = {}
+local outcomes = {}
 for i, worker in ipairs(ARGV) do
   local heard = publish_command('shutdown', {}, {worker})
-  words[i] = heard > 0 and {'asked', heard} or 'unheard'
+  outcomes[i] = heard > 0 and {'asked', heard} or 'unheard'
 end
-return words
+return outcomes

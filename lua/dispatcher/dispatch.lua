@@ -1,4 +1,4 @@
--- Dispatch due tasks: make them ready, oldest first; of equal due times in the order of their bytes.
+-- Dispatch due tasks: make them ready, oldest first; tasks with equal due times are ordered by their bytes.
 --
 -- `ready` is the number of ready tasks before this batch. `next_ms` is the time until the next due task, -1 if there is
 -- none. A task with a negative due time is due.

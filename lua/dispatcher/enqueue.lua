@@ -10,7 +10,7 @@
 -- returns each  moved   enqueued
 --               exists  it is delayed already, and keeps its due time
 -- include: keys, arguments, server_time, key_types(delayed ready), batch_size
-local words, later, now, seen = {}, {}, {}, {}
+local outcomes, later, now, seen = {}, {}, {}, {}
 for at = 2, #ARGV, 3 do
   local body, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   for column = at + 1, at + 2 do
@@ -21,14 +21,14 @@ for at = 2, #ARGV, 3 do
   local due = due_ms or now_ms + (delay_ms or 0)
   if due >= 1e14 then return redis.error_reply('ERR due_ms is in milliseconds, and before the year 5138; nothing was changed') end
   if due <= now_ms then
-    words[#words + 1], now[#now + 1] = 'moved', body
+    outcomes[#outcomes + 1], now[#now + 1] = 'moved', body
   elseif seen[body] or redis.call('ZSCORE', delayed, body) then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   else
-    words[#words + 1], seen[body] = 'moved', true
+    outcomes[#outcomes + 1], seen[body] = 'moved', true
     later[#later + 1], later[#later + 2] = string.format('%.3f', due / 1000), body
   end
 end
 if #later > 0 then redis.call('ZADD', delayed, unpack(later)) end
 if #now > 0 then redis.call('RPUSH', ready, unpack(now)) end
-return words
+return outcomes

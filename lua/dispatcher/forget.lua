@@ -6,8 +6,8 @@
 -- returns each  moved  forgotten
 --               gone   it is not parked
 -- include: keys, key_types(leaving), batch_size(entries)
-local words = {}
+local outcomes = {}
 for at, member in ipairs(ARGV) do
-  words[at] = redis.call('LREM', leaving, 1, member) == 1 and 'moved' or 'gone'
+  outcomes[at] = redis.call('LREM', leaving, 1, member) == 1 and 'moved' or 'gone'
 end
-return words
+return outcomes

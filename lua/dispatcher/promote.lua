@@ -6,15 +6,15 @@
 -- returns each  moved  promoted
 --               gone   it is not delayed
 -- include: keys, key_types(ready), batch_size(tasks)
-local words, tasks, seen = {}, {}, {}
+local outcomes, tasks, seen = {}, {}, {}
 for at, member in ipairs(ARGV) do
   local is_delayed = redis.call('ZSCORE', delayed, member) and not seen[member]
-  words[at], seen[member] = is_delayed and 'moved' or 'gone', true
+  outcomes[at], seen[member] = is_delayed and 'moved' or 'gone', true
   if is_delayed then tasks[#tasks + 1] = member end
 end
-if #tasks == 0 then return words end
+if #tasks == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('RPUSH', ready, unpack(tasks))
 redis.call('ZREM', delayed, unpack(tasks))
-return words
+return outcomes

@@ -20,15 +20,15 @@ if not due or due >= 1e14 then
   return redis.error_reply('ERR give due_ms or delay_ms, in milliseconds, before the year 5138; nothing was changed')
 end
 local place = due > now_ms and 'delayed' or 'ready'
-local words, tasks, entries, seen = {}, {}, {}, {}
+local outcomes, tasks, entries, seen = {}, {}, {}, {}
 local score = string.format('%.3f', due / 1000)
 for at = 4, #ARGV do
   local member = ARGV[at]
   local is_delayed = redis.call('ZSCORE', delayed, member) and not seen[member]
-  words[#words + 1], seen[member] = is_delayed and {'moved', place} or 'gone', true
+  outcomes[#outcomes + 1], seen[member] = is_delayed and {'moved', place} or 'gone', true
   if is_delayed then tasks[#tasks + 1], entries[#entries + 1], entries[#entries + 2] = member, score, member end
 end
-if #tasks == 0 then return words end
+if #tasks == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 if place == 'delayed' then
@@ -37,4 +37,4 @@ else
   redis.call('RPUSH', ready, unpack(tasks))
   redis.call('ZREM', delayed, unpack(tasks))
 end
-return words
+return outcomes

@@ -25,12 +25,12 @@ end
 local ids = {}
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 local lines, records = redis.call('HMGET', attempts, unpack(ids)), redis.call('HMGET', jobs, unpack(ids))
--- `words` and `bodied` are by row; `kept` has scores and ids, and each id as a key.
-local words, bodied, kept, kept_lines, has_long = {}, {}, nil, nil, nil
+-- `outcomes` and `bodied` are by row; `kept` has scores and ids, and each id as a key.
+local outcomes, bodied, kept, kept_lines, has_long = {}, {}, nil, nil, nil
 for i = 1, #ids do
   local id, line, record = ids[i], lines[i], records[i]
   if string.match(line or '', '^%d+ (%S+) ') ~= ARGV[2 + i * 2] then
-    words[i] = (record or line or redis.call('ZSCORE', done, id)) and 'stale' or 'gone'
+    outcomes[i] = (record or line or redis.call('ZSCORE', done, id)) and 'stale' or 'gone'
   else
     local own, long_bytes = '-', '-' -- the values of a short header, which has no options
     if not record or not string.find(record, '^%d+:') then
@@ -59,8 +59,8 @@ end
 local moved, dropped, forgotten, long, was_moved = 0, {}, {}, nil, nil
 for i = 1, #ids do
   local id = ids[i]
-  if not words[i] and redis.call('ZREM', reserved, id) == 1 then
-    words[i], moved = 'moved', moved + 1
+  if not outcomes[i] and redis.call('ZREM', reserved, id) == 1 then
+    outcomes[i], moved = 'moved', moved + 1
     if was_moved then was_moved[id] = true end
     if not (kept and kept[id]) then forgotten[#forgotten + 1] = id end
     if bodied[i] ~= 'kept' then dropped[#dropped + 1] = id end
@@ -68,15 +68,15 @@ for i = 1, #ids do
       long = long or {}
       long[#long + 1] = id
     end
-  elseif not words[i] then -- An earlier ack, or an earlier row of this batch, removed the job.
+  elseif not outcomes[i] then -- An earlier ack, or an earlier row of this batch, removed the job.
     if not was_moved then
       was_moved = {}
-      for row = 1, i do was_moved[ids[row]] = words[row] == 'moved' or was_moved[ids[row]] end
+      for row = 1, i do was_moved[ids[row]] = outcomes[row] == 'moved' or was_moved[ids[row]] end
     end
-    words[i] = (was_moved[id] or redis.call('ZSCORE', done, id)) and 'done' or 'stale'
+    outcomes[i] = (was_moved[id] or redis.call('ZSCORE', done, id)) and 'done' or 'stale'
   end
 end
-if moved == 0 then return words end
+if moved == 0 then return outcomes end
 if #dropped > 0 then
   redis.call('HDEL', jobs, unpack(dropped))
   if failures > 0 then redis.call('HDEL', errors, unpack(dropped)) end
@@ -86,11 +86,11 @@ end
 -- include: minute
 note('HINCRBY', meta, 'acked', string.format('%d', moved))
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for i, word in ipairs(words) do
+  for i, word in ipairs(outcomes) do
     if word == 'moved' then note('XADD', events, 'MAXLEN', '~', '10000', '*', 'verb', 'ack', 'id', ids[i]) end
   end
 end
-if not kept and kept_before == 0 then return words end
+if not kept and kept_before == 0 then return outcomes end
 -- include: forget
 pcall(forget, done, now_ms, (tonumber(done_max) or 100000), 10 + #ids)
-return words
+return outcomes

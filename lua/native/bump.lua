@@ -12,18 +12,18 @@
 -- include: keys
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 -- include: key_types(jobs attempts events minutes), opening, place_of, batch
-local words, bumped, seen = {}, {}, {}
+local outcomes, bumped, seen = {}, {}, {}
 for at = 2, #ARGV do
   local id = ARGV[at]
   local place = place_of(id)
   if place ~= 'ready' then
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    outcomes[#outcomes + 1] = place and {'wrong_place', place} or 'gone'
   else
-    words[#words + 1] = 'changed'
+    outcomes[#outcomes + 1] = 'changed'
     if not seen[id] then bumped[#bumped + 1], seen[id] = id, true end
   end
 end
-if #bumped == 0 then return words end
+if #bumped == 0 then return outcomes end
 -- The lowest regular score is -2^52 for priority -4096, minus the number of bumps. A much lower score was written by another program and is ignored.
 local lowest = redis.call('ZRANGEBYSCORE', ready, '-5629499534213120', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 local next_score = math.min(tonumber(lowest or 0), 2 ^ 52) - #bumped
@@ -45,4 +45,4 @@ redis.call('ZADD', ready, unpack(scores))
 -- include: minute, record_events
 note('HINCRBY', meta, 'bumped', #bumped)
 record_events('bump', bumped)
-return words
+return outcomes

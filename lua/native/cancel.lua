@@ -14,26 +14,26 @@
 -- include: keys
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 -- include: key_types(attempts events minutes), opening, place_of, batch
-local words, lines = {}, {}
+local outcomes, lines = {}, {}
 for at = 2, #ARGV, 2 do
   local id = ARGV[at]
   local place = place_of(id)
   local line = redis.call('HGET', attempts, id) or ''
   local tried, token, score, began, priority, worker = string.match(line, '^(%d+) (%S+) (%S+) (%S+) (%S+) %S (.*)$')
   if place ~= 'reserved' or not tried then
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    outcomes[#outcomes + 1] = place and {'wrong_place', place} or 'gone'
   elseif ARGV[at + 1] ~= '' and ARGV[at + 1] ~= token then
-    words[#words + 1] = 'stale'
+    outcomes[#outcomes + 1] = 'stale'
   else
-    words[#words + 1] = 'asked'
+    outcomes[#outcomes + 1] = 'asked'
     lines[#lines + 1], lines[#lines + 2] = id, table.concat({tried, token, score, began, priority, 'c', worker}, ' ')
   end
 end
-if #lines == 0 then return words end
+if #lines == 0 then return outcomes end
 
 redis.call('HDEL', attempts, '') -- removes nothing, but lets the script continue over maxmemory
 redis.call('HSET', attempts, unpack(lines))
 -- include: minute, record_events
 note('HINCRBY', meta, 'cancelled', #lines / 2)
 record_events('cancel', lines, 1, 2)
-return words
+return outcomes

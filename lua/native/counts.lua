@@ -2,7 +2,7 @@
 --
 -- `oldest_ms` is the age of the first ready job, `due_ms` the next due time, `deadline_ms` the next deadline of a
 -- lease, and `paused_ms` the time of the pause; -1 for none. `overdue` and `expired` are the numbers of late jobs and
--- leases. `live` is the number of workers that are not late; of more than 500 workers all count as live.
+-- leases. `live` is the number of workers that are not late; if there are more than 500 workers, all count as live.
 --
 -- KEYS     scheduled ready reserved done dead jobs attempts meta workers
 -- ARGV     now_ms?   int     a test's clock; the server's when empty

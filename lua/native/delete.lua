@@ -20,7 +20,7 @@
 -- include: keys, args
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 -- include: key_types(jobs bodies attempts errors events minutes), opening, place_of, batch
-local words, moved_ids, seen = {}, {}, {}
+local outcomes, moved_ids, seen = {}, {}, {}
 local leaves = {scheduled = {}, ready = {}, reserved = {}, done = {}, dead = {}}
 for at = 4, #ARGV, 3 do
   local id = ARGV[at]
@@ -28,17 +28,17 @@ for at = 4, #ARGV, 3 do
   local line = redis.call('HGET', attempts, id) or ''
   local is_held = from == 'reserved'
   if not from then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif place ~= '' and place ~= from then
-    words[#words + 1] = {'wrong_place', from}
+    outcomes[#outcomes + 1] = {'wrong_place', from}
   elseif is_held and ARGV[at + 1] ~= '' and ARGV[at + 1] ~= string.match(line, '^%d+ (%S+) ') then
-    words[#words + 1] = 'stale'
+    outcomes[#outcomes + 1] = 'stale'
   elseif is_held and not force then
-    words[#words + 1] = 'reserved'
+    outcomes[#outcomes + 1] = 'reserved'
   elseif ARGV[at + 2] ~= '' and ARGV[at + 2] ~= (line == '' and '-' or line) then
-    words[#words + 1] = 'changed'
+    outcomes[#outcomes + 1] = 'changed'
   else
-    words[#words + 1] = {
+    outcomes[#outcomes + 1] = {
       'moved', from, redis.call('ZSCORE', places[from], id), redis.call('HGET', jobs, id) or '',
       redis.call('HGET', bodies, id) or '', line, redis.call('HGET', errors, id) or '',
     }
@@ -46,7 +46,7 @@ for at = 4, #ARGV, 3 do
     table.insert(leaves[from], id)
   end
 end
-if #moved_ids == 0 then return words end
+if #moved_ids == 0 then return outcomes end
 
 for from, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[from], unpack(ids)) end
@@ -55,4 +55,4 @@ for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HDEL', key
 -- include: minute, record_events
 note('HINCRBY', meta, 'deleted', #moved_ids)
 record_events('delete', moved_ids)
-return words
+return outcomes

@@ -73,7 +73,7 @@ if kept > 0 then
   redis.call('HLEN', errors)
 end
 local short = string.format('%d:', now_ms) -- Most jobs have no options, and share this header.
-local words, to_ready, to_scheduled, long, stale = {}, {}, delayed > 0 and {}, is_long and {}, kept > 0 and {}
+local outcomes, to_ready, to_scheduled, long, stale = {}, {}, delayed > 0 and {}, is_long and {}, kept > 0 and {}
 local moved, soonest, next_seq = 0, math.huge, (seq or 0) + 0
 for row = 1, count do
   local at, option = 3 + (row - 1) * columns, options and options[row]
@@ -87,7 +87,7 @@ for row = 1, count do
   else
     is_new = not forget_at and redis.call('HSETNX', jobs, id, record) == 1
   end
-  words[row] = is_new and 'moved' or 'exists'
+  outcomes[row] = is_new and 'moved' or 'exists'
   if is_new then
     moved = moved + 1
     if #body > 4096 then long[#long + 1], long[#long + 2] = id, body end
@@ -102,7 +102,7 @@ for row = 1, count do
     end
   end
 end
-if moved == 0 then return words end
+if moved == 0 then return outcomes end
 
 if stale and #stale > 0 then
   for _, key in ipairs({bodies, attempts, errors}) do redis.call('HDEL', key, unpack(stale)) end
@@ -117,8 +117,8 @@ if stale and #stale > 0 then redis.call('ZREM', done, unpack(stale)) end
 note('HINCRBY', meta, 'enqueued', string.format('%d', moved))
 if not is_woken and (#to_ready > 0 or soonest < (tonumber(next_due) or math.huge)) then note('ZADD', wake, '0', 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for row, word in ipairs(words) do
+  for row, word in ipairs(outcomes) do
     if word == 'moved' then note('XADD', events, 'MAXLEN', '~', '10000', '*', 'verb', 'enqueue', 'id', ARGV[3 + (row - 1) * columns]) end
   end
 end
-return words
+return outcomes

@@ -15,24 +15,24 @@ local version, ttr_default = unpack(redis.call('HMGET', meta, 'version', 'ttr_ms
 if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or #ARGV[2] > 13 or ttr_ms == 0 then
   return redis.error_reply('ERR ttr_ms and now_ms are whole numbers, ttr_ms at least 1; nothing was changed')
 end
-local words, deadlines = {}, {}
+local outcomes, deadlines = {}, {}
 for at = 3, #ARGV, 2 do
   local id = ARGV[at]
   local line = redis.call('HGET', attempts, id)
   local token, flag = string.match(line or '', '^%d+ (%S+) %S+ %S+ %S+ (%S) ')
   if token ~= ARGV[at + 1] or not redis.call('ZSCORE', reserved, id) then
-    words[#words + 1] = (line or redis.call('HEXISTS', jobs, id) == 1) and 'stale' or 'gone'
+    outcomes[#outcomes + 1] = (line or redis.call('HEXISTS', jobs, id) == 1) and 'stale' or 'gone'
   elseif flag == 'c' then
-    words[#words + 1] = 'cancelled'
+    outcomes[#outcomes + 1] = 'cancelled'
   else
     local own = ttr_ms or tonumber(string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ %S+ (%S+) ') or '')
     local deadline = now_ms + (own or (tonumber(ttr_default) or 30000))
-    words[#words + 1] = {'extended', deadline}
+    outcomes[#outcomes + 1] = {'extended', deadline}
     deadlines[#deadlines + 1], deadlines[#deadlines + 2] = deadline, id
   end
 end
-if #deadlines == 0 then return words end
+if #deadlines == 0 then return outcomes end
 
 redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('ZADD', reserved, unpack(deadlines))
-return words
+return outcomes

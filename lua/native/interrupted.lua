@@ -1,8 +1,8 @@
 -- Find jobs that were running when their workers died, at least twice, or that ran longer than their lease on a living worker.
 --
 -- Reads the newest dead jobs, the first ready jobs and the leases that expire first, `limit` of each. A job is returned
--- if at least two of its attempts ended because the lease expired, or one whose worker still sends heartbeats. Of these
--- attempts, `workers` counts those whose worker no longer does, and `since_ms` is the time when the first of them ended.
+-- if at least two of its attempts ended because the lease expired, or one whose worker still sends heartbeats. `workers` counts those
+-- of these attempts whose worker no longer sends heartbeats. `since_ms` is the time when the first of these attempts ended.
 -- `record` is the beginning of the job's record, with its kind.
 --
 -- KEYS     ready reserved dead errors meta workers jobs

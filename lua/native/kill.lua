@@ -21,7 +21,7 @@
 local version, dead_max, dead_ttl, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
 -- include: key_types(jobs bodies attempts errors events minutes), opening, place_of, failed, batch
-local words, deaths, lines, reasons, seen = {}, {}, {}, {}, {}
+local outcomes, deaths, lines, reasons, seen = {}, {}, {}, {}, {}
 local leaves = {scheduled = {}, ready = {}, reserved = {}}
 for at = 5, #ARGV, 2 do
   local id = ARGV[at]
@@ -30,15 +30,15 @@ for at = 5, #ARGV, 2 do
     string.match(redis.call('HGET', attempts, id) or '', '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S) (.*)$')
   local is_held = from == 'reserved'
   if not from then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif not leaves[from] or (place ~= '' and place ~= from) then
-    words[#words + 1] = {'wrong_place', from}
+    outcomes[#outcomes + 1] = {'wrong_place', from}
   elseif is_held and ARGV[at + 1] ~= '' and ARGV[at + 1] ~= token then
-    words[#words + 1] = 'stale'
+    outcomes[#outcomes + 1] = 'stale'
   elseif is_held and not force then
-    words[#words + 1] = 'reserved'
+    outcomes[#outcomes + 1] = 'reserved'
   else
-    words[#words + 1], seen[id] = 'moved', 'dead'
+    outcomes[#outcomes + 1], seen[id] = 'moved', 'dead'
     deaths[#deaths + 1], deaths[#deaths + 2] = now_ms, id
     if tried then lines[#lines + 1], lines[#lines + 2] = id, table.concat({tried, '-', score, now_ms, priority, '-', worker}, ' ') end
     reasons[#reasons + 1], reasons[#reasons + 2] =
@@ -46,7 +46,7 @@ for at = 5, #ARGV, 2 do
     table.insert(leaves[from], id)
   end
 end
-if #deaths == 0 then return words end
+if #deaths == 0 then return outcomes end
 
 redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', errors, unpack(reasons))
@@ -60,4 +60,4 @@ note('HINCRBY', meta, 'killed', #deaths / 2)
 note('HINCRBY', meta, 'dead', #deaths / 2)
 pcall(forget, dead, now_ms - (tonumber(dead_ttl) or 2592000000), (tonumber(dead_max) or 100000), 10 + #deaths)
 record_events('kill', deaths, 2, 2)
-return words
+return outcomes

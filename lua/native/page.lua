@@ -1,8 +1,8 @@
 -- Return a page of the jobs of a place, in the order of the place.
 --
 -- `record` is only the header line. `body` has the first `body_bytes` bytes of the body, and `bytes` is its length. A
--- body in `bodies` that is longer than `body_bytes` is not read. `error` is the last error message; of a text of more
--- than 500 bytes (2000 if `body_bytes` is 0), it has the beginning and the end. `max_attempts` is the queue's default.
+-- body in `bodies` that is longer than `body_bytes` is not read. `error` is the last error message; if the text has more
+-- than 500 bytes (2000 if `body_bytes` is 0), only its beginning and its end. `max_attempts` is the queue's default.
 --
 -- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta
 -- ARGV     place       str   scheduled, ready, reserved, done or dead

@@ -12,7 +12,7 @@
 -- include: keys, args, batch_size
 if not most or string.find(ARGV[2], '%D') then return redis.error_reply('ERR most is a whole number') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
-local words, size = {}, 0
+local outcomes, size = {}, 0
 for at = 3, #ARGV do
   local id, place, score = ARGV[at], nil, nil
   for name, key in pairs(places) do
@@ -20,16 +20,16 @@ for at = 3, #ARGV do
     if own then place, score = name, own end
   end
   if not place then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif size >= most then
-    words[#words + 1] = 'later'
+    outcomes[#outcomes + 1] = 'later'
   else
     local row = {
       'here', place, score, whole and redis.call('HGET', jobs, id) or '', whole and redis.call('HGET', bodies, id) or '',
       redis.call('HGET', attempts, id) or '', redis.call('HGET', errors, id) or '',
     }
     for column = 4, 7 do size = size + #row[column] end
-    words[#words + 1] = row
+    outcomes[#outcomes + 1] = row
   end
 end
-return words
+return outcomes

@@ -21,14 +21,14 @@ local version, max_default, base_default, cap_default, dead_max, dead_ttl, watch
 if string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or #ARGV[3] > 13 then
   return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
-local words, retries, deaths, lines, reasons, moved_ids, seen, soonest = {}, {}, {}, {}, {}, {}, {}, math.huge
+local outcomes, retries, deaths, lines, reasons, moved_ids, seen, soonest = {}, {}, {}, {}, {}, {}, {}, math.huge
 for at = 4, #ARGV, 3 do
   local id, why = ARGV[at], ARGV[at + 2]
   local line, record = redis.call('HGET', attempts, id), redis.call('HGET', jobs, id)
   local tried, token, score, began, priority, flag, worker =
     string.match(line or '', '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S) (.*)$')
   if token ~= ARGV[at + 1] or seen[id] or not redis.call('ZSCORE', reserved, id) then
-    words[#words + 1] = (record or line) and 'stale' or 'gone'
+    outcomes[#outcomes + 1] = (record or line) and 'stale' or 'gone'
   else
     local most, base, cap = string.match(record or '', '^%d+ %S+ %S+ %S+ (%S+) (%S+) (%S+) ')
     most = tonumber(most) or (tonumber(max_default) or 5)
@@ -37,7 +37,7 @@ for at = 4, #ARGV, 3 do
     local due = now_ms + (delay_ms or math.floor(wait / 2 + wait / 2 * ((tonumber(string.sub(token, -6)) or 0) % 1009) / 1009))
     local dies = final or flag == 'c' or tonumber(tried) >= most or not record
     seen[id], moved_ids[#moved_ids + 1] = true, id
-    words[#words + 1] = {'moved', dies and 'dead' or 'scheduled'}
+    outcomes[#outcomes + 1] = {'moved', dies and 'dead' or 'scheduled'}
     local to = dies and deaths or retries
     to[#to + 1], to[#to + 2] = dies and now_ms or due, id
     if not dies then soonest = math.min(soonest, due) end
@@ -45,7 +45,7 @@ for at = 4, #ARGV, 3 do
     reasons[#reasons + 1], reasons[#reasons + 2] = id, failed(id, tonumber(began), worker, why)
   end
 end
-if #moved_ids == 0 then return words end
+if #moved_ids == 0 then return outcomes end
 local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
 
 redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue over maxmemory
@@ -62,4 +62,4 @@ if #deaths > 0 then
 end
 if soonest < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
 record_events('reject', moved_ids)
-return words
+return outcomes

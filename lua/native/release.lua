@@ -19,21 +19,21 @@ if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or #ARGV[2] > 13 then
   return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
 local place, due = delay_ms > 0 and 'scheduled' or 'ready', now_ms + delay_ms
-local words, back, lines, moved_ids, seen = {}, {}, {}, {}, {}
+local outcomes, back, lines, moved_ids, seen = {}, {}, {}, {}, {}
 for at = 3, #ARGV, 2 do
   local id = ARGV[at]
   local line = redis.call('HGET', attempts, id)
   local tried, token, score, _, priority, flag, worker = string.match(line or '', '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S) (.*)$')
   if token ~= ARGV[at + 1] or seen[id] or not redis.call('ZSCORE', reserved, id) then
-    words[#words + 1] = (line or redis.call('HEXISTS', jobs, id) == 1) and 'stale' or 'gone'
+    outcomes[#outcomes + 1] = (line or redis.call('HEXISTS', jobs, id) == 1) and 'stale' or 'gone'
   else
-    words[#words + 1], seen[id], moved_ids[#moved_ids + 1] = {'moved', place}, true, id
+    outcomes[#outcomes + 1], seen[id], moved_ids[#moved_ids + 1] = {'moved', place}, true, id
     back[#back + 1], back[#back + 2] = place == 'ready' and score or due, id
     lines[#lines + 1], lines[#lines + 2] =
       id, table.concat({math.max(0, tonumber(tried) - 1), '-', score, due, priority, flag, worker}, ' ')
   end
 end
-if #moved_ids == 0 then return words end
+if #moved_ids == 0 then return outcomes end
 local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
 
 redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue over maxmemory
@@ -44,4 +44,4 @@ redis.call('ZREM', reserved, unpack(moved_ids))
 note('HINCRBY', meta, 'released', #moved_ids)
 if place == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
 record_events('release', moved_ids)
-return words
+return outcomes

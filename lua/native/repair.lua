@@ -18,7 +18,7 @@
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 -- include: key_types(scheduled ready reserved done dead wake jobs bodies attempts errors events minutes), opening, sequence, header, batch
 local order = {{'dead', dead}, {'done', done}, {'reserved', reserved}, {'ready', ready}, {'scheduled', scheduled}}
-local words, repaired, next_seq = {}, {}, tonumber(seq or 0)
+local outcomes, repaired, next_seq = {}, {}, tonumber(seq or 0)
 redis.call('ZREM', ready, '') -- removes nothing, but lets the script continue over maxmemory
 for at = 2, #ARGV do
   local id = ARGV[at]
@@ -35,9 +35,9 @@ for at = 2, #ARGV do
     or (place == 'done' and not record) or (place == 'dead' and record and is_line_valid)
   local has_data = redis.call('HEXISTS', bodies, id) + redis.call('HEXISTS', errors, id) > 0 or line
   if not place and not record and not has_data then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif #found == 1 and is_valid then
-    words[#words + 1] = 'fine'
+    outcomes[#outcomes + 1] = 'fine'
   else
     local target = is_whole and (place or 'ready') or record and 'dead' or (place == 'done' and 'done' or '')
     if target == 'reserved' and not tried then target = 'ready' end
@@ -56,12 +56,12 @@ for at = 2, #ARGV do
     if target == '' then
       for _, key in ipairs({bodies, attempts, errors}) do redis.call('HDEL', key, id) end
     end
-    words[#words + 1], repaired[#repaired + 1] = {'moved', target}, id
+    outcomes[#outcomes + 1], repaired[#repaired + 1] = {'moved', target}, id
   end
 end
-if #repaired == 0 then return words end
+if #repaired == 0 then return outcomes end
 -- include: minute, record_events
 note('HINCRBY', meta, 'repaired', #repaired)
 note('ZADD', wake, 0, 'wake')
 record_events('repair', repaired)
-return words
+return outcomes

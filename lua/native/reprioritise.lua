@@ -16,14 +16,14 @@ local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 
 if not string.match(ARGV[2], '^%-?%d+$') or priority < -4096 or priority > 4095 then
   return redis.error_reply('ERR priority is a whole number from -4096 to 4095; nothing was changed')
 end
-local words, scores, lines, changed = {}, {}, {}, {}
+local outcomes, scores, lines, changed = {}, {}, {}, {}
 for at = 3, #ARGV do
   local id = ARGV[at]
   local place = place_of(id)
   if place ~= 'scheduled' and place ~= 'ready' then
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    outcomes[#outcomes + 1] = place and {'wrong_place', place} or 'gone'
   else
-    words[#words + 1], changed[#changed + 1] = 'changed', id
+    outcomes[#outcomes + 1], changed[#changed + 1] = 'changed', id
     local tried, token, score, at_ms, rest = string.match(redis.call('HGET', attempts, id) or '', '^(%d+) (%S+) (%S+) (%S+) %S+ (.*)$')
     if place == 'ready' then
       local sequence = redis.call('ZSCORE', ready, id) % 2 ^ 40
@@ -38,7 +38,7 @@ for at = 3, #ARGV do
     lines[#lines + 1], lines[#lines + 2] = id, table.concat({tried, token, score or 0, at_ms, priority, rest}, ' ')
   end
 end
-if #changed == 0 then return words end
+if #changed == 0 then return outcomes end
 
 redis.call('ZREM', ready, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', attempts, unpack(lines))
@@ -46,4 +46,4 @@ if #scores > 0 then redis.call('ZADD', ready, unpack(scores)) end
 -- include: minute, record_events
 note('HINCRBY', meta, 'reprioritised', #changed)
 record_events('reprioritise', changed)
-return words
+return outcomes

@@ -13,19 +13,19 @@
 -- include: keys, args
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 -- include: key_types(wake jobs bodies attempts events minutes), opening, sequence, place_of, header, batch
-local words, arrivals, lines, seen, next_seq = {}, {}, {}, {}, tonumber(seq or 0)
+local outcomes, arrivals, lines, seen, next_seq = {}, {}, {}, {}, tonumber(seq or 0)
 local leaves = {done = {}, dead = {}}
 for at = 3, #ARGV do
   local id = ARGV[at]
   local place = seen[id] or place_of(id)
   local priority, _, long = header(redis.call('HGET', jobs, id) or '')
   if not leaves[place] then
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    outcomes[#outcomes + 1] = place and {'wrong_place', place} or 'gone'
   elseif not priority or (long ~= '-' and redis.call('HEXISTS', bodies, id) == 0) then
-    words[#words + 1] = 'bodyless'
+    outcomes[#outcomes + 1] = 'bodyless'
   else
     local tried, own = string.match(redis.call('HGET', attempts, id) or '', '^(%d+) %S+ %S+ %S+ (%S+) ')
-    words[#words + 1], seen[id], next_seq = 'moved', 'ready', next_seq + 1
+    outcomes[#outcomes + 1], seen[id], next_seq = 'moved', 'ready', next_seq + 1
     local score = string.format('%.0f', (tonumber(own) or tonumber(priority)) * 2 ^ 40 + next_seq)
     arrivals[#arrivals + 1], arrivals[#arrivals + 2] = score, id
     lines[#lines + 1], lines[#lines + 2] =
@@ -33,7 +33,7 @@ for at = 3, #ARGV do
     table.insert(leaves[place], id)
   end
 end
-if #arrivals == 0 then return words end
+if #arrivals == 0 then return outcomes end
 
 redis.call('ZREM', dead, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', meta, 'seq', string.format('%.0f', next_seq))
@@ -46,4 +46,4 @@ end
 note('HINCRBY', meta, 'requeued', #arrivals / 2)
 note('ZADD', wake, 0, 'wake')
 record_events('requeue', arrivals, 2, 2)
-return words
+return outcomes

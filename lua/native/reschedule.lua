@@ -18,19 +18,19 @@ if string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or math.max(#ARGV[1], #ARGV[
   or not due or due > 9007199254740 then
   return redis.error_reply('ERR give due_ms or delay_ms, whole numbers, not negative; nothing was changed')
 end
-local words, entries, lines, next_seq = {}, {}, {}, tonumber(seq or 0)
+local outcomes, entries, lines, next_seq = {}, {}, {}, tonumber(seq or 0)
 local leaves = {scheduled = {}, ready = {}}
 local target = due > now_ms and 'scheduled' or 'ready'
 for at = 4, #ARGV do
   local id = ARGV[at]
   local place = place_of(id)
   if not leaves[place] then
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    outcomes[#outcomes + 1] = place and {'wrong_place', place} or 'gone'
   else
     local line = redis.call('HGET', attempts, id)
     local priority = string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ (%-?%d+) ')
     local tried, token, own, rest = string.match(line or '', '^(%d+) (%S+) %S+ %S+ (%S+) (.*)$')
-    words[#words + 1], next_seq = {'moved', target}, next_seq + 1
+    outcomes[#outcomes + 1], next_seq = {'moved', target}, next_seq + 1
     local score = string.format('%.0f', (tonumber(own) or tonumber(priority or 0)) * 2 ^ 40 + next_seq)
     entries[#entries + 1], entries[#entries + 2] = target == 'ready' and score or due, id
     lines[#lines + 1], lines[#lines + 2] =
@@ -38,7 +38,7 @@ for at = 4, #ARGV do
     if place ~= target then table.insert(leaves[place], id) end
   end
 end
-if #entries == 0 then return words end
+if #entries == 0 then return outcomes end
 local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
 
 redis.call('ZREM', scheduled, '') -- removes nothing, but lets the drain continue over maxmemory
@@ -52,4 +52,4 @@ end
 note('HINCRBY', meta, 'rescheduled', #entries / 2)
 if target == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
 record_events('reschedule', entries, 2, 2)
-return words
+return outcomes

@@ -23,17 +23,17 @@ for at = 2, #ARGV, 7 do
   if wrong then return redis.error_reply('ERR row ' .. (at + 5) / 7 .. ': ' .. wrong .. '; nothing was changed') end
 end
 
-local words, restored, wakes = {}, {}, false
+local outcomes, restored, wakes = {}, {}, false
 for at = 2, #ARGV, 7 do
   local id, place, score, record, line = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 5]
   if redis.call('HEXISTS', jobs, id) == 1 or place_of(id) then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   else
     if place == 'reserved' then
       local tried, position, rest = string.match(line, '^(%d+) %S+ (%S+) %S+ (.*)$')
       place, score, line = 'ready', position, table.concat({tried, '-', position, now_ms, rest}, ' ')
     end
-    words[#words + 1], restored[#restored + 1], wakes = {'moved', place}, id, wakes or place == 'ready' or place == 'scheduled'
+    outcomes[#outcomes + 1], restored[#restored + 1], wakes = {'moved', place}, id, wakes or place == 'ready' or place == 'scheduled'
     -- The record may have the short header, which schema 1 does not have.
     if #restored == 1 then redis.call('HSET', meta, 'version', '2') end
     if record ~= '' then redis.call('HSET', jobs, id, record) end
@@ -44,9 +44,9 @@ for at = 2, #ARGV, 7 do
     redis.call('ZADD', places[place], score, id)
   end
 end
-if #restored == 0 then return words end
+if #restored == 0 then return outcomes end
 -- include: minute, record_events
 note('HINCRBY', meta, 'restored', #restored)
 if wakes then note('ZADD', wake, 0, 'wake') end
 record_events('restore', restored)
-return words
+return outcomes

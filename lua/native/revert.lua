@@ -14,7 +14,7 @@
 -- include: keys
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 -- include: key_types(wake attempts errors events minutes), opening, place_of, batch
-local words, back, moved_ids, seen = {}, {}, {}, {}
+local outcomes, back, moved_ids, seen = {}, {}, {}, {}
 for at = 2, #ARGV, 7 do
   local id, left, place, score, line = ARGV[at], ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local tried, position, rest = string.match(line, '^(%d+) %S+ (%S+) %S+ (%S+ %S .*)$')
@@ -26,18 +26,18 @@ for at = 2, #ARGV, 7 do
   if wrong then return redis.error_reply('ERR row ' .. (at + 5) / 7 .. ': ' .. wrong .. '; nothing was changed') end
   local now = place_of(id)
   if not now then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif now ~= left or seen[id] or (redis.call('HGET', attempts, id) or '') ~= ARGV[at + 2] then
-    words[#words + 1] = {'changed', now}
+    outcomes[#outcomes + 1] = {'changed', now}
   else
     local row = {id = id, left = left, place = place, score = ARGV[at + 4], line = line, errors = ARGV[at + 6]}
     if place == 'reserved' then
       row.place, row.score, row.line = 'ready', position, table.concat({tried, '-', position, now_ms, rest}, ' ')
     end
-    words[#words + 1], back[#back + 1], moved_ids[#moved_ids + 1], seen[id] = {'moved', row.place}, row, id, true
+    outcomes[#outcomes + 1], back[#back + 1], moved_ids[#moved_ids + 1], seen[id] = {'moved', row.place}, row, id, true
   end
 end
-if #back == 0 then return words end
+if #back == 0 then return outcomes end
 
 redis.call('ZREM', dead, '') -- removes nothing, but lets the drain continue over maxmemory
 local wakes = false
@@ -53,4 +53,4 @@ end
 note('HINCRBY', meta, 'reverted', #back)
 if wakes then note('ZADD', wake, 0, 'wake') end
 record_events('revert', moved_ids)
-return words
+return outcomes

@@ -1,4 +1,4 @@
--- Show all data of one job.
+-- Return all data of one job.
 --
 -- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta
 -- ARGV     id          bytes the job

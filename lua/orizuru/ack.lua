@@ -9,9 +9,9 @@
 -- include: keys
 local places = {'processing'}
 -- include: rows
-local words = {}
+local outcomes = {}
 for i = 1, #ARGV, 2 do
   local removed = redis.call('LREM', 'orizuru:consumers:' .. ARGV[i + 1] .. ':processing', 1, ARGV[i])
-  words[#words + 1] = removed == 1 and 'moved' or 'gone'
+  outcomes[#outcomes + 1] = removed == 1 and 'moved' or 'gone'
 end
-return words
+return outcomes

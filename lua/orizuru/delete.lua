@@ -24,16 +24,16 @@ for i = 3, #ARGV, 2 do
   end
 end
 
-local words, searched = {}, 0
+local outcomes, searched = {}, 0
 for i = 2, #ARGV, 2 do
   local member, key = ARGV[i], key_of(ARGV[i + 1])
   if searched >= 500000 then
-    words[#words + 1] = 'later'
+    outcomes[#outcomes + 1] = 'later'
   else
     local length, at = redis.call('LLEN', key), redis.call('LPOS', key, member, 'RANK', -1)
     searched = searched + length - (at or 0)
     if at then redis.call('LREM', key, -1, member) end
-    words[#words + 1] = at and 'moved' or 'gone'
+    outcomes[#outcomes + 1] = at and 'moved' or 'gone'
   end
 end
-return words
+return outcomes

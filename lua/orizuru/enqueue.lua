@@ -6,6 +6,6 @@
 -- returns each  moved  enqueued
 -- include: keys, key_types(source), batch_size(bodies)
 redis.call('LPUSH', source, unpack(ARGV))
-local words = {}
-for i = 1, #ARGV do words[i] = 'moved' end
-return words
+local outcomes = {}
+for i = 1, #ARGV do outcomes[i] = 'moved' end
+return outcomes

@@ -1,7 +1,7 @@
 -- Find dead and unknown consumers that hold jobs, and bodies that no consumer can read or that are large.
 --
 -- `number` is the number of jobs, and `id` is one of them: the first 60 bytes of a long job, and two quotes for an
--- empty one. For a consumer without heartbeats, `standing` says whether it is registered, and `beat` what its last
+-- empty one. For a consumer without heartbeats, `registration` says whether it is registered, and `heartbeat` what its last
 -- heartbeat is. `verb` moves the jobs in `place` back, and `only` is the filter of rqtui that selects only this
 -- consumer's jobs. At most 1000 entries are read.
 --
@@ -13,7 +13,7 @@
 --          silent_ms  int  a consumer without a heartbeat for this long is dead
 --          each       (worker bytes)  further consumers whose lists exist
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, worker str, silent_s int,
---                               standing str, beat str, verb str, place str, only str)
+--                               registration str, heartbeat str, verb str, place str, only str)
 -- include: keys
 local argument_count, asked_from = 2, 3
 -- include: silent_ms, consumers
@@ -51,10 +51,10 @@ local function is_readable(body)
 end
 
 local read, rows = 0, {}
-local function report(kind, key, id, number, worker, silent_s, standing, beat, verb, place)
+local function report(kind, key, id, number, worker, silent_s, registration, heartbeat, verb, place)
   local only = verb and 'worker:/^(?-i:' .. string.gsub(worker, '[^%w_\128-\255-]', '\\%0') .. ')$/' or ''
   if #rows < 100 then
-    rows[#rows + 1] = {kind, key, id, number, worker, silent_s or 0, standing or '', beat or '', verb or '', place or '', only}
+    rows[#rows + 1] = {kind, key, id, number, worker, silent_s or 0, registration or '', heartbeat or '', verb or '', place or '', only}
   end
 end
 local function shorten(body)
@@ -97,13 +97,13 @@ for _, name in ipairs(names) do
   end
   if not beat and left_ms == -2 then
     local is_registered = redis.call('SISMEMBER', consumers, name) == 1
-    local standing = is_registered and 'registered' or 'not registered'
+    local registration = is_registered and 'registered' or 'not registered'
     local beat_text = entry and 'its last heartbeat is not a time' or 'it never sent a heartbeat'
     if lengths_of[1] > 0 then
-      report('unknown_consumer', prefix .. ':processing', '', lengths_of[1], name, 0, standing, beat_text, 'release', 'processing')
+      report('unknown_consumer', prefix .. ':processing', '', lengths_of[1], name, 0, registration, beat_text, 'release', 'processing')
     end
     if lengths_of[2] > 0 and not is_registered then
-      report('unknown_consumer', prefix .. ':unacked', '', lengths_of[2], name, 0, standing, beat_text, 'requeue', 'unacked')
+      report('unknown_consumer', prefix .. ':unacked', '', lengths_of[2], name, 0, registration, beat_text, 'requeue', 'unacked')
     end
   end
 end

@@ -13,16 +13,16 @@
 -- include: keys
 local places = {'processing', 'unacked'}
 -- include: rows
-local words = {}
+local outcomes = {}
 for i = 1, #ARGV, 2 do
   local member, prefix = ARGV[i], 'orizuru:consumers:' .. ARGV[i + 1]
   local processing, unacked = prefix .. ':processing', prefix .. ':unacked'
-  words[#words + 1] = 'gone'
+  outcomes[#outcomes + 1] = 'gone'
   if redis.call('LPOS', processing, member) then
-    words[#words] = 'moved'
+    outcomes[#outcomes] = 'moved'
     redis.call('LTRIM', processing, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
     redis.call('LPUSH', unacked, member)
     redis.call('LREM', processing, 1, member)
   end
 end
-return words
+return outcomes

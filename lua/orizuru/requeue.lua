@@ -12,15 +12,15 @@
 -- include: keys
 local places = {'unacked'}
 -- include: key_types(source), rows
-local words = {}
+local outcomes = {}
 for i = 1, #ARGV, 2 do
   local member, unacked = ARGV[i], 'orizuru:consumers:' .. ARGV[i + 1] .. ':unacked'
-  words[#words + 1] = 'gone'
+  outcomes[#outcomes + 1] = 'gone'
   if redis.call('LPOS', unacked, member, 'RANK', -1) then
-    words[#words] = 'moved'
+    outcomes[#outcomes] = 'moved'
     redis.call('LTRIM', unacked, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
     redis.call('LPUSH', source, member)
     redis.call('LREM', unacked, -1, member)
   end
 end
-return words
+return outcomes

@@ -19,7 +19,7 @@ if #ARGV < 6 or #ARGV > 4002 or #ARGV % 4 ~= 2 or #ARGV[1] > 13 or string.find(A
 end
 -- include: topic_unit
 if unit ~= 'ms' and unit ~= 's' then return redis.error_reply('ERR the unit is ms, s or auto; nothing was changed') end
-local words, bodies, dues, ids = {}, {}, {}, {}
+local outcomes, bodies, dues, ids = {}, {}, {}, {}
 for at = 3, #ARGV, 4 do
   local id, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 2]) or 0, tonumber(ARGV[at + 3])
   for column = at + 2, at + 3 do
@@ -29,18 +29,18 @@ for at = 3, #ARGV, 4 do
   end
   local place = redis.call('ZSCORE', queued, id) or redis.call('ZSCORE', reserved, id)
   if place or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   else
-    words[#words + 1], ids[id] = 'moved', true
+    outcomes[#outcomes + 1], ids[id] = 'moved', true
     local due = due_ms or now_ms + delay_ms
     if unit == 's' then due = due <= now_ms and math.floor(due / 1000) or math.ceil(due / 1000) end
     bodies[#bodies + 1], bodies[#bodies + 2] = id, ARGV[at + 1]
     dues[#dues + 1], dues[#dues + 2] = string.format('%.0f', due), id
   end
 end
-if #dues == 0 then return words end
+if #dues == 0 then return outcomes end
 
 redis.call('HSET', jobs, unpack(bodies))
 redis.call('ZADD', queued, unpack(dues))
 for id in pairs(ids) do redis.pcall('ZREM', expiries, id) end -- a new job with an old id starts without expired leases
-return words
+return outcomes

@@ -22,12 +22,12 @@ for at = 4, #ARGV, 2 do
   local id, deadline = ARGV[at], find_lease(ARGV[at], ARGV[at + 1])
   if deadline then
     local score = string.format('%.17g', is_ms(deadline) and deadline_ms or deadline_ms / 1000)
-    words[#words + 1] = {'extended', score, math.floor(deadline_ms)}
+    outcomes[#outcomes + 1] = {'extended', score, math.floor(deadline_ms)}
     later[#later + 1], later[#later + 2] = score, id
   end
 end
-if #later == 0 then return words end
+if #later == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', reserved, 1, 0) -- frees nothing: a drain may go on over maxmemory
 redis.call('ZADD', reserved, unpack(later))
-return words
+return outcomes

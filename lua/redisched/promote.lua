@@ -14,15 +14,15 @@ if #ARGV < 3 or #ARGV > 1002 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') or n
   return redis.error_reply('ERR a batch has 1 to 1000 ids, now_ms is a whole number, the unit ms, s or auto; nothing was changed')
 end
 -- include: is_ms
-local words, dues, seen = {}, {}, {}
+local outcomes, dues, seen = {}, {}, {}
 for at = 3, #ARGV do
   local id = ARGV[at]
   local due = tonumber(redis.call('ZSCORE', queued, id) or nil)
   if due and not seen[id] and (due < 1e11 and due * 1000 or due) > now_ms then
-    words[#words + 1], seen[id] = 'moved', true
+    outcomes[#outcomes + 1], seen[id] = 'moved', true
     dues[#dues + 1], dues[#dues + 2] = string.format('%.0f', is_ms(due) and now_ms or math.floor(now_ms / 1000)), id
   else
-    words[#words + 1] = (due or redis.call('ZSCORE', reserved, id)) and 'wrong_place' or 'gone'
+    outcomes[#outcomes + 1] = (due or redis.call('ZSCORE', reserved, id)) and 'wrong_place' or 'gone'
   end
 end
 -- include: write_dues

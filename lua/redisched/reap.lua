@@ -1,7 +1,7 @@
 -- Reap expired leases: the jobs are due again. The programs of this system call this requeue.
 --
--- `expiries` counts expired leases for the 1000 ids with most of them, to find jobs that crash their workers. Of a batch,
--- the first 100 are counted, because counting takes as long as moving. `next_ms` is the time until the next lease expires, -1 for none.
+-- `expiries` counts expired leases for the 1000 ids with most of them, to find jobs that crash their workers. In a batch,
+-- only the first 100 are counted, because counting takes as long as moving. `next_ms` is the time until the next lease expires, -1 for none.
 --
 -- moves    expired -> due
 -- writes   expiries

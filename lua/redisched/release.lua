@@ -26,13 +26,13 @@ local ids, back = {}, {}
 for at = 4, #ARGV, 2 do
   local id, deadline = ARGV[at], find_lease(ARGV[at], ARGV[at + 1])
   if deadline then
-    words[#words + 1], ids[#ids + 1] = 'moved', id
+    outcomes[#outcomes + 1], ids[#ids + 1] = 'moved', id
     back[#back + 1], back[#back + 2] = due(deadline), id
   end
 end
-if #ids == 0 then return words end
+if #ids == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', reserved, 1, 0) -- frees nothing: a drain may go on over maxmemory
 redis.call('ZADD', queued, unpack(back))
 redis.call('ZREM', reserved, unpack(ids))
-return words
+return outcomes

@@ -16,23 +16,23 @@ local unit, S, MS = ARGV[2], '100000000', '100000000000'
 if #ARGV < 3 or #ARGV > 1002 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 ids, now_ms is a whole number, the unit ms, s or auto; nothing was changed')
 end
-local words, lost, twice = {}, {}, {}
+local outcomes, lost, twice = {}, {}, {}
 for at = 3, #ARGV do
   local id = ARGV[at]
   local due, deadline = redis.call('ZSCORE', queued, id), redis.call('ZSCORE', reserved, id)
   local has_body = redis.call('HEXISTS', jobs, id) == 1
-  words[#words + 1] = not has_body and ((due or deadline) and 'ghost' or 'gone') or 'fine'
+  outcomes[#outcomes + 1] = not has_body and ((due or deadline) and 'ghost' or 'gone') or 'fine'
   if has_body and due and deadline then
-    words[#words], twice[#twice + 1] = 'moved', id
+    outcomes[#outcomes], twice[#twice + 1] = 'moved', id
   elseif has_body and not due and not deadline then
-    words[#words], lost[#lost + 1] = 'moved', id
+    outcomes[#outcomes], lost[#lost + 1] = 'moved', id
   end
 end
-if #lost == 0 and #twice == 0 then return words end
+if #lost == 0 and #twice == 0 then return outcomes end
 if #lost == 0 then unit = 'ms' end -- no score is written
 -- include: topic_unit
 redis.call('ZREMRANGEBYRANK', reserved, 1, 0) -- frees nothing: a drain may go on over maxmemory
 local now = string.format('%.0f', unit == 'ms' and now_ms or math.floor(now_ms / 1000))
 for _, id in ipairs(lost) do redis.call('ZADD', queued, now, id) end
 if #twice > 0 then redis.call('ZREM', reserved, unpack(twice)) end
-return words
+return outcomes

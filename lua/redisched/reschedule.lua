@@ -19,15 +19,15 @@ if #ARGV < 5 or #ARGV > 1004 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') or d
 end
 -- include: is_ms
 local in_s = due_ms <= now_ms and math.floor(due_ms / 1000) or math.ceil(due_ms / 1000)
-local words, dues = {}, {}
+local outcomes, dues = {}, {}
 for at = 5, #ARGV do
   local id = ARGV[at]
   local due = tonumber(redis.call('ZSCORE', queued, id) or nil)
   if due then
-    words[#words + 1] = 'moved'
+    outcomes[#outcomes + 1] = 'moved'
     dues[#dues + 1], dues[#dues + 2] = string.format('%.0f', is_ms(due) and due_ms or in_s), id
   else
-    words[#words + 1] = redis.call('ZSCORE', reserved, id) and 'wrong_place' or 'gone'
+    outcomes[#outcomes + 1] = redis.call('ZSCORE', reserved, id) and 'wrong_place' or 'gone'
   end
 end
 -- include: write_dues

@@ -96,12 +96,12 @@ local function check_parents(id) -- RQ never enqueues a job while one of these i
     number, looked = number + 1, looked + 1
     if number > 20 then return end
     local hash = prefix .. ':job:' .. parent
-    local told = redis.pcall('HMGET', hash, 'status', 'ended_at')
-    local is_final = told[1] == 'stopped' or told[1] == 'canceled' or told[1] == 'failed' and values[3] ~= '1'
+    local parent_fields = redis.pcall('HMGET', hash, 'status', 'ended_at')
+    local is_final = parent_fields[1] == 'stopped' or parent_fields[1] == 'canceled' or parent_fields[1] == 'failed' and values[3] ~= '1'
     if is_final and not add_once[hash] then
       add_once[hash] = true
       local waiting = redis.pcall('SCARD', hash .. ':dependents')
-      add_finding('parent_failed', hash, parent, math.max(1, type(waiting) == 'number' and waiting or 1), told[1])
+      add_finding('parent_failed', hash, parent, math.max(1, type(waiting) == 'number' and waiting or 1), parent_fields[1])
     end
     if is_final then return end
   end

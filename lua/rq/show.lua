@@ -1,6 +1,6 @@
 -- Return all data of one job: its places and hash, the results of its runs, its execution, and the jobs that it depends on.
 --
--- The columns are those of `page`. `places` lists the places of the job, and `place` is the first of them, or empty. Of the lists, the first
+-- The columns are those of `page`. `places` lists the places of the job, and `place` is the first of them, or empty. In the lists, the first
 -- and the last 25 000 ids are searched. A job of another queue is `gone` here. The table has rows by `kind`, at most 100 of each: `field`,
 -- a field of the hash without a column; `long`, the length of a field of more than 64 kB; `result`, a field of the stream's entry `id`;
 -- `execution`, a field of an execution; `dependency` and `dependent`, another job and its queue.

@@ -18,24 +18,24 @@
 -- include: keys
 local length = redis.call('LLEN', entries)
 -- include: key_types(done), batch_size, find_lease
-local words, removals, marks, seen = {}, {}, {}, {}
+local outcomes, removals, marks, seen = {}, {}, {}, {}
 for at = 1, #ARGV, 2 do
   local token = ARGV[at + 1]
   local id, is_lease, index = find_lease(ARGV[at], token, seen[token])
   if index then
-    words[#words + 1], seen[token], removals[#removals + 1] = 'moved', true, {token, index * 2 < length and 1 or -1, id}
+    outcomes[#outcomes + 1], seen[token], removals[#removals + 1] = 'moved', true, {token, index * 2 < length and 1 or -1, id}
   elseif seen[token] then
-    words[#words + 1] = 'done'
+    outcomes[#outcomes + 1] = 'done'
   elseif entries_of(id) > 0 then
-    words[#words + 1] = 'stale'
+    outcomes[#outcomes + 1] = 'stale'
   elseif is_lease then
-    words[#words + 1] = redis.call('SISMEMBER', done, id) == 1 and 'done' or 'marked'
+    outcomes[#outcomes + 1] = redis.call('SISMEMBER', done, id) == 1 and 'done' or 'marked'
     seen[token], marks[#marks + 1] = true, id
   else
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   end
 end
-if #removals + #marks == 0 then return words end
+if #removals + #marks == 0 then return outcomes end
 
 redis.call('LTRIM', entries, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
 if #marks > 0 then redis.call('SADD', done, unpack(marks)) end
@@ -48,4 +48,4 @@ for _, id in ipairs(marks) do
   -- A key of another type belongs to another program.
   if type(redis.pcall('STRLEN', data)) == 'number' then redis.pcall('DEL', data) end
 end
-return words
+return outcomes

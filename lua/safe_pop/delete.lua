@@ -24,23 +24,23 @@ if not timeout_s or string.find(ARGV[1], '%D') or #ARGV[1] > 13 then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end
 -- include: time_of, search
-local words, removals, seen = {}, {}, {}
+local outcomes, removals, seen = {}, {}, {}
 for at = 4, #ARGV, 2 do
   local id, member = ARGV[at], ARGV[at + 1]
   local time, bar = time_of(member)
   if time then id = string.sub(member, 1, bar - 1) end
   local index = index_of(member, (seen[member] or 0) + 1)
   if not index then
-    words[#words + 1] = entries_of(id) > 0 and 'stale' or 'gone'
+    outcomes[#outcomes + 1] = entries_of(id) > 0 and 'stale' or 'gone'
   elseif time and math.floor(now_ms / 1000) - time <= timeout_s and not force then
-    words[#words + 1] = 'reserved'
+    outcomes[#outcomes + 1] = 'reserved'
   else
-    words[#words + 1], seen[member] = 'moved', (seen[member] or 0) + 1
+    outcomes[#outcomes + 1], seen[member] = 'moved', (seen[member] or 0) + 1
     removals[#removals + 1] = {member, index * 2 < length and 1 or -1, (time or not bar) and entries_of(id) < 2 and id, time}
     if counts and counts[id] then counts[id] = counts[id] - 1 end
   end
 end
-if #removals == 0 then return words end
+if #removals == 0 then return outcomes end
 
 for _, job in ipairs(removals) do
   local member, side, id, time = unpack(job, 1, 4)
@@ -50,4 +50,4 @@ for _, job in ipairs(removals) do
   if id and type(redis.pcall('STRLEN', data)) == 'number' then redis.pcall('DEL', data) end
   if id and time and has_marks then redis.call('SREM', done, id) end
 end
-return words
+return outcomes

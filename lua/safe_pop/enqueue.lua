@@ -27,7 +27,7 @@ local function is_listed(id)
   end
   return listed[id]
 end
-local words, fresh, seen = {}, {}, {}
+local outcomes, fresh, seen = {}, {}, {}
 for at = 1, #ARGV, 2 do
   local body, id = ARGV[at], ARGV[at + 1]
   if id == '' then id = body end
@@ -36,9 +36,9 @@ for at = 1, #ARGV, 2 do
   end
   local data = entries .. ':data:' .. id
   if seen[id] or redis.call('EXISTS', data) == 1 or is_listed(id) then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   else
-    words[#words + 1], seen[id], fresh[#fresh + 1] = 'moved', true, {id, data, id ~= body and body}
+    outcomes[#outcomes + 1], seen[id], fresh[#fresh + 1] = 'moved', true, {id, data, id ~= body and body}
   end
 end
 for _, job in ipairs(fresh) do
@@ -47,4 +47,4 @@ for _, job in ipairs(fresh) do
   redis.call('LPUSH', entries, id)
   if has_marks then redis.call('SREM', done, id) end
 end
-return words
+return outcomes

@@ -22,19 +22,19 @@ end
 local stamp = math.floor(now_ms / 1000) + (ttr_ms and math.ceil(ttr_ms / 1000) or timeout_s) - timeout_s
 stamp = math.max(1, stamp)
 -- include: find_lease
-local words, new = {}, {}
+local outcomes, new = {}, {}
 for at = 4, #ARGV, 2 do
   local token = ARGV[at + 1]
   local id, _, index = find_lease(ARGV[at], token)
   if index then
     local entry = id .. '|' .. string.format('%.0f', stamp)
-    words[#words + 1], new[#new + 1] = {'extended', entry, (stamp + timeout_s + 1) * 1000}, {index, entry}
+    outcomes[#outcomes + 1], new[#new + 1] = {'extended', entry, (stamp + timeout_s + 1) * 1000}, {index, entry}
   else
-    words[#words + 1] = entries_of(id) > 0 and 'stale' or 'gone'
+    outcomes[#outcomes + 1] = entries_of(id) > 0 and 'stale' or 'gone'
   end
 end
-if #new == 0 then return words end
+if #new == 0 then return outcomes end
 
 redis.call('LTRIM', entries, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
 for _, job in ipairs(new) do redis.call('LSET', entries, job[1], job[2]) end
-return words
+return outcomes

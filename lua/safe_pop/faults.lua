@@ -1,4 +1,4 @@
--- Find problems of a queue in at most 1000 entries (of a longer list, the 500 at each end).
+-- Find problems of a queue in at most 1000 entries (in a longer list, the 500 at each end).
 --
 -- Done marks are checked only if the whole list was read. Data counts as expired if the id is a UUID, as `push_msg`
 -- creates them, and other ids have data. A job that is marked as done needs no data.

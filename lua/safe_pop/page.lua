@@ -1,6 +1,6 @@
 -- Return a page of the jobs of a place, in the order in which they are popped.
 --
--- At most 5000 entries are read: of a longer list, the 2500 at each end, and `of` counts all others as ready. `time` is
+-- At most 5000 entries are read: in a longer list, the 2500 at each end, and `of` counts all others as ready. `time` is
 -- -1 if there is none, and -2 if the entry cannot be decoded. The body is the value of `data`, else the id. `bytes` is
 -- its length, or -1 if `data` has another type. An entry of more than 4096 bytes is cut, and `size` is its length. The
 -- name of an id of more than 512 bytes is its beginning and the length of the entry; an empty id is named ''.

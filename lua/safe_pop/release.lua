@@ -12,20 +12,20 @@
 -- include: keys
 local length = redis.call('LLEN', entries)
 -- include: batch_size, find_lease
-local words, removals, back, seen = {}, {}, {}, {}
+local outcomes, removals, back, seen = {}, {}, {}, {}
 for at = 1, #ARGV, 2 do
   local token = ARGV[at + 1]
   local id, _, index = find_lease(ARGV[at], token, seen[token])
   if index then
-    words[#words + 1], seen[token], removals[#removals + 1] = 'moved', true, {token, index * 2 < length and 1 or -1}
+    outcomes[#outcomes + 1], seen[token], removals[#removals + 1] = 'moved', true, {token, index * 2 < length and 1 or -1}
     table.insert(back, 1, id)
   else
-    words[#words + 1] = (seen[token] or entries_of(id) > 0) and 'stale' or 'gone'
+    outcomes[#outcomes + 1] = (seen[token] or entries_of(id) > 0) and 'stale' or 'gone'
   end
 end
-if #removals == 0 then return words end
+if #removals == 0 then return outcomes end
 
 redis.call('LTRIM', entries, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('RPUSH', entries, unpack(back))
 for _, job in ipairs(removals) do redis.call('LREM', entries, job[2], job[1]) end
-return words
+return outcomes

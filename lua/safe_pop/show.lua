@@ -1,6 +1,6 @@
 -- Find one job by its id or by its whole entry.
 --
--- Of several equal ids, the one that is popped first is returned. A call reads 5000 entries (of a longer list, the 2500
+-- If several entries have the id, the one that is popped first is returned. A call reads 5000 entries (in a longer list, the 2500
 -- at each end), and searches 200 000 entries from the pop end for one without a time. The columns are those of `page`.
 -- A body longer than `body_bytes` is left out.
 --

@@ -1,8 +1,8 @@
--- What each of many native queues holds at one instant: `native/counts.lua` for all of them in one call.
+-- Count the jobs of many native queues at one instant: `native/counts.lua` for all of them in one call.
 --
--- -1 stands for none. `since_ms` is since when the first ready job waits. The rest is as in `native/counts.lua`. A row
--- has a `stamp` where jobs stand in `ready` alone: how many wait, what a put, a lease and a pause change besides, and the
--- first of them. Who reads the same by plain commands later knows that the row still holds, but for the time.
+-- `since_ms` is the time since when the first ready job waits; -1 means none. The other columns are those of `native/counts.lua`. A
+-- queue that has only ready jobs has a `stamp`: their number, the first of them, and the fields that a put, a lease and a pause
+-- change. A client that reads equal values with plain commands later knows that all columns except the times are still valid.
 --
 -- KEYS     each (scheduled zset, ready zset, reserved zset, done zset, dead zset, jobs hash, attempts hash, meta hash,
 --                workers hash)  the keys of a native queue, `rqtui:{<queue>}:` and these names
@@ -18,11 +18,11 @@ local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- include: tallies
 local rows = {}
-local function tell(at)
+local function add_queue_row(at)
   local ready, meta = KEYS[at + 1], KEYS[at + 7]
   local first = redis.call('ZRANGE', ready, '0', '0')[1]
   local count = first and redis.call('ZCARD', ready) or 0
-  -- One question where nothing else stands there, as in a queue that only waits: it is half of what the script costs.
+  -- One EXISTS for the other places, which are empty in a queue of waiting jobs: it halves the cost of the script.
   local is_waiting = redis.call('EXISTS', KEYS[at], KEYS[at + 2], KEYS[at + 3], KEYS[at + 4], KEYS[at + 8]) == 0
   local m = redis.call('HMGET', meta, 'paused', 'enqueued', 'reserved', 'acked', 'rejected', 'dead', 'expired',
     'pulled', 'dispatched', 'unnoted', 'dead_max', 'token')
@@ -43,5 +43,5 @@ local function tell(at)
     is_waiting and table.concat({count, m[12] or '', m[1] or '', m[2] or '', first or ''}, ' ') or '',
   }
 end
-for at = 1, #KEYS, 9 do tell(at) end
+for at = 1, #KEYS, 9 do add_queue_row(at) end
 return {'counted', now_ms, rows}

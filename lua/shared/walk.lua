@@ -1,20 +1,20 @@
--- Walk over the keys of the database, a bounded step per call, and name those that fit one of the patterns.
+-- Walk over the keys of the database, one bounded step per call, and return the keys that match a pattern.
 --
--- A step looks at about `limit` keys and sends back only what fits, whatever the number of patterns: discovery of
--- every system costs one walk. Of the last `counted` patterns the number of keys that fit is sent, and the first of them.
+-- A step reads about `limit` keys. All patterns are tested in the same walk, so the discovery of all systems costs one walk. For the
+-- last `counted` patterns, only the number of matching keys and the first of them are returned.
 --
 -- ARGV     cursor    str    0 begins a walk
---          limit     int    keys to look at, about
---          counted?  int    how many patterns, the last ones, are only counted
+--          limit     int    keys to read, roughly
+--          counted?  int    the number of patterns, at the end, whose keys are only counted
 --          each (pattern str)  a Lua pattern, `^rqtui:{.*}:meta$`
--- returns  walked  (cursor str, looked int, counts str)  rows (number int, key bytes)  the cursor of the next step, 0 at the end; how many keys it looked at; the counts, as `12 0 3`; each key with the number of its pattern
+-- returns  walked  (cursor str, looked int, counts str)  rows (number int, key bytes)  the cursor of the next step, 0 at the end; the number of keys read; the counts, as `12 0 3`; each key with the number of its pattern
 local cursor, limit, counted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]) or 0
 if string.find(cursor, '%D') or cursor == '' or not limit or limit < 1 or limit > 10000 then
   return redis.error_reply('ERR cursor is a whole number, limit is 1 to 10000')
 end
 local byte, find = string.byte, string.find
 local found, counts, named = {}, {}, #ARGV - counted
--- Most keys fit nothing. A pattern is tried on those that begin with its first two letters, or end with its last.
+-- Most keys match nothing. A pattern is tested only on keys that begin with its first two letters, or end with its last.
 local by_head, by_tail, always = {}, {}, {}
 local function put(list, number)
   list[#list + 1] = number

@@ -10,13 +10,13 @@
 --               later  the queue is too long to search for so many at once
 --               gone   it is not in the queue any more
 -- include: keys, columns, batch, listed
-local words, members, spots = {}, {}, {}
+local outcomes, members, spots = {}, {}, {}
 for at = 2, #ARGV do
   local spot, is_unsure = next_spot(ARGV[at])
-  words[#words + 1] = spot and 'moved' or is_unsure and 'later' or 'gone'
+  outcomes[#outcomes + 1] = spot and 'moved' or is_unsure and 'later' or 'gone'
   if spot then members[#members + 1], spots[#spots + 1] = ARGV[at], spot end
 end
-if #spots == 0 then return words end
+if #spots == 0 then return outcomes end
 
 redis.call('LTRIM', queue, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
 -- The last row is pushed first, so that the first row is the next job.
@@ -24,4 +24,4 @@ for i = #members, 1, -1 do redis.call('RPUSH', queue, members[i]) end
 -- The pushed entries are equal, so the old ones are removed by index.
 for _, at in ipairs(spots) do redis.call('LSET', queue, at * 2 < length and at or at - length - #spots, '') end
 for _, at in ipairs(spots) do redis.call('LREM', queue, at * 2 < length and 1 or -1, '') end
-return words
+return outcomes

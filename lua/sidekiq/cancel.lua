@@ -21,7 +21,7 @@ if #ARGV < 6 or #ARGV > 4002 or #ARGV % 4 ~= 2 then
   return redis.error_reply('ERR it takes the prefix, and 1 to 1000 rows of jid, member, token and worker; nothing was changed')
 end
 -- include: clock_argv2, held
-local words, asked = {}, {}
+local outcomes, asked = {}, {}
 for at = 3, #ARGV, 4 do
   local jid, member, token, worker = unpack(ARGV, at, at + 3)
   local is_held = false
@@ -30,20 +30,20 @@ for at = 3, #ARGV, 4 do
   local key = prefix .. 'it-' .. jid
   local size = redis.pcall('HLEN', key)
   if not is_held or (silent_ms(worker) or math.huge) > SILENT_MS then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif type(size) ~= 'number' or size == 0 then
-    words[#words + 1] = 'not_iterable'
+    outcomes[#outcomes + 1] = 'not_iterable'
   elseif redis.call('HEXISTS', key, 'cancelled') == 1 then
-    words[#words + 1] = 'already'
+    outcomes[#outcomes + 1] = 'already'
   else
-    words[#words + 1], asked[#asked + 1] = 'asked', key
+    outcomes[#outcomes + 1], asked[#asked + 1] = 'asked', key
   end
 end
-if #asked == 0 then return words end
+if #asked == 0 then return outcomes end
 
 redis.call('SREM', processes, '') -- removes nothing, but lets the script continue over maxmemory
 for _, key in ipairs(asked) do
   redis.call('HSETNX', key, 'cancelled', string.format('%.0f', math.floor(now_ms / 1000)))
   if redis.call('TTL', key) == -1 then redis.call('EXPIRE', key, 2592000) end -- sidekiq/job/iterable.rb 8
 end
-return words
+return outcomes

@@ -13,7 +13,7 @@
 --               gone         it is not there any more
 -- include: keys, args(place), columns, key_types(schedule retry dead), known_place, batch, take_out
 local zsets = {{'schedule', schedule}, {'retry', retry}, {'dead', dead}}
-local words, seen, jobs, spots = {}, {}, {}, {}
+local outcomes, seen, jobs, spots = {}, {}, {}, {}
 for at = 3, #ARGV do
   local member, key = ARGV[at], nil
   for _, zset in ipairs(zsets) do
@@ -23,18 +23,18 @@ for at = 3, #ARGV do
   local spot, is_unsure
   if not key and (place == '' or place == 'queue') then spot, is_unsure = next_spot(member) end
   if place == 'work' or place == 'lost' then
-    words[#words + 1] = {'wrong_place', place}
+    outcomes[#outcomes + 1] = {'wrong_place', place}
   elseif key then
-    words[#words + 1], jobs[#jobs + 1] = 'moved', {key, member}
+    outcomes[#outcomes + 1], jobs[#jobs + 1] = 'moved', {key, member}
   elseif spot then
-    words[#words + 1], spots[#spots + 1] = 'moved', {spot, member}
+    outcomes[#outcomes + 1], spots[#spots + 1] = 'moved', {spot, member}
   else
-    words[#words + 1] = is_unsure and 'later' or 'gone'
+    outcomes[#outcomes + 1] = is_unsure and 'later' or 'gone'
   end
 end
-if #jobs + #spots == 0 then return words end
+if #jobs + #spots == 0 then return outcomes end
 
 redis.call('LTRIM', queue, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
 for _, job in ipairs(jobs) do redis.call('ZREM', job[1], job[2]) end
 take_out(spots)
-return words
+return outcomes

@@ -26,14 +26,14 @@ for at = 3, #ARGV, columns do
   jobs[#jobs + 1] = {body, delay_ms and now_ms + delay_ms or tonumber(ARGV[at + 3]) or now_ms}
 end
 
-local words = {}
+local outcomes = {}
 redis.call('SADD', queues, ARGV[1])
 for i, job in ipairs(jobs) do
-  words[i] = 'moved'
+  outcomes[i] = 'moved'
   if job[2] > now_ms then
     redis.call('ZADD', schedule, string.format('%.3f', job[2] / 1000), job[1])
   else
     redis.call('LPUSH', queue, job[1])
   end
 end
-return words
+return outcomes

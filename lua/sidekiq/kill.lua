@@ -18,7 +18,7 @@
 -- include: keys, args(place), columns, key_types(schedule retry dead), known_place, batch, clock_argv2, take_out
 local zsets = {{'schedule', schedule}, {'retry', retry}}
 local is_waiting = ({[''] = 1, schedule = 1, retry = 1, queue = 1})[place]
-local words, seen, jobs, spots = {}, {}, {}, {}
+local outcomes, seen, jobs, spots = {}, {}, {}, {}
 for at = 4, #ARGV do
   local member, key = ARGV[at], nil
   for _, zset in ipairs(zsets) do
@@ -27,17 +27,17 @@ for at = 4, #ARGV do
   local spot, is_unsure
   if not key and (place == '' or place == 'queue') then spot, is_unsure = next_spot(member) end
   if not is_waiting then
-    words[#words + 1] = {'wrong_place', place}
+    outcomes[#outcomes + 1] = {'wrong_place', place}
   elseif not key and not spot then
-    words[#words + 1] = is_unsure and 'later' or 'gone'
+    outcomes[#outcomes + 1] = is_unsure and 'later' or 'gone'
   elseif seen[member] or redis.call('ZSCORE', dead, member) then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   else
-    words[#words + 1], seen[member] = 'moved', true
+    outcomes[#outcomes + 1], seen[member] = 'moved', true
     jobs[#jobs + 1], spots[#spots + 1] = {member, key}, spot and {spot, member} or nil
   end
 end
-if #jobs == 0 then return words end
+if #jobs == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', dead, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 for _, job in ipairs(jobs) do
@@ -48,4 +48,4 @@ take_out(spots)
 -- The limits of DeadSet in sidekiq/api.rb 6.4 and 8.
 redis.call('ZREMRANGEBYSCORE', dead, '-inf', string.format('%.3f', now_ms / 1000 - 15552000))
 redis.call('ZREMRANGEBYRANK', dead, 0, -10000)
-return words
+return outcomes

@@ -15,17 +15,17 @@
 --               gone         it is not there any more
 -- include: keys, args(place), columns, key_types(queue queues schedule retry), known_place, batch
 local keys = {schedule = {schedule}, retry = {retry}, [''] = {schedule, retry}}
-local words, seen, jobs = {}, {}, {}
+local outcomes, seen, jobs = {}, {}, {}
 for at = 3, #ARGV, columns do
   local member, new, source = ARGV[at], ARGV[at + 1], nil
   for _, key in ipairs(keys[place] or {}) do
     if not seen[member] and not source and redis.call('ZSCORE', key, member) then source = key end
   end
-  words[#words + 1] = not keys[place] and {'wrong_place', place} or not source and 'gone' or new == '' and 'raw' or 'moved'
+  outcomes[#outcomes + 1] = not keys[place] and {'wrong_place', place} or not source and 'gone' or new == '' and 'raw' or 'moved'
   seen[member] = true
-  if words[#words] == 'moved' then jobs[#jobs + 1] = {source, member, new} end
+  if outcomes[#outcomes] == 'moved' then jobs[#jobs + 1] = {source, member, new} end
 end
-if #jobs == 0 then return words end
+if #jobs == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', schedule, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('SADD', queues, ARGV[1])
@@ -33,4 +33,4 @@ for _, job in ipairs(jobs) do
   redis.call('LPUSH', queue, job[3])
   redis.call('ZREM', job[1], job[2])
 end
-return words
+return outcomes

@@ -23,10 +23,10 @@ local function place_of(bytes, is_queued)
   local spot = is_queued and next_spot(bytes)
   if spot then return 'queue', tostring(length - 1 - spot) end
 end
-local words, bytes = {}, 0
+local outcomes, bytes = {}, 0
 for at = 4, #ARGV, columns do
-  if bytes >= most and #words > 0 then
-    words[#words + 1] = 'later'
+  if bytes >= most and #outcomes > 0 then
+    outcomes[#outcomes + 1] = 'later'
   else
     local stored, new = ARGV[at], ARGV[at + 1]
     local place, score = place_of(stored, new == '') -- A job with new bytes was not in the queue before.
@@ -34,8 +34,8 @@ for at = 4, #ARGV, columns do
       stored = new
       place, score = place_of(stored, true)
     end
-    words[#words + 1] = place and {'here', place, score, '', whole and stored or '', whole and '' or stored, ''} or 'gone'
+    outcomes[#outcomes + 1] = place and {'here', place, score, '', whole and stored or '', whole and '' or stored, ''} or 'gone'
     bytes = bytes + (place and #stored or 0)
   end
 end
-return words
+return outcomes

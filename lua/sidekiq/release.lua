@@ -24,7 +24,7 @@ if #ARGV < 4 then return redis.error_reply('ERR it takes 4 arguments and rows; n
 -- include: args(prefix place)
 if place ~= 'work' and place ~= 'lost' then return redis.error_reply('ERR the place is work or lost; nothing was changed') end
 -- include: columns, key_types(processes queue queues), batch, clock_argv2, held
-local words, plan, seen = {}, {}, {}
+local outcomes, plan, seen = {}, {}, {}
 for at = 5, #ARGV, columns do
   local member, token, worker = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local silent, tid = silent_ms(worker), nil
@@ -33,17 +33,17 @@ for at = 5, #ARGV, columns do
     if worker .. ' ' .. job[1] == token and job[2] == ARGV[1] and job[3] == member then tid = job[1] end
   end
   if silent and silent <= SILENT_MS then
-    words[#words + 1] = (tid or place == 'lost') and 'beats' or 'gone'
+    outcomes[#outcomes + 1] = (tid or place == 'lost') and 'beats' or 'gone'
   elseif seen[token .. member] or place == 'work' and not tid or place == 'lost' and not tid and (silent or #jobs > 0) then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif redis.call('LPOS', queue, member, 'RANK', -1, 'MAXLEN', 1000) then
-    words[#words + 1] = 'queued'
+    outcomes[#outcomes + 1] = 'queued'
   else
-    words[#words + 1], seen[token .. member] = 'moved', true
+    outcomes[#outcomes + 1], seen[token .. member] = 'moved', true
     plan[#plan + 1] = {key, tid, member}
   end
 end
-if #plan == 0 then return words end
+if #plan == 0 then return outcomes end
 
 redis.call('LTRIM', queue, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('SADD', queues, ARGV[1])
@@ -51,4 +51,4 @@ for i = #plan, 1, -1 do -- The last row is pushed first, so that the first row i
   redis.call('RPUSH', queue, plan[i][3])
   if plan[i][2] then redis.call('HDEL', plan[i][1], plan[i][2]) end
 end
-return words
+return outcomes

@@ -13,14 +13,14 @@
 --               raw    no worker can run it
 --               gone   it is not dead any more
 -- include: keys, columns, key_types(queue queues dead), batch
-local words, seen, jobs = {}, {}, {}
+local outcomes, seen, jobs = {}, {}, {}
 for at = 2, #ARGV, columns do
   local member, new = ARGV[at], ARGV[at + 1]
   local is_dead = not seen[member] and redis.call('ZSCORE', dead, member)
-  words[#words + 1], seen[member] = not is_dead and 'gone' or new == '' and 'raw' or 'moved', true
-  if words[#words] == 'moved' then jobs[#jobs + 1] = {member, new} end
+  outcomes[#outcomes + 1], seen[member] = not is_dead and 'gone' or new == '' and 'raw' or 'moved', true
+  if outcomes[#outcomes] == 'moved' then jobs[#jobs + 1] = {member, new} end
 end
-if #jobs == 0 then return words end
+if #jobs == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', dead, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('SADD', queues, ARGV[1])
@@ -28,4 +28,4 @@ for _, job in ipairs(jobs) do
   redis.call('LPUSH', queue, job[2])
   redis.call('ZREM', dead, job[1])
 end
-return words
+return outcomes

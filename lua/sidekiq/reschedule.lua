@@ -24,17 +24,17 @@ for at = 4, 5 do
 end
 -- include: args(delay_ms)
 local due_ms = delay_ms and now_ms + delay_ms or tonumber(ARGV[5]) or now_ms
-local words, jobs = {}, {}
+local outcomes, jobs = {}, {}
 for at = 6, #ARGV do
   local source
   for _, key in ipairs(keys[place] or {}) do
     if not source and redis.call('ZSCORE', key, ARGV[at]) then source = key end
   end
-  words[#words + 1] = source and 'moved' or keys[place] and 'gone' or {'wrong_place', place}
+  outcomes[#outcomes + 1] = source and 'moved' or keys[place] and 'gone' or {'wrong_place', place}
   if source then jobs[#jobs + 1] = {source, ARGV[at]} end
 end
-if #jobs == 0 then return words end
+if #jobs == 0 then return outcomes end
 
 redis.call('ZREMRANGEBYRANK', schedule, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 for _, job in ipairs(jobs) do redis.call('ZADD', job[1], 'XX', string.format('%.3f', due_ms / 1000), job[2]) end
-return words
+return outcomes

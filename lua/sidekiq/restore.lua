@@ -18,16 +18,16 @@ for at = 2, #ARGV, columns do
   local fault = fault_of(ARGV[at], ARGV[at + 1])
   if fault then return redis.error_reply('ERR row ' .. (at + 1) / columns .. ': ' .. fault .. '; nothing was changed') end
 end
-local words, back = {}, {}
+local outcomes, back = {}, {}
 for at = 2, #ARGV, columns do
   local place, score, body = unpack(ARGV, at, at + 2)
   local key = zsets[place]
   local exists = key and redis.call('ZSCORE', key, body)
-  words[#words + 1] = exists and 'exists' or {'moved', place}
+  outcomes[#outcomes + 1] = exists and 'exists' or {'moved', place}
   if not exists then back[#back + 1] = {place, score, body} end
 end
-if #back == 0 then return words end
+if #back == 0 then return outcomes end
 
 redis.call('SADD', queues, ARGV[1])
 put_back(back)
-return words
+return outcomes

@@ -20,13 +20,13 @@ for at = 2, #ARGV, columns do
   local fault = fault_of(place, score) or fault_of(left, '0') or (known == '' or line == '') and 'a job has bytes'
   if fault then return redis.error_reply('ERR row ' .. (at + 3) / columns .. ': ' .. fault .. '; nothing was changed') end
 end
-local words, back, inside, leaving, spots, seen = {}, {}, {}, {}, {}, {}
+local outcomes, back, inside, leaving, spots, seen = {}, {}, {}, {}, {}, {}
 for at = 2, #ARGV, columns do
   local left, known, place, score, line = unpack(ARGV, at, at + 4)
   local from, to, stays = zsets[left], zsets[place], left == place and known == line
   local position = from and not seen[left .. known] and redis.call('ZSCORE', from, known)
   if to and not stays and redis.call('ZSCORE', to, line) then position = nil elseif not from then position = next_spot(known) end
-  words[#words + 1] = position and {'moved', place} or 'changed'
+  outcomes[#outcomes + 1] = position and {'moved', place} or 'changed'
   if position then
     if from then seen[left .. known] = true end
     if not from and not to then inside[#inside + 1] = {place, score, line, known} else back[#back + 1] = {place, score, line} end
@@ -34,7 +34,7 @@ for at = 2, #ARGV, columns do
     if to and not from then spots[#spots + 1] = {position, known} end
   end
 end
-if #back + #inside == 0 then return words end
+if #back + #inside == 0 then return outcomes end
 table.sort(inside, function(a, b) return tonumber(a[2]) < tonumber(b[2]) end)
 
 redis.call('ZREMRANGEBYRANK', dead, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
@@ -46,4 +46,4 @@ for i, job in ipairs(inside) do -- Jobs that have not moved back yet still run e
   put_back({{'queue', tostring(tonumber(job[2]) + #inside - i + 1), job[3]}})
   redis.call('LREM', queue, -1, job[4])
 end
-return words
+return outcomes

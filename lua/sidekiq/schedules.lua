@@ -2,8 +2,8 @@
 --
 -- Rows of sidekiq-cron (`cron_jobs` of version 1, `cron_default` of version 2 with the namespace `default`) have the
 -- fields of each job's hash; `is_there` is false if the hash is missing. Rows of sidekiq-scheduler have its JSON in
--- `told`, and its times. `alive` is the number of live processes, which enqueue these jobs. At most 500 of each are
--- listed, with up to 64 kB in `told`.
+-- `definition`, and its times. `alive` is the number of live processes, which enqueue these jobs. At most 500 of each are
+-- listed, with up to 64 kB in `definition`.
 --
 -- derived  <prefix><identity>
 -- KEYS     cron_jobs     set   keys of jobs; sidekiq-cron 1
@@ -16,7 +16,7 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  listed  (now_ms int, alive int)
---                  rows (kind str, name bytes, is_there bool, told bytes, class str, pattern str, status str, last str, next str, args bytes)
+--                  rows (kind str, name bytes, is_there bool, definition bytes, class str, pattern str, status str, last str, next str, args bytes)
 --                  a row per `cron`, and one per `scheduler`
 -- include: keys, clock, prefix, processes
 local alive, rows = 0, {}

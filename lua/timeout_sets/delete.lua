@@ -22,7 +22,7 @@ if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 or (place ~= '' and not places[pl
   return redis.error_reply('ERR place is todos, in_progress, done or empty, a batch has 1 to 1000 rows of member and token; nothing was changed')
 end
 -- include: read_lock
-local words, left = {}, {}
+local outcomes, left = {}, {}
 for at = 4, #ARGV, 2 do
   local item, token, found = ARGV[at], ARGV[at + 1], nil
   for _, name in ipairs({'done', 'todos', 'in_progress', place}) do -- the requested place, else the last of these that has the item
@@ -31,17 +31,17 @@ for at = 4, #ARGV, 2 do
   local lock_ms, lock = -2, ''
   if found == 'in_progress' then lock_ms, lock = read_lock(item) end
   if not found or left[item] then
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   elseif place ~= '' and found ~= place then
-    words[#words + 1] = {'wrong_place', found}
+    outcomes[#outcomes + 1] = {'wrong_place', found}
   elseif lock_ms == -3 then
-    words[#words + 1] = 'wrong_type'
+    outcomes[#outcomes + 1] = 'wrong_type'
   elseif lock_ms ~= -2 and not force then
-    words[#words + 1] = 'reserved'
+    outcomes[#outcomes + 1] = 'reserved'
   elseif token ~= '' and lock ~= token and found == 'in_progress' then
-    words[#words + 1] = 'stale'
+    outcomes[#outcomes + 1] = 'stale'
   else
-    words[#words + 1], left[item], left[#left + 1] = {'moved', found}, found, item
+    outcomes[#outcomes + 1], left[item], left[#left + 1] = {'moved', found}, found, item
   end
 end
 
@@ -49,4 +49,4 @@ for _, item in ipairs(left) do
   redis.call('SREM', places[left[item]], item)
   if left[item] == 'in_progress' then redis.pcall('DEL', prefix .. item .. '-lock') end -- a lock that stays expires by itself
 end
-return words
+return outcomes

@@ -28,7 +28,7 @@ if items == 'auto' then
   end
   must_be_integer = must_be_integer and sampled > 0
 end
-local words, added, seen = {}, {}, {}
+local outcomes, added, seen = {}, {}, {}
 for at = 2, #ARGV do
   local item = ARGV[at]
   local word = 'moved'
@@ -41,8 +41,8 @@ for at = 2, #ARGV do
   else
     seen[item], added[#added + 1] = true, item
   end
-  words[#words + 1] = word
+  outcomes[#outcomes + 1] = word
 end
 
 if #added > 0 then redis.call('SADD', todos, unpack(added)) end
-return words
+return outcomes

@@ -21,26 +21,26 @@ if #ARGV < 6 or #ARGV > 2004 or #ARGV % 2 == 1 or not lease_ms or lease_ms < 1 o
   return redis.error_reply('ERR a batch has 1 to 1000 rows of member and token, a lease at least 1 ms; nothing was changed')
 end
 -- include: read_lock
-local words, extended = {}, {}
+local outcomes, extended = {}, {}
 for at = 5, #ARGV, 2 do
   local item, token = ARGV[at], ARGV[at + 1]
   local left_ms, lock = read_lock(item)
   if redis.call('SISMEMBER', in_progress, item) == 0 then
     local exists = redis.call('SISMEMBER', todos, item) == 1 or redis.call('SISMEMBER', done, item) == 1
-    words[#words + 1] = exists and 'stale' or 'gone'
+    outcomes[#outcomes + 1] = exists and 'stale' or 'gone'
   elseif left_ms == -3 then
-    words[#words + 1] = 'wrong_type'
+    outcomes[#outcomes + 1] = 'wrong_type'
   elseif lock ~= token then
-    words[#words + 1] = 'stale'
+    outcomes[#outcomes + 1] = 'stale'
   else
-    words[#words + 1], extended[#extended + 1] = {'extended', now_ms + lease_ms}, item
+    outcomes[#outcomes + 1], extended[#extended + 1] = {'extended', now_ms + lease_ms}, item
   end
 end
-if #extended == 0 then return words end
+if #extended == 0 then return outcomes end
 
 redis.call('ZREM', suspects, unpack(extended)) -- first, because it frees memory: the rest may go on over maxmemory
 for _, item in ipairs(extended) do
   local key, px = prefix .. item .. '-lock', string.format('%.0f', lease_ms)
   if redis.call('PEXPIRE', key, px) == 0 then redis.call('SET', key, '', 'PX', px) end
 end
-return words
+return outcomes

@@ -7,7 +7,7 @@
 --               wrong_place  it is to do or in progress
 --               gone         no such item
 -- include: keys, key_types, batch_size(items)
-local words, back = {}, {}
+local outcomes, back = {}, {}
 for _, item in ipairs(ARGV) do
   local word = 'moved'
   if redis.call('SISMEMBER', in_progress, item) == 1 or back[item] then
@@ -17,8 +17,8 @@ for _, item in ipairs(ARGV) do
   else
     back[item], back[#back + 1] = true, item
   end
-  words[#words + 1] = word
+  outcomes[#outcomes + 1] = word
 end
 
 for i = 1, #back do redis.call('SMOVE', done, todos, back[i]) end
-return words
+return outcomes

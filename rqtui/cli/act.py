@@ -281,7 +281,7 @@ def _choose_ids_to_read_ahead(request: ActRequest, script: Script) -> Sequence[b
     return request.ids if is_unasked and find_verb_target(script) is Target.JOBS and len(request.ids) == 1 else ()
 
 
-def _read_ahead(engine: Engine, keeper: UndoRecorder, ref: Ref, verb: str, ids: Sequence[bytes]) -> None:
+def _prefetch_counts_and_jobs(engine: Engine, keeper: UndoRecorder, ref: Ref, verb: str, ids: Sequence[bytes]) -> None:
     """Read the counts of the queue and these jobs in one round trip, and the counts again in that of the change."""
     system = engine.systems[ref.system]
     try:
@@ -328,7 +328,7 @@ def _record_changes(
         output.print_message(f"nothing can be undone: {keeper.problem}.")
     engine.change_recorder = keeper
     if ids_to_read:
-        _read_ahead(engine, keeper, ref, verb, ids_to_read)
+        _prefetch_counts_and_jobs(engine, keeper, ref, verb, ids_to_read)
     began_ms = int(time.time() * 1000)
     journal.expect_change(
         verb, ref.queue, ref.system, replace(circumstances, began_ms=began_ms, before=_count_places(engine, ref))

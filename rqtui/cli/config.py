@@ -22,7 +22,7 @@ EXAMPLE = """\
 
 #default_profile = "dev"      # used where nothing else names a Redis
 #theme = "rqtui"              # rqtui, rqtui-light, rqtui-ansi, or one of Textual's
-#interval = "2s"              # between two pictures
+#interval = "2s"              # between two refreshes
 #calm = false                 # no motion, the fewest bytes: for slow links
 #ascii = false                # no letters beyond ASCII
 #record = true                # the screen records what it reads, as `rqtui record` does
@@ -67,7 +67,7 @@ EXAMPLE = """\
 #waiting = ["2m", "10m"]      # the oldest ready job; not given: three times what is usual
 #backlog = ["1m", "30m"]      # of work that is ready, while it grows
 #silent = [1, 100]            # leases of workers that send no heartbeats
-#late = "5s"                  # that nobody dispatches, reaps or works
+#late = "5s"                  # work that is due and not done
 
 #[redact]                     # patterns of more names whose values are masked in every output
 #keys = ["iban", "ssn"]

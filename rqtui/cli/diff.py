@@ -49,7 +49,10 @@ def diff(
         raise UsageError("what shall be compared? Name two places (dead done), or a --filter for one of the groups.")
     for each in (expression, against):
         filters.parse_filter(each or "")
-    selection_a, selection_b = Selection(_split(a), expression or ""), Selection(_split(b or a), against or "")
+    selection_a, selection_b = (
+        Selection(_split_places(a), expression or ""),
+        Selection(_split_places(b or a), against or ""),
+    )
     engine, [ref] = open_engine(session, [queue])
     steps = report.yield_comparisons(engine, ref, selection_a, selection_b)
     comparison = sampling.build_with_progress(steps, "comparing")
@@ -63,8 +66,8 @@ def diff(
     return sampling.choose_sampling_exit_code(comparison.size)
 
 
-def _split(words: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, words.split(",")))) or (words,)
+def _split_places(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, text.split(",")))) or (text,)
 
 
 def build_comparison_document(comparison: Comparison) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Implement `incident`: print everything about the trouble of one queue on a page. Nothing is changed."""
+"""Implement `incident`: print one page about a queue with problems. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def incident(session: Session, queue: QUEUE) -> int:
     from rqtui.reports.incident_page import build_page_lines
 
     engine, [ref] = open_engine(session, [queue])
-    look = take_settled_snapshot(engine, [ref])
-    [counted] = look.snapshot.queues
+    settled = take_settled_snapshot(engine, [ref])
+    [counted] = settled.snapshot.queues
     url, problems = hide_url_passwords(session.settings.url), list[str]()
     operations = [each for each in journal.load_operations(find_state_folder(), problems=problems) if each.url == url]
     sightings = journal.load_sightings(find_state_folder(), url)
-    steps = yield_incident_reports(engine, ref, counted, look.snapshot.taken_ms, operations, sightings)
+    steps = yield_incident_reports(engine, ref, counted, settled.snapshot.taken_ms, operations, sightings)
     report = sampling.build_with_progress(steps, "reading")
-    unknown = (*counted.unknown, *look.unwatched.get(ref, ()))
+    unknown = (*counted.unknown, *settled.unwatched.get(ref, ()))
     argument = engine.format_argument(ref)
     if session.as_json:
         output.write_json(_build_document(report, argument, unknown))

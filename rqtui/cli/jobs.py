@@ -207,7 +207,7 @@ def _read_unfiltered_page(engine: Engine, ref: Ref, place: str, offset: int, siz
 
 
 def _build_scan_request(engine: Engine, ref: Ref, place: str, position: int, size: int) -> Request[Page]:
-    """Build the request for the next page of a listing; see `_read_scan_page`."""
+    """Build the request for the next scan step of a place, from `position` on; 0 is the first step."""
     system = engine.systems[ref.system]
     if system.place(place).is_newest_last:
         return system.backward_scan_request(ref.queue, place, position or None, size, documents.BODY_BYTES)

@@ -41,7 +41,7 @@ def record(
         str | None, typer.Option("--export", metavar="FILE", help="Copy a time span to a new file, and exit.")
     ] = None,
     begin: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="The begin of the span: 2026-11-27T12:30, or 2h ago.")
+        str | None, typer.Option("--from", metavar="TIME", help="The start of the span: 2026-11-27T12:30, or 2h ago.")
     ] = None,
     end: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="The end of the span; without it now.")

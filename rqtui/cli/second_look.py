@@ -86,7 +86,7 @@ def _use_recording(
     """
     from rqtui.engine.health import rules
     from rqtui.model import Focus
-    from rqtui.recording.history import date_findings, read_checkpoints
+    from rqtui.recording.history import apply_recorded_starts, read_checkpoints
 
     recorded = []
     try:
@@ -106,7 +106,7 @@ def _use_recording(
                 unwatched.pop(ref, None)
                 if ref in again.rates and (facts := rules.find_unwatched_facts(queue, again.rates[ref])):
                     unwatched[ref] = facts
-        return date_findings(recording, queues), unwatched
+        return apply_recorded_starts(recording, queues), unwatched
     except RecordingError as error:
         output.print_message(str(error))
         return queues, unwatched

@@ -69,7 +69,7 @@ class Discovery:
         self._walks_all = walks_all
         self._has_walked = self._has_recalled = False
         self._walked_refs: set[Ref] = set()  # found by the last complete walk
-        self._walking_refs: set[Ref] = set()  # found by the present walk
+        self._walking_refs: set[Ref] = set()  # found by the current walk
         self._walk = Walk(client, self.systems)
         self._walk_file = WalkFile(walk_folder, client, self._walk.patterns)
 

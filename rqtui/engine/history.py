@@ -183,7 +183,7 @@ def count_unfinished(queues: Iterable[Queue]) -> int:
 def compute_unfinished_per_minute(
     minutes: Sequence[tuple[int, Mapping[str, int]]], waiting_now: int
 ) -> list[tuple[int, int]]:
-    """Return (minute in ms, unfinished jobs at its start), computed backwards from the present number of such jobs.
+    """Return (minute in ms, unfinished jobs at its start), computed backwards from the current number of such jobs.
 
     Deletes, purges and restores count as if all were of unfinished jobs, because the counters do not record the place.
     """

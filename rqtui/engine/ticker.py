@@ -149,7 +149,7 @@ class Ticker:
     frame. `interval_s` is the time between refreshes. The ticker widens it when two refreshes in a row take more than a
     tenth of it: by the faster one of the two, and at most to twice its previous length, so a stall that two refreshes
     met is over within two intervals. The interval is also longer while the screen is hidden (`is_resting`). `wait_s` is
-    the present interval.
+    the current interval.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Ticker:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._refresh_due_s = self._discovery_due_s = self._rtt_due_s = self._server_check_s = 0.0
-        self._discovery_s = 0.0  # duration of the present discovery so far
+        self._discovery_s = 0.0  # duration of the current discovery so far
         self._is_full_discovery_requested = self._has_new_queues = False
         self._lost_since_s = self._failed_since_s = 0.0
         self._failures = 0

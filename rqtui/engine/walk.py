@@ -50,10 +50,12 @@ class WalkResult:
 
 @dataclass(slots=True)
 class WalkProgress:
-    """The progress of the walks over one database: `complete` is the last complete result, `partial` the present one.
+    """The progress of the walks over one database.
 
-    `cursors` has the SCAN cursor of each node at which the present walk continues (`0`: this node is complete; empty:
-    not begun), `keys_walked` is the number of keys so far, `duration_s` its time so far. `next_due_s` is when the next
+    `complete` is the result of the last walk that ended, `partial` the result so far of the walk under way.
+
+    `cursors` has the SCAN cursor of each node at which the walk continues (`0`: this node is complete; empty: not
+    begun), `keys_walked` is the number of keys so far, `duration_s` its time so far. `next_due_s` is when the next
     walk may begin (`time.time`).
     """
 
@@ -154,7 +156,7 @@ class Walk:
             self.progress.partial.queue_keys.setdefault(name, []).extend(system_keys)
 
     def _complete_walk(self) -> None:
-        """Store the result of the present walk as that of the last complete walk, and schedule the next walk."""
+        """Store the result of the current walk as that of the last complete walk, and schedule the next walk."""
         progress = self.progress
         rest_s = (
             min(MAX_REST_S, REST_FACTOR * progress.duration_s) if progress.keys_walked > MAX_KEYS_PER_DISCOVERY else 0.0

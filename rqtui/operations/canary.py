@@ -81,7 +81,7 @@ class Canary:
         for (ref, id), job in zip(pending, self._find_jobs(pending), strict=True):
             system = self._engine.systems[ref.system]
             if job is None and not self._pending[ref, id]:
-                self._pending[ref, id] = True  # It may be between two places: look once more.
+                self._pending[ref, id] = True  # It may be between two places, so the next poll looks again.
             elif job is None:
                 del self._pending[ref, id]
                 self._done += stores_failed_jobs(system)
@@ -119,8 +119,8 @@ class Canary:
         for ref in dict.fromkeys(ref for ref, _id in pending if not systems[ref.system].can_find_by_id):
             ids = {id for other, id in pending if other == ref}
             found.update({(ref, id): job for id, job in self._walk_to_jobs(ref, ids).items()})
-        for name in pending:
-            yield found.get(name)
+        for job_key in pending:
+            yield found.get(job_key)
 
     def _walk_to_jobs(self, ref: Ref, ids: set[bytes]) -> dict[bytes, Job]:
         """Find jobs by a walk over all places of a queue, in the order in which a job moves through them.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rqtui.model import Finding, Queue, Ref, Snapshot, State
 from rqtui.operations.journal import Sighting
 
-GONE_MS = 10_000
+ABSENT_MS = 10_000
 SAMPLE_INTERVAL_MS = 10_000
 MAX_SAMPLES = 720
 MAX_QUEUES = 20
@@ -51,7 +51,7 @@ class SnapshotWatch:
                 self._report(_build_sighting(ref, finding, now_ms))
             seen[finding.kind] = (finding, now_ms)
         for kind, (finding, last_ms) in list(seen.items()):
-            if now_ms - last_ms >= GONE_MS:
+            if now_ms - last_ms >= ABSENT_MS:
                 del seen[kind]
                 self._report(replace(_build_sighting(ref, finding, now_ms), at_ms=now_ms, is_over=True))
         self._last_findings[ref] = tuple(seen.values())

@@ -23,7 +23,7 @@ class RecordedFlows(NamedTuple):
 
     @property
     def begin_ms(self) -> int:
-        """The begin of the first watched part."""
+        """The start of the first watched part."""
         return self.minutes[0].begin_ms
 
     @property

@@ -19,7 +19,7 @@ MIN_WATCHED_SHARE = 0.8  # of a minute; with less, too much of it is unknown
 
 
 def read_checkpoints(reader: Reader, ref: Ref, queue: Queue, totals: Totals) -> list[Checkpoint]:
-    """Return the totals of a queue at the begin of each of its last recorded minutes, the newest first.
+    """Return the totals of a queue at the start of each of its last recorded minutes, the newest first.
 
     `totals` are those of `queue`, which was counted just now. The list is empty if the recording ended more than 30
     seconds ago, and ends at the first gap.
@@ -49,8 +49,8 @@ def read_checkpoints(reader: Reader, ref: Ref, queue: Queue, totals: Totals) -> 
     return checkpoints
 
 
-def date_findings(reader: Reader, queues: Mapping[Ref, Queue]) -> dict[Ref, Queue]:
-    """Return the queues with the begin of each finding that a running recorder saw before.
+def apply_recorded_starts(reader: Reader, queues: Mapping[Ref, Queue]) -> dict[Ref, Queue]:
+    """Return the queues with the start of each finding that a running recorder saw before.
 
     A single command dates a finding by its own snapshot if nothing else is known, so the earlier time is the right one.
     """

@@ -49,13 +49,13 @@ log = logging.getLogger("rqtui.recording")
 MAX_GAP_MS = 90_000  # polls of a queue that are further apart do not belong together: the time between is unwatched
 SEEN_INTERVAL_MS = 5_000  # between two updates of a finding that is present
 REST_INTERVAL_MS = 15_000  # between two updates of a minute in which little changes
-GONE_MS = 10_000  # a finding has ended after so long without it, because some findings come and go
+ABSENT_MS = 10_000  # a finding ends when it is missing for this long, because some findings disappear briefly
 RETRY_S = 30.0  # after an error of the file
 BUSY_RETRY_S = 1.0  # while another process holds the lock of the file
 BUSY_REPORT_S = 30.0  # a lock that is held for longer is reported
 MAINTENANCE_S = 60.0  # between two trims of the file
 UNFINISHED_S = 1.0  # until the next trim, if one was not finished
-JOURNAL_S = 10.0  # between two looks at the journal
+JOURNAL_S = 10.0  # between two reads of the journal
 MAX_PENDING_MS = 600_000  # records that could not be written for longer are dropped
 _REDIS_AWAY = "redis-away"
 
@@ -200,7 +200,7 @@ class Recorder:
         return self._writer
 
     def _continue_minute(self, writer: Writer) -> None:
-        """Continue the minute of the first snapshots, if an earlier process recorded its begin."""
+        """Continue the minute of the first snapshots, if an earlier process recorded its start."""
         begin_ms = self._accumulator.taken_ms // MINUTE_MS * MINUTE_MS
         earlier = writer.read_all_periods(begin_ms, begin_ms + 1), writer.read_server(begin_ms, begin_ms + 1)
         self._is_continued = True
@@ -223,7 +223,7 @@ class Recorder:
 
 
 class _QueueState:
-    """The last poll of a queue, and its present minute."""
+    """The last poll of a queue, and its current minute."""
 
     __slots__ = ("counts", "is_unwritten", "minute", "polled_ms", "totals", "written_ms")
 
@@ -235,18 +235,18 @@ class _QueueState:
 
 
 class Accumulator:
-    """The records of the present minute, and those that were not written yet. Not thread-safe."""
+    """The records of the current minute, and those that were not written yet. Not thread-safe."""
 
     def __init__(self) -> None:
         self.taken_ms = 0  # of the last snapshot; 0: there was none
         self._queues: dict[Ref, RecordedQueue] = {}
         self._states: dict[Ref, _QueueState] = {}
-        self._server: ServerPeriod | None = None  # the present minute of the server
-        self._earlier: dict[Ref, Period] = {}  # the begin of the present minute, as another process recorded it
+        self._server: ServerPeriod | None = None  # the current minute of the server
+        self._earlier: dict[Ref, Period] = {}  # the start of the current minute, as another process recorded it
         self._earlier_server: dict[int, ServerPeriod] = {}
         # The present findings of each queue, and of the server (None), by kind, and when each was written.
         self._findings: dict[Ref | None, dict[str, tuple[RecordedFinding, int]]] = {}
-        self._causes: dict[Ref, tuple[int, tuple[ErrorCount, ...]]] = {}  # of the present minute
+        self._causes: dict[Ref, tuple[int, tuple[ErrorCount, ...]]] = {}  # of the current minute
         self._pending_periods: dict[tuple[int, Ref], Period] = {}
         self._pending_server: dict[int, ServerPeriod] = {}
         self._pending_findings: dict[tuple[Ref | None, str, int], RecordedFinding] = {}
@@ -254,7 +254,7 @@ class Accumulator:
         self._pending_errors: dict[tuple[int, Ref, str], ErrorCount] = {}
 
     def set_earlier_periods(self, periods: Sequence[Period], server: Sequence[ServerPeriod]) -> None:
-        """Set what another process recorded of the present minute. The records of this one continue it."""
+        """Set what another process recorded of the current minute. The records of this one continue it."""
         self._earlier = {period.ref: period for period in periods if period.span_ms == MINUTE_MS}
         self._earlier_server = {period.at_ms: period for period in server if period.span_ms == MINUTE_MS}
         for ref, state in self._states.items():
@@ -295,7 +295,7 @@ class Accumulator:
         self._add_findings(None, (finding,), now_ms, is_complete=False)
 
     def flush_minutes(self) -> None:
-        """Make the present minute and the findings of each queue pending, also where little changed."""
+        """Make the current minute and the findings of each queue pending, also where little changed."""
         for ref, state in self._states.items():
             if state.is_unwritten:
                 self._pending_periods[state.minute.at_ms, ref] = state.minute
@@ -343,11 +343,11 @@ class Accumulator:
         """Add one poll of a queue to its minute.
 
         A minute in which only ages and the watched time changed is not written at each refresh: there may be ten
-        thousand queues at rest.
+        thousand idle queues.
         """
         now_ms, state = queue.counted_ms, self._states.get(ref)
         if state is None:
-            self._describe_queue(ref, queue)
+            self._record_places(ref, queue)
             minute = self._continue_earlier_period(_build_poll(ref, queue, now_ms, totals, totals))
             state = self._states[ref] = _QueueState(minute, queue.counts, totals)
             has_changed = True
@@ -356,7 +356,7 @@ class Accumulator:
             if not 0 <= now_ms - last_ms <= MAX_GAP_MS:  # The clock was set back, or the queue was not watched.
                 last_ms, last = now_ms, totals
             is_same_minute = minute.at_ms == now_ms - now_ms % MINUTE_MS
-            has_changed = not (is_same_minute and totals == last and _is_at_rest(minute, queue, state.counts))
+            has_changed = not (is_same_minute and totals == last and _is_unchanged(minute, queue, state.counts))
             if not has_changed and queue.oldest_ready_ms is None:
                 watched_ms = minute.watched_ms + now_ms - last_ms
                 minute = minute._replace(end_ms=now_ms, watched_ms=watched_ms, polls=minute.polls + 1)
@@ -372,24 +372,24 @@ class Accumulator:
         """Return the minute of a queue with a poll, which may begin the next minute or have other places."""
         minute = state.minute
         if queue.counts is not state.counts:
-            self._describe_queue(ref, queue)
+            self._record_places(ref, queue)
         if minute.at_ms != poll.at_ms:
             if state.is_unwritten:
                 self._pending_periods[minute.at_ms, ref] = minute
             return self._continue_earlier_period(poll)
         return merge_periods(minute, poll) if len(minute.counts) == len(poll.counts) else poll
 
-    def _describe_queue(self, ref: Ref, queue: Queue) -> None:
-        """Store the places of a queue, and which of its flows are counted."""
-        known, counters = self._queues.get(ref), queue.counters
+    def _record_places(self, ref: Ref, queue: Queue) -> None:
+        """Store the places of a queue and the names of its counted flows, if they changed."""
+        recorded, counters = self._queues.get(ref), queue.counters
         counted = tuple(name for name, counter in zip(FLOWS, _COUNTERS, strict=True) if counter in counters)
         names = [count.place for count in queue.counts]
-        if known is None or known.counted != counted or [place.name for place in known.places] != names:
+        if recorded is None or recorded.counted != counted or [place.name for place in recorded.places] != names:
             places = tuple(RecordedPlace(count.place, count.state, count.has_failures) for count in queue.counts)
             self._queues[ref] = RecordedQueue(ref, places, counted)
 
     def _continue_earlier_period(self, period: Period) -> Period:
-        """Return a period with the begin of its minute, if another process recorded that before this one began."""
+        """Return a period with the start of its minute, if another process recorded that before this one began."""
         earlier = self._earlier.get(period.ref)
         if earlier is None or earlier.at_ms != period.at_ms or earlier.end_ms > period.begin_ms:
             return period
@@ -428,7 +428,7 @@ class Accumulator:
         if is_complete:
             kinds = {finding.kind for finding in findings}
             for kind in [kind for kind in present if kind not in kinds]:
-                if now_ms - present[kind][0].seen_ms >= GONE_MS:
+                if now_ms - present[kind][0].seen_ms >= ABSENT_MS:
                     self._end_finding(ref, kind, None)
         if not present:
             self._findings.pop(ref, None)
@@ -487,7 +487,7 @@ class Accumulator:
 _COUNTERS = ("in", "out", "failed", "dead")  # of `FLOWS`, as systems name them
 
 
-def _is_at_rest(minute: Period, queue: Queue, counts: Sequence[Count]) -> bool:
+def _is_unchanged(minute: Period, queue: Queue, counts: Sequence[Count]) -> bool:
     """Return whether a poll differs from the minute of its queue in ages only."""
     return (
         (queue.counts is counts or queue.counts == counts)
@@ -553,9 +553,9 @@ class JournalReader:
             for operation in load_operations(self._folder)
             if operation.url == self._url
         }
-        changed = {key: one for key, one in operations.items() if self._recorded.get(key) != one}
+        changed = {key: change for key, change in operations.items() if self._recorded.get(key) != change}
         self._recorded = operations
-        return tuple(RecordedChange(one.at_ms, key, to_document(one)) for key, one in changed.items())
+        return tuple(RecordedChange(change.at_ms, key, to_document(change)) for key, change in changed.items())
 
     def forget(self, changes: Sequence[RecordedChange]) -> None:
         """Return these changes again at the next call, because they were not written."""

@@ -45,9 +45,9 @@ class Period(NamedTuple):
     """
 
     ref: Ref
-    at_ms: int  # the begin of the minute or hour
+    at_ms: int  # the start of the minute or hour
     span_ms: int  # a duration: of a minute or an hour
-    begin_ms: int  # the begin of the part that was watched
+    begin_ms: int  # the start of the part that was watched
     end_ms: int  # the last poll
     watched_ms: int  # a duration
     polls: int
@@ -104,7 +104,7 @@ class ErrorCount(NamedTuple):
     """A cause of failures in a queue, and the jobs with this cause among those that a health check read."""
 
     ref: Ref
-    at_ms: int  # the begin of the minute or hour
+    at_ms: int  # the start of the minute or hour
     cause: str
     jobs: int
 

@@ -188,7 +188,7 @@ class _Store:
             return [ServerPeriod(*row)._replace(role=_to_text(row[-1])) for row in rows]
 
     def read_findings(self, begin_ms: int, end_ms: int) -> list[RecordedFinding]:
-        """Return the findings that were present at some time of a span, by their begin."""
+        """Return the findings that were present at some time of a span, in the order of their start."""
         refs = {id: queue.ref for id, queue in self._load_queues().items()}
         rows = self._query(
             "SELECT queue_id, kind, severity, text, detail, jobs, begin_ms, seen_ms, end_ms FROM finding"
@@ -243,10 +243,7 @@ class _Store:
             return {
                 id: RecordedQueue(
                     Ref(_to_text(system), _to_text(name)),
-                    tuple(
-                        RecordedPlace(str(place), State(state), bool(fails))
-                        for place, state, fails in json.loads(places)
-                    ),
+                    parse_places(places),
                     tuple(json.loads(counted)),
                 )
                 for id, system, name, places, counted in rows
@@ -407,7 +404,7 @@ class Writer(_Store):
 
     def merge_oldest_hour(self, before_ms: int) -> bool:
         """Merge the minutes of the oldest hour that ended before a time. Returns False if there are none."""
-        # A minute of queues has a minute of the server, whose table is short: `period` would be read from its begin.
+        # A minute of queues has a minute of the server, whose table is short; `period` is long.
         ((first_ms,),) = self._query("SELECT min(at_ms) FROM server_period WHERE span_ms < ?", (HOUR_MS,))
         if first_ms is None or first_ms - first_ms % HOUR_MS + HOUR_MS > before_ms:
             return False
@@ -471,7 +468,7 @@ class Writer(_Store):
         self._connection.executemany("INSERT INTO error VALUES (?, ?, ?, ?)", [(span[0], *row) for row in rows])
 
     def _delete_oldest_hour(self) -> bool:
-        """Delete the oldest hour of records. Returns False if there is nothing older than the present hour."""
+        """Delete the oldest hour of records. Returns False if there is nothing older than the current hour."""
         ((first_ms, last_ms),) = self._query("SELECT min(at_ms), max(at_ms) FROM period")
         if first_ms is None or first_ms - first_ms % HOUR_MS + HOUR_MS > last_ms:
             return False

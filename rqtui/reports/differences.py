@@ -238,7 +238,7 @@ def _find_single_differences(
 
 
 def _rank_difference(difference: Difference) -> tuple[bool, float, bool, str]:
-    """Return the sort key of a difference. Of equal ones, that which is more frequent in group A comes first."""
+    """Return the sort key of a difference. Among equal ones, those more frequent in group A come first."""
     is_rarer_in_a = difference.a_share < difference.b_share
     return difference.is_result, -round(difference.size, 9), is_rarer_in_a, str(difference.conditions[0])
 

@@ -1,4 +1,4 @@
-"""Gather everything about the trouble of one queue: findings, errors, workers, what differs, and what was done.
+"""Gather what an operator needs to know about a queue with problems: findings, errors, workers, differences, changes.
 
 The report combines those of `reports/errors`, `reports/workers` and `reports/comparison` with the journal of changes.
 Called by `rqtui incident`.
@@ -20,7 +20,7 @@ from rqtui.reports.errors import Errors, yield_error_reports
 from rqtui.reports.workers import TROUBLED, WorkerEntry, has_workers, load_workers
 
 DAY_MS = 86_400_000
-HELP_MS = 3_600_000  # a change within so long after a finding appeared is shown as a reaction to it
+REACTION_MS = 3_600_000  # a change this soon after a finding appeared is shown as a reaction to it
 MAX_PRECEDENTS = 5
 
 
@@ -38,7 +38,7 @@ class Precedent:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """The state of a queue in trouble, as far as it is known.
+    """The report of one queue with problems.
 
     `errors` is None if no error is stored. `comparison` is None where there is nothing to compare; `not_compared` says
     why. `changes` are those of the last day on this machine, the newest first. `problems` are sentences about what
@@ -128,12 +128,12 @@ def find_precedents(
     own = [each for each in sightings if (each.system, each.queue, each.kind) == (ref.system, ref.queue, kind)]
     number = 0
     for at, sighting in reversed([*enumerate(own)]):
-        if sighting.is_over or sighting.at_ms >= began_ms - HELP_MS:
+        if sighting.is_over or sighting.at_ms >= began_ms - REACTION_MS:
             continue
         changes = tuple(
             each
             for each in reversed(operations)
-            if ref in each.refs and 0 <= (each.began_ms or each.at_ms) - sighting.at_ms <= HELP_MS
+            if ref in each.refs and 0 <= (each.began_ms or each.at_ms) - sighting.at_ms <= REACTION_MS
         )
         if changes and number < MAX_PRECEDENTS:
             number += 1

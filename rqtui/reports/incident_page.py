@@ -24,41 +24,39 @@ def build_page_lines(
 
     `commands` are what helps now, `unknown` the facts that cannot be known.
     """
-
     places = ", ".join(f"{place} {number}" for place, number in report.queue.map_counts_by_place().items())
     yield f"{safe(name)} ({report.ref.system}) at {format_clock(report.taken_ms)}: {places}"
-    yield from _title("findings")
+    yield from _build_title_lines("findings")
     for finding in report.queue.findings:
         yield f"  {finding.severity:<8}  {safe(format_finding(finding, report.taken_ms))}"
     if not report.queue.findings:
         yield "  none"
     if unknown:
         yield f"  unknown: {', '.join(unknown)}"
-    yield from _title("errors")
+    yield from _build_title_lines("errors")
     yield from _build_error_lines(report)
-    yield from _title("workers")
+    yield from _build_title_lines("workers")
     yield from _build_worker_lines(report)
-    yield from _title("what differs")
+    yield from _build_title_lines("what differs")
     yield from _build_difference_lines(report)
-    yield from _title("changes of the last 24 hours, made from this machine")
+    yield from _build_title_lines("changes of the last 24 hours, made from this machine")
     yield from _build_change_lines(report.changes, report.taken_ms)
     if report.precedents:
-        yield from _title("after the same finding before")
+        yield from _build_title_lines("after the same finding before")
         for precedent in report.precedents:
             began, ended_ms = format_instant(precedent.sighting.at_ms, report.taken_ms), precedent.ended_ms
             end = f"over at {format_instant(ended_ms, report.taken_ms)}" if ended_ms else "its end was not recorded"
             yield f"  {began}  {safe(precedent.sighting.text)} ({end})"
             yield from (f"  {line}" for line in _build_change_lines(precedent.changes, report.taken_ms))
-    yield from _title("what helps now")
+    yield from _build_title_lines("what helps now")
     yield from (f"  {command}" for command in commands) if commands else ["  nothing needs to be done"]
 
 
-def _title(text: str) -> list[str]:
+def _build_title_lines(text: str) -> list[str]:
     return ["", text]
 
 
 def _build_error_lines(report: Incident) -> Iterator[str]:
-
     if report.errors is None:
         yield "  no error is stored"
         return
@@ -80,7 +78,6 @@ def _build_error_lines(report: Incident) -> Iterator[str]:
 
 
 def _build_worker_lines(report: Incident) -> Iterator[str]:
-
     if not report.are_workers_known:
         yield f"  unknown: {report.ref.system} stores no names of workers"
         return
@@ -96,7 +93,6 @@ def _build_worker_lines(report: Incident) -> Iterator[str]:
 
 
 def _build_difference_lines(report: Incident) -> Iterator[str]:
-
     if report.comparison is None:
         yield f"  not compared: {report.not_compared}"
         return
@@ -109,7 +105,6 @@ def _build_difference_lines(report: Incident) -> Iterator[str]:
 
 
 def _build_change_lines(changes: tuple[Operation, ...], now_ms: int) -> Iterator[str]:
-
     for change in changes[:MAX_CHANGES]:
         why = f" ({safe(change.why)})" if change.why else ""
         what = f"{change.verb}: {safe(change.describe_outcomes())}{why}"

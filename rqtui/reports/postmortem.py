@@ -324,7 +324,7 @@ def list_circumstances(operation: Operation) -> list[tuple[str, str]]:
 
 
 def format_counts(counts: Counts) -> str:
-    """Format job counts per place: `ready 20012, dead 5000`. Of several queues each has its name in front."""
+    """Format job counts per place: `ready 20012, dead 5000`. With several queues, names are shown."""
     texts = []
     for queue, places in counts.items():
         place_counts = ", ".join(f"{place} {count}" for place, count in places.items() if count) or "nothing"
@@ -333,7 +333,7 @@ def format_counts(counts: Counts) -> str:
 
 
 def format_count_changes(before: Counts, after: Counts) -> str:
-    """Format the counts that differ: `dead 5000 → 2500, ready 20187 → 22685`. Of several queues each has its name."""
+    """Format the counts that differ: `dead 5000 → 2500, ready 20187 → 22685`. Several queues have names."""
     texts = []
     for queue in dict.fromkeys((*before, *after)):
         old, new = before.get(queue, {}), after.get(queue, {})

@@ -170,8 +170,8 @@ def choose_places_to_sample(
 ) -> tuple[Part, ...]:
     """Return the non-empty places in these states, each with the size of its sample.
 
-    At most `per_place` jobs per place and about `max_jobs` in total are read. Of many queues those with the most jobs
-    in these states are chosen.
+    At most `per_place` jobs per place and about `max_jobs` in total are read. If there are too many queues, those with
+    the most jobs in these states are chosen.
     """
     ranked = sorted(queues, key=lambda queue: -sum(queue.count_in_state(state) for state in states))
     places = [

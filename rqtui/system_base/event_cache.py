@@ -93,7 +93,7 @@ class EventCache:
         job = self._jobs.get(id)
         return (
             self._assign_home_queue(job)
-            if job is not None and job.queue in self._list_names_of_listed_queues(queue)
+            if job is not None and job.queue in self._list_cached_queue_names(queue)
             else None
         )
 
@@ -147,7 +147,7 @@ class EventCache:
 
         Offset -1 means the last page.
         """
-        parts = [self._sort_by_last_event(name, place) for name in self._list_names_of_listed_queues(queue)]
+        parts = [self._sort_by_last_event(name, place) for name in self._list_cached_queue_names(queue)]
         total = sum(map(len, parts))
         first = max(0, total - limit) if offset < 0 else offset
         newest = merge(*(reversed(part.items()) for part in parts), key=itemgetter(1), reverse=True)
@@ -191,7 +191,7 @@ class EventCache:
                     self._given[name, place] += number
         self._home = queue
 
-    def _list_names_of_listed_queues(self, queue: str) -> tuple[str, ...]:
+    def _list_cached_queue_names(self, queue: str) -> tuple[str, ...]:
         """Return the names of the queues whose cached jobs `queue` lists: its own, and "" if it is the `home` queue."""
         return (queue, "") if queue and queue == self.home else (queue,)
 

@@ -25,8 +25,8 @@ from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import EMPTY_ID
 
 _MAX_OFFSET = 10**12  # more jobs than any place holds; `page_guard.lua` accepts 15 characters
-LOOK_BACK = 1000  # entries of each place that are looked through for a digest nobody has seen here
-_TYPED_BYTES = 200  # nobody types a longer id; rqtui jobs lists it
+LOOK_BACK = 1000  # entries of each place that are searched for a digest that is not cached
+_TYPED_BYTES = 200  # a longer id is not typed by hand; rqtui jobs lists it
 _FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "overdue", "expired", "workers", "paused"})
 
 

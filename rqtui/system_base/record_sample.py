@@ -76,8 +76,8 @@ class RecordSample:
     )  # met jobs that ended since then, by queue and place
     is_whole: bool = False  # the last step passed all keys, and every record that it met was read
     _keys: int = 0  # keys of the database
-    _passed: int = 0  # keys that the present walk has passed
-    _met: int = 0  # records that the present walk has met
+    _passed: int = 0  # keys that the current walk has passed
+    _met: int = 0  # records that the current walk found
     _scale: float = 1.0  # records of the last complete walk, divided by those of them that are cached
 
     def plan_step(self, wanted_ids: Sequence[bytes] = ()) -> RecordRequest:

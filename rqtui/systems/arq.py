@@ -296,7 +296,7 @@ def _build_call(items: Mapping[object, object]) -> _DecodedCall:
 
 @lru_cache(maxsize=2000)
 def _decode_result(data: bytes, tail: bytes) -> _DecodedResult:
-    """Decode a result. Of a long one, `data` has the beginning and `tail` the end, which names the queue."""
+    """Decode a result. If it is long, `data` is its beginning and `tail` its end, which names the queue."""
     items = _read_items(data)
     call, value = _build_call(items), items.get("r")
     queue = items.get("q")

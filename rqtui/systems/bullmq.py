@@ -83,7 +83,7 @@ _RUNNERS_S = 120.0  # longer than a lock and the check for stalled jobs, after w
 
 
 class _Runners(NamedTuple):
-    """The first and the present worker of a running job, and when the job was last seen (s by `time.monotonic`)."""
+    """The first and the current worker of a running job, and when the job was last seen (s by `time.monotonic`)."""
 
     first: str
     last: str

@@ -735,7 +735,7 @@ _NO_PROCESS = "no process of Sidekiq runs that could enqueue it"
 
 def _build_schedule(row: Mapping[str, Any], has_process: bool) -> Schedule:
     """Build a schedule from its row. For sidekiq-cron the queue is in the message that the schedule enqueues."""
-    record, name = _parse_json_object(row["told"]), to_text(row["name"])
+    record, name = _parse_json_object(row["definition"]), to_text(row["name"])
     if row["kind"] == "cron":
         args = _parse_schedule_arguments(row["args"]) if row["args"] else record.get("args")
         kind, pattern, is_enabled = (

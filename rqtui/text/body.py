@@ -30,8 +30,8 @@ _MOST_INDENT = 24  # levels; deeper levels are not indented further
 class BodyView(NamedTuple):
     """The body of a job as text, ready to be shown; all lines of `text` are safe to print.
 
-    `encoding` is json, msgpack, pickle, utf-8, text, hex or empty. A compressed body has the encoding of its content
-    after `zlib `.
+    `encoding` is json, msgpack, pickle, utf-8, text, hex or empty. For a compressed body, it is `zlib` and
+    the encoding of the content, such as `zlib json`.
     """
 
     encoding: str

@@ -26,7 +26,7 @@ class _Field(NamedTuple):
 
 
 def read_json_fields(text: bytes) -> dict[str, bytes]:
-    """Return the values of a JSON object by name, as they are written. Of a repeated name, the last value counts.
+    """Return the values of a JSON object by name, as they are written. If a name is repeated, its last value counts.
 
     Raises ValueError if `text` is no JSON object.
     """
@@ -36,7 +36,7 @@ def read_json_fields(text: bytes) -> dict[str, bytes]:
 def replace_json_fields(text: bytes, changes: Mapping[str, bytes | None]) -> bytes:
     """Change some fields of a JSON object, and keep all other bytes. Values are JSON; None deletes a field.
 
-    New fields come last. Of a repeated name, the last field is changed, because the last one counts; a deletion deletes
+    New fields come last. If a name is repeated, its last field is changed, because that one counts; a deletion deletes
     all. Raises ValueError if `text` is no JSON object.
     """
     old_fields = list(_parse_json_fields(text))

@@ -250,8 +250,8 @@ class _Machine:
         pairs = names.pairs if isinstance(names, Pairs) else [("**", names)]
         self._stack.append(Call(function, args if isinstance(args, tuple | list) else (args,), pairs))
 
-    def record_object_state(self) -> None:
-        """Record the state that the pickle sets on the object below the top of the stack."""
+    def set_object_state(self) -> None:
+        """Take the state on the top of the stack, and set it on the object below."""
         state, top = self.pop(), self._stack[-1]
         if isinstance(top, Call):
             top.state = state
@@ -329,7 +329,7 @@ _OPERATIONS: Mapping[str, Callable[[_Machine, Any], None]] = {
     "REDUCE": lambda it, _: it.record_call(),
     "NEWOBJ": lambda it, _: it.record_call(),
     "NEWOBJ_EX": lambda it, _: it.record_call(has_names=True),
-    "BUILD": lambda it, _: it.record_object_state(),
+    "BUILD": lambda it, _: it.set_object_state(),
     "GLOBAL": lambda it, arg: it.push_value(_parse_import_name(arg)),
     "STACK_GLOBAL": lambda it, _: it.replace_by_name(),
     "INST": lambda it, arg: it.record_instance(arg),

@@ -180,7 +180,7 @@ def _has_shared_value(row: RowFields, same: SharedValue) -> bool:
 
 
 def choose_preview_fields(rows: Sequence[RowFields]) -> Preview:
-    """Choose the body fields that distinguish the rows of a page best. Of a long page, a fixed sample is read."""
+    """Choose the body fields that distinguish the rows of a page best. On a long page, only a fixed sample is read."""
     sample = [rows[number] for number in _choose_sample_row_indices(len(rows))]
     paths: dict[str, None] = {}
     for row in sample:

@@ -665,7 +665,7 @@ class Cockpit(App[None]):
             self.demo.press_control(name)
 
     def _find_demo_message(self) -> str:
-        """Return the present message of the running demo, or an empty text."""
+        """Return the current message of the running demo, or an empty text."""
         return self.demo.message if self.demo else ""
 
     def action_edit_url(self) -> None:

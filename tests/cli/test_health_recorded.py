@@ -26,7 +26,7 @@ def celery(client: Redis) -> None:
 
 
 def write_recording(state_folder: Path, url: str, ended_ms_ago: int) -> int:
-    """Record six minutes in which the queue grew by 100 jobs each, up to a time ago. Returns the begin of the first."""
+    """Record six minutes in which the queue grew by 100 jobs each, up to a time ago. Returns the start of the first."""
     end_ms = int(time.time() * 1000) - ended_ms_ago
     begin_ms = end_ms - end_ms % MINUTE_MS - 5 * MINUTE_MS
     periods = []

@@ -25,7 +25,7 @@ def celery(client: Redis) -> None:
 
 
 def write_recording(state_folder: Path, url: str, minutes: int) -> int:
-    """Record the last complete minutes of the queue of Celery, and return the begin of the first."""
+    """Record the last complete minutes of the queue of Celery, and return the start of the first."""
     now_ms = int(time.time() * 1000)
     begin_ms = now_ms - now_ms % MINUTE_MS - minutes * MINUTE_MS
     periods = [

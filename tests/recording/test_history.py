@@ -1,4 +1,4 @@
-"""Read the last minutes of a queue: totals at the begin of each minute, as far as a running recorder watched them."""
+"""Read the last minutes of a queue: totals at the start of each minute, as far as a running recorder watched them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recordings import MAIL, NOW_MS, QUEUE, build_period, open_writer
 
 from rqtui.engine.rates import Checkpoint, Totals
 from rqtui.model import Finding, Queue
-from rqtui.recording.history import date_findings, read_checkpoints
+from rqtui.recording.history import apply_recorded_starts, read_checkpoints
 from rqtui.recording.records import MINUTE_MS, Period, RecordedFinding
 from rqtui.recording.store import Batch, Reader
 
@@ -73,5 +73,5 @@ def test_findings_begin_when_the_recorder_saw_them_first(tmp_path: Path) -> None
         for kind, since_ms in (("dead-many", NOW_MS), ("failing", 7), ("paused", NOW_MS), ("new", None))
     )
     with open_recording(tmp_path, findings=recorded) as reader:
-        dated = date_findings(reader, {MAIL: COUNTED._replace(findings=found)})[MAIL]
+        dated = apply_recorded_starts(reader, {MAIL: COUNTED._replace(findings=found)})[MAIL]
     assert [finding.since_ms for finding in dated.findings] == [begin_ms, 7, NOW_MS, None]

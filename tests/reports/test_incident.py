@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rqtui.model import Finding, Queue, Ref
 from rqtui.operations.journal import Operation, Sighting
-from rqtui.reports.incident import DAY_MS, HELP_MS, MAX_PRECEDENTS, find_precedents
+from rqtui.reports.incident import DAY_MS, MAX_PRECEDENTS, REACTION_MS, find_precedents
 
 REF = Ref("native", "mail")
 NOW = 1_800_000_000_000
@@ -29,13 +29,13 @@ def operation(at_ms: int, verb: str = "requeue", queue: str = "mail") -> Operati
 def test_a_reaction_within_an_hour_is_shown_with_the_end_of_the_finding() -> None:
     began = NOW - DAY_MS
     sightings = [sighting(began), sighting(began + 900_000, is_over=True)]
-    operations = [operation(began + HELP_MS), operation(began + 1, "release")]
+    operations = [operation(began + REACTION_MS), operation(began + 1, "release")]
     assert find(sightings, operations) == [(began, ["release", "requeue"], began + 900_000)]
 
 
 def test_what_is_no_reaction_is_left_out() -> None:
     began = NOW - DAY_MS
-    assert find([sighting(began)], [operation(began + HELP_MS + 1), operation(began - 1)]) == []
+    assert find([sighting(began)], [operation(began + REACTION_MS + 1), operation(began - 1)]) == []
     assert find([sighting(began)], [operation(began + 1, queue="other")]) == []
     assert find([sighting(began, queue="other")], [operation(began + 1)]) == []
     assert find([sighting(began, kind="paused")], [operation(began + 1)]) == []
@@ -44,8 +44,8 @@ def test_what_is_no_reaction_is_left_out() -> None:
 
 def test_the_present_appearance_is_no_precedent() -> None:
     since_ms = NOW - 10 * 60_000
-    assert find([sighting(since_ms - HELP_MS)], [operation(since_ms - HELP_MS + 1)], since_ms) == []
-    earlier = since_ms - HELP_MS - 1
+    assert find([sighting(since_ms - REACTION_MS)], [operation(since_ms - REACTION_MS + 1)], since_ms) == []
+    earlier = since_ms - REACTION_MS - 1
     assert find([sighting(earlier)], [operation(earlier + 1)], since_ms) == [(earlier, ["requeue"], None)]
 
 

@@ -33,7 +33,7 @@ def build_name_of_any_bytes(source: random.Random) -> bytes:
 
 @dataclass(frozen=True)
 class NamedSystem:
-    """A system whose queue names may be any bytes, with the keys of a queue and its `--system` argument."""
+    """A system whose queue names may be any bytes: `keys` builds a queue's keys, `spec` its `--system` argument."""
 
     system: str
     keys: Callable[[bytes], Keys]

@@ -95,7 +95,7 @@ def request_enqueue(jobs: Jobs) -> Request:
 
 
 def request_restore(jobs: Jobs) -> Request:
-    """Build the rows of `restore` for native jobs: with a long body, a history and an expired lease."""
+    """Build a `restore` request whose jobs have a long body, an error history and an expired lease."""
     text = b"y" * 5000
     rows = [
         (

@@ -1,5 +1,5 @@
 -- A script's view of Redis without chance: a clock that stands still, lifetimes in steps, and sets and hashes in the order
--- of their names. `now_s` stands in front of this file. `soak_verdict` wraps redis.call or redis.pcall; it notes the words of
+-- of their names. `now_s` stands in front of this file. `soak_verdict` wraps redis.call or redis.pcall; it notes the outcomes of
 -- write commands in `dirty`, their names in `writes`, and messages in `published`.
 local WRITES = {}
 for name in string.gmatch('APPEND DEL EXPIRE EXPIREAT HDEL HINCRBY HSET HSETNX INCR INCRBY LINSERT LMOVE LPOP LPUSH LREM '

@@ -5,8 +5,8 @@
 --
 -- ARGV: 1 if the script replies with a word for each row; the keys, with their number in front; then of each variation
 -- its arguments, with their number in front, and its commands, with their number in front. These change the database
--- before the run; each has the number of its words in front.
--- The reply has four values for each variation: the words of the script's reply, a text of that reply, a text of the keys
+-- before the run; each has the number of its outcomes in front.
+-- The reply has four values for each variation: the outcomes of the script's reply, a text of that reply, a text of the keys
 -- that the script changed and of the messages that it published, and the names of its write commands, in the order of the alphabet.
 local function text(value)
   if type(value) == 'string' and (#value > 16 or string.find(value, '[.e]')) and string.find(value, '^%-?%d+%.?%d*e?%+?%d*$') then
@@ -45,9 +45,9 @@ for _, copy in ipairs(copies) do
 end
 local at, found, has_word_for_each_row = 2, {}, ARGV[1] == '1'
 local function take()
-  local words = {unpack(ARGV, at + 1, at + tonumber(ARGV[at]))}
-  at = at + #words + 1
-  return words
+  local outcomes = {unpack(ARGV, at + 1, at + tonumber(ARGV[at]))}
+  at = at + #outcomes + 1
+  return outcomes
 end
 local keys = take()
 local seen = {call = steady(redis.call), pcall = steady(redis.pcall)}
@@ -67,10 +67,10 @@ while at <= #ARGV do
   dirty, published, writes = {}, {}, {}
   local ended, reply = pcall(act, seen, {unpack(keys)}, argv)
   if not ended then reply = {err = text(reply)} end
-  local words = {}
-  if type(reply) == 'table' and reply.err then words[1] = ended and 'refused' or 'raised'
+  local outcomes = {}
+  if type(reply) == 'table' and reply.err then outcomes[1] = ended and 'refused' or 'raised'
   else
-    for _, one in ipairs(has_word_for_each_row and reply or {reply}) do words[#words + 1] = word(one) end
+    for _, one in ipairs(has_word_for_each_row and reply or {reply}) do outcomes[#outcomes + 1] = word(one) end
   end
   table.sort(writes) -- `pairs` takes a table in another order on another server
   local changed = {}
@@ -91,6 +91,6 @@ while at <= #ARGV do
     redis.call('DEL', key)
     if copy_of[key] then redis.call('RESTORE', copy_of[key][1], copy_of[key][2], copy_of[key][3]) end
   end
-  found[#found + 1] = {words, type(reply) == 'table' and reply.err or text(reply), table.concat(changed, '\n') .. text(published), table.concat(writes, ' ')}
+  found[#found + 1] = {outcomes, type(reply) == 'table' and reply.err or text(reply), table.concat(changed, '\n') .. text(published), table.concat(writes, ' ')}
 end
 return found

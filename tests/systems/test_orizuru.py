@@ -566,7 +566,7 @@ PLANTED = (
     Planted("puts into the wrong list", "reject", PUT, PUT.replace("unacked,", "processing,"), 2),
     Planted("pushes what is not held", "reject", "if redis.call('LPOS', processing, member)", "if true", 6),
     Planted("has no guard", "release", "redis.call('SCARD', consumers)\n", "", 8),
-    Planted("touches a key it does not declare", "ack", "local words = {}\n", "redis.call('SET', 'stray', 1)\n%s", 3),
+    Planted("uses a key that is not declared", "ack", "local outcomes = {}\n", "redis.call('SET', 'stray', 1)\n%s", 3),
     Planted("reaps the living", "reap", "left_ms == -2 and now_ms - beat > silent_ms", "true", 11),
     Planted("drains without freeing first", "requeue", "'LTRIM', unacked, 0, -1", "'LLEN', unacked", 13),
     Planted("takes the newest first", "reserve", "'RIGHT', 'LEFT'", "'LEFT', 'LEFT'", 11),

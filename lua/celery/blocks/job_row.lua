@@ -1,6 +1,6 @@
 -- Build the row of a message in a reply.
 --
--- Of a long message the row contains the beginning and the end, because kombu writes the body first and the headers after it.
+-- The row of a long message contains its beginning and its end, because kombu writes the body first and the headers after it.
 --
 -- needs    body_bytes
 -- gives    job_row

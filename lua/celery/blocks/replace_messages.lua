@@ -12,17 +12,17 @@ local function replace_messages(offset, pattern)
       return redis.error_reply('ERR a priority is 0 to 9, and 0 is the highest; nothing was changed')
     end
   end
-  local words, spots, leaving, pushed = {}, {}, {}, {}
+  local outcomes, spots, leaving, pushed = {}, {}, {}, {}
   for at = scalars + 1, #ARGV, columns do
     local new, priority = ARGV[at + 1], tonumber(ARGV[at + offset])
     local spot, is_unsure = find_spot(ARGV[at], ARGV[at + 2])
-    words[#words + 1] = spot and (new == '' and 'raw' or 'moved') or is_unsure and 'later' or 'gone'
+    outcomes[#outcomes + 1] = spot and (new == '' and 'raw' or 'moved') or is_unsure and 'later' or 'gone'
     if spot and new ~= '' then
       spot[4], spot[5] = new, priority and find_list(priority) or spot[1]
       spots[#spots + 1] = spot
     end
   end
-  if #spots == 0 then return words end
+  if #spots == 0 then return outcomes end
 
   begin_drain()
   for _, spot in ipairs(spots) do
@@ -39,5 +39,5 @@ local function replace_messages(offset, pattern)
   for i, number in pairs(pushed) do lengths[i] = lengths[i] + number end
   for _, spot in ipairs(leaving) do spot[2] = spot[2] + (pushed[spot[1]] or 0) end -- the pushes moved the indexes of that list
   remove_spots(leaving, {})
-  return words
+  return outcomes
 end

@@ -1,7 +1,7 @@
--- Whether a key can hold jobs. Another program's key, of another type, holds none: it is read as empty and let be.
+-- Check whether a key has the type that the command reads. A key of another program is left alone and counts as empty.
 --
 -- gives    is_sound
 local function is_sound(command, key) -- any other error ends the script
-  local told = redis.pcall(command, key)
-  return type(told) == 'number' or not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(command, key) ~= nil
+  local reply = redis.pcall(command, key)
+  return type(reply) == 'number' or not string.find(tostring(reply.err), 'WRONGTYPE', 1, true) and redis.call(command, key) ~= nil
 end

@@ -1,4 +1,4 @@
--- The guard of a script that takes a batch of up to `limit` jobs by itself.
+-- Check the arguments of a script that chooses up to `limit` jobs by itself.
 --
 -- needs    limit    the number in ARGV[2]
 --          ARGV[1]  now_ms?

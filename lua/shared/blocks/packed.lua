@@ -1,4 +1,4 @@
--- Strings in one string, each behind its length.
+-- Pack strings into one string, each behind its length: `3:abc`.
 --
 -- gives    packed
 local function packed(list)

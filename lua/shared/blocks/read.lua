@@ -1,9 +1,9 @@
--- A read of a key that another program may have taken: its answer, or nil where the key is of another type. What Redis is played by has
--- an error's text that is no string of Lua.
+-- Run a read command, and return its reply; nil if the key has another type, because another program uses it. `tostring` is needed
+-- for fakeredis, whose error texts are no Lua strings.
 --
 -- gives    read
 local function read(...)
-  local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told end
-  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  return not string.find(tostring(reply.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
 end

@@ -1,8 +1,10 @@
--- What the counts of a native queue are made of.
+-- Compute the counts of a native queue.
 --
 -- needs    now_ms
--- gives    times waiting_since alive
-local function times(key) -- how many wait, the first instant, how many are late; commands are what this script costs
+-- gives    times          the number of jobs in a sorted set, the first time, and the number of late ones
+--          waiting_since  the time since when a ready job waits
+--          alive          the number of workers that are not late; with more than 500, all
+local function times(key) -- as few commands as possible, because they are what a count costs
   local first = tonumber(redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
   if not first then return 0, -1, 0 end
   return redis.call('ZCARD', key), first, first <= now_ms and redis.call('ZCOUNT', key, '-inf', string.format('%d', now_ms)) or 0

@@ -1,15 +1,15 @@
--- A look at keys of which another program may have taken one: dearer only where one has.
+-- Run a function that reads several keys through `call`. If a key has another type, the function runs again, and that key reads as nil.
 --
 -- needs    read
 -- gives    tolerant
---          call  for the reads of the look
+--          call  what the function uses instead of `redis.call`
 -- include: read
 local call = redis.call
-local function tolerant(look, ...) -- what stands under a key of another type reads as nil
-  local is_told, told = pcall(look, ...)
-  if is_told then return told end
-  if string.find(tostring(type(told) == 'table' and told.err or told), 'WRONGTYPE', 1, true) then call = read end
-  told = look(...)
+local function tolerant(read_keys, ...)
+  local is_done, result = pcall(read_keys, ...)
+  if is_done then return result end
+  if string.find(tostring(type(result) == 'table' and result.err or result), 'WRONGTYPE', 1, true) then call = read end
+  result = read_keys(...)
   call = redis.call
-  return told
+  return result
 end

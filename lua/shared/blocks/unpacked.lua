@@ -1,7 +1,7 @@
--- What `packed` made.
+-- Unpack the strings that `packed` has packed.
 --
 -- gives    unpacked
-local function unpacked(text) -- nothing where the text is not packed
+local function unpacked(text) -- nil if the text is not packed
   local list, at = {}, 1
   while at <= #text do
     local digits = string.match(text, '^(%d+):', at)

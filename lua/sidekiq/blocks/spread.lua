@@ -1,4 +1,4 @@
--- Count the jobs of each queue, or of one queue, in `schedule`, `retry` and `dead`. Of a set of more than 200 jobs a
+-- Count the jobs of each queue, or of one queue, in `schedule`, `retry` and `dead`. In a set of more than 200 jobs a
 -- sample is read: the first 64 jobs and four ranges of 32 up to the end.
 --
 -- needs    schedule retry dead queue_of at_ms now_ms

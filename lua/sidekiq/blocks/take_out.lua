@@ -2,7 +2,7 @@
 --
 -- needs    queue
 --          length  of the list, before the script pushed entries
--- gives    take_out  takes rows {index, entry}; of equal entries any may be removed
+-- gives    take_out  takes rows {index, entry}; any of several equal entries may be removed
 -- include: listed
 local function take_out(spots)
   if #spots == 0 then return end

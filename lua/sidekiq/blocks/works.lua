@@ -1,4 +1,4 @@
--- Visit the running jobs of a process. The result is whether all were visited.
+-- Call a function for each running job of a process. Returns false if the process has too many to visit all.
 --
 -- needs    each_held_key
 -- gives    each_work

@@ -6,7 +6,7 @@
 if #ARGV < 3 or #ARGV > 2001 or #ARGV % 2 == 0 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of member and token; nothing was changed')
 end
-local words, moved = {}, {}
+local outcomes, moved = {}, {}
 for at = 2, #ARGV, 2 do
   local item, token = ARGV[at], ARGV[at + 1]
   local left_ms, lock = read_lock(item)
@@ -20,11 +20,11 @@ for at = 2, #ARGV, 2 do
   else
     moved[item], moved[#moved + 1] = true, item
   end
-  words[#words + 1] = word
+  outcomes[#outcomes + 1] = word
 end
 
 for i = 1, #moved do
   redis.call('SMOVE', in_progress, target, moved[i])
   redis.pcall('DEL', prefix .. moved[i] .. '-lock') -- a lock that stays expires by itself
 end
-return words
+return outcomes

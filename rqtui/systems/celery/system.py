@@ -850,7 +850,7 @@ class Celery(EntrySystem):
         )
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
-        """Build the request for the runs per task, counted from Pub/Sub events; it has no calls."""
+        """Build a request for the runs per task that were counted from Pub/Sub events. It asks Redis nothing."""
 
         def build_statistics(_replies: Replies) -> tuple[KindStatistics, ...]:
             window_ms = self.now_ms() - (self.events_since_ms or self.now_ms())

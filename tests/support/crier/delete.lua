@@ -5,8 +5,8 @@
 -- ARGV     each (id bytes)
 -- returns each  moved  done
 --               gone   no such job
-local words = {}
+local outcomes = {}
 for _, id in ipairs(ARGV) do
-  words[#words + 1] = redis.call('LREM', KEYS[1], 1, id) == 1 and 'moved' or 'gone'
+  outcomes[#outcomes + 1] = redis.call('LREM', KEYS[1], 1, id) == 1 and 'moved' or 'gone'
 end
-return words
+return outcomes

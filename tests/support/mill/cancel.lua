@@ -6,9 +6,9 @@
 -- ARGV     each (id bytes, worker str)
 -- returns each  moved  asked
 --               gone   no such job
-local words = {}
+local outcomes = {}
 for at = 1, #ARGV, 2 do
   redis.call('RPUSH', KEYS[2], 'cancel ' .. ARGV[at] .. ' of ' .. ARGV[at + 1])
-  words[#words + 1] = 'moved'
+  outcomes[#outcomes + 1] = 'moved'
 end
-return words
+return outcomes

@@ -12,7 +12,7 @@
 -- ARGV     each (id bytes)
 -- returns each  moved  done
 --               gone   no such job
-local words = {}
+local outcomes = {}
 for _, id in ipairs(ARGV) do
   local word = 'gone'
   for at = 1, 8 do
@@ -21,6 +21,6 @@ for _, id in ipairs(ARGV) do
       
     end
   end
-  words[#words + 1] = word
+  outcomes[#outcomes + 1] = word
 end
-return words
+return outcomes

@@ -6,10 +6,10 @@
 -- ARGV     prefix  str  of all its keys
 --          each (id bytes, body bytes)
 -- returns each  moved  it waits
-local words = {}
+local outcomes = {}
 for at = 2, #ARGV, 2 do
   redis.call('HSET', ARGV[1] .. ':job:' .. ARGV[at], 'body', ARGV[at + 1])
   redis.call('RPUSH', KEYS[1], ARGV[at])
-  words[#words + 1] = 'moved'
+  outcomes[#outcomes + 1] = 'moved'
 end
-return words
+return outcomes

@@ -8,7 +8,7 @@
 -- ARGV     each (id bytes)
 -- returns each  moved  done
 --               gone   no such job
-local words = {}
+local outcomes = {}
 for _, id in ipairs(ARGV) do
   local word = 'gone'
   for at = 1, 3 do
@@ -17,6 +17,6 @@ for _, id in ipairs(ARGV) do
       redis.call('RPUSH', KEYS[4], id)
     end
   end
-  words[#words + 1] = word
+  outcomes[#outcomes + 1] = word
 end
-return words
+return outcomes

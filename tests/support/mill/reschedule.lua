@@ -7,14 +7,14 @@
 --          each (id bytes, member bytes, new bytes, due_ms int)
 -- returns each  moved  written
 --               gone   another body stands there
-local words = {}
+local outcomes = {}
 for at = 2, #ARGV, 4 do
   local job = ARGV[1] .. ':job:' .. ARGV[at]
   if redis.call('HGET', job, 'body') == ARGV[at + 1] and redis.call('LPOS', KEYS[1], ARGV[at]) then
     redis.call('HSET', job, 'body', ARGV[at + 2], 'due_ms', ARGV[at + 3])
-    words[#words + 1] = 'moved'
+    outcomes[#outcomes + 1] = 'moved'
   else
-    words[#words + 1] = 'gone'
+    outcomes[#outcomes + 1] = 'gone'
   end
 end
-return words
+return outcomes

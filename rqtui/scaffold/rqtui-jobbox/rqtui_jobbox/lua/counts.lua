@@ -1,4 +1,4 @@
--- Count the jobs of a queue, the due jobs that nobody moved, the leases that are over, and the live workers.
+-- Count the jobs of a queue, the due jobs that no worker moved, the leases that are over, and the live workers.
 --
 -- KEYS     delayed waiting running failed workers
 -- ARGV     now_ms?  int  a test's clock; the server's when empty

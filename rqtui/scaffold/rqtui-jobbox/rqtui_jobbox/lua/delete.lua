@@ -8,17 +8,17 @@
 --               reserved  a worker runs it
 --               gone      no such job
 -- include: keys, key_types, batch_size(jobs), find_place
-local words, ids, seen = {}, {}, {}
+local outcomes, ids, seen = {}, {}, {}
 for at = 1, #ARGV do
   local id = ARGV[at]
   local place = not seen[id] and find_place(id)
   if place and place ~= 'running' then
-    words[#words + 1], seen[id], ids[#ids + 1] = 'moved', true, id
+    outcomes[#outcomes + 1], seen[id], ids[#ids + 1] = 'moved', true, id
   else
-    words[#words + 1] = place and 'reserved' or 'gone'
+    outcomes[#outcomes + 1] = place and 'reserved' or 'gone'
   end
 end
-if #ids == 0 then return words end
+if #ids == 0 then return outcomes end
 
 redis.call('ZREM', delayed, unpack(ids))
 redis.call('ZREM', failed, unpack(ids))
@@ -26,4 +26,4 @@ for _, id in ipairs(ids) do
   redis.call('LREM', waiting, 0, id)
   redis.call('DEL', 'jobbox:job:' .. id)
 end
-return words
+return outcomes

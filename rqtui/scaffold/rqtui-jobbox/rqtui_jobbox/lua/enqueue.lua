@@ -8,13 +8,13 @@
 -- returns each  moved   enqueued
 --               exists  a job of this id exists; nothing was changed
 -- include: keys, key_types, clock, columns, batch_size(jobs), integers
-local words, jobs, seen = {}, {}, {}
+local outcomes, jobs, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 3]) or 0, tonumber(ARGV[at + 4])
   if seen[id] or redis.call('EXISTS', 'jobbox:job:' .. id) == 1 then
-    words[#words + 1] = 'exists'
+    outcomes[#outcomes + 1] = 'exists'
   else
-    words[#words + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, ARGV[at + 1], ARGV[at + 2], due_ms or now_ms + delay_ms}
+    outcomes[#outcomes + 1], seen[id], jobs[#jobs + 1] = 'moved', true, {id, ARGV[at + 1], ARGV[at + 2], due_ms or now_ms + delay_ms}
   end
 end
 
@@ -28,4 +28,4 @@ for _, job in ipairs(jobs) do
     redis.call('RPUSH', waiting, id)
   end
 end
-return words
+return outcomes

@@ -7,19 +7,19 @@
 --               wrong_place  (place str)  it is in another place
 --               gone         no such job
 -- include: keys, key_types, batch_size(jobs), find_place
-local words, ids, seen = {}, {}, {}
+local outcomes, ids, seen = {}, {}, {}
 for at = 1, #ARGV do
   local id = ARGV[at]
   local place = seen[id] or find_place(id)
   if place ~= 'delayed' then
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    outcomes[#outcomes + 1] = place and {'wrong_place', place} or 'gone'
   else
-    words[#words + 1], seen[id], ids[#ids + 1] = 'moved', 'waiting', id
+    outcomes[#outcomes + 1], seen[id], ids[#ids + 1] = 'moved', 'waiting', id
   end
 end
-if #ids == 0 then return words end
+if #ids == 0 then return outcomes end
 
 redis.call('ZREM', delayed, '') -- removes nothing, but lets the script finish over maxmemory
 redis.call('RPUSH', waiting, unpack(ids))
 redis.call('ZREM', delayed, unpack(ids))
-return words
+return outcomes

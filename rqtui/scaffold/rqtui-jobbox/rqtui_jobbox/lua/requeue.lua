@@ -9,19 +9,19 @@
 --               ghost        its record is missing; it cannot run, but can be deleted
 --               gone         no such job
 -- include: keys, key_types, batch_size(jobs), find_place, has_record
-local words, ids, seen = {}, {}, {}
+local outcomes, ids, seen = {}, {}, {}
 for at = 1, #ARGV do
   local id = ARGV[at]
   local place = seen[id] or find_place(id)
   if place ~= 'failed' then
-    words[#words + 1] = place and {'wrong_place', place} or 'gone'
+    outcomes[#outcomes + 1] = place and {'wrong_place', place} or 'gone'
   elseif not has_record(id) then
-    words[#words + 1] = 'ghost'
+    outcomes[#outcomes + 1] = 'ghost'
   else
-    words[#words + 1], seen[id], ids[#ids + 1] = 'moved', 'waiting', id
+    outcomes[#outcomes + 1], seen[id], ids[#ids + 1] = 'moved', 'waiting', id
   end
 end
-if #ids == 0 then return words end
+if #ids == 0 then return outcomes end
 
 redis.call('ZREM', failed, '') -- removes nothing, but lets the script finish over maxmemory
 for _, id in ipairs(ids) do
@@ -30,4 +30,4 @@ for _, id in ipairs(ids) do
   redis.call('RPUSH', waiting, id)
   redis.call('ZREM', failed, id)
 end
-return words
+return outcomes

@@ -6,8 +6,8 @@
 -- returns each  moved  deleted
 --               gone   it does not wait any more
 -- include: keys, key_types, batch_size(jobs)
-local words = {}
+local outcomes = {}
 for at, member in ipairs(ARGV) do
-  words[at] = redis.call('LREM', waiting, 1, member) == 1 and 'moved' or 'gone'
+  outcomes[at] = redis.call('LREM', waiting, 1, member) == 1 and 'moved' or 'gone'
 end
-return words
+return outcomes

@@ -6,6 +6,6 @@
 -- returns each  moved  enqueued
 -- include: keys, key_types, batch_size(jobs)
 redis.call('RPUSH', waiting, unpack(ARGV))
-local words = {}
-for at = 1, #ARGV do words[at] = 'moved' end
-return words
+local outcomes = {}
+for at = 1, #ARGV do outcomes[at] = 'moved' end
+return outcomes
