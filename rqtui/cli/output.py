@@ -119,7 +119,7 @@ def clear_terminal() -> None:
         sys.stdout.write("\x1b[H\x1b[J")
 
 
-def measure_terminal() -> int | None:
+def measure_terminal_width() -> int | None:
     """Return the width of the terminal in cells, or None if stdout is no terminal."""
     if not sys.stdout.isatty():
         return None

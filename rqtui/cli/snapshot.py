@@ -248,7 +248,7 @@ def _write_queue_table(queues: Sequence[Queue], now_ms: int) -> None:
         rows.append(
             [safe(queue.name), queue.system, *counts, workers, format_age(queue.oldest_ready_ms), safe(verdict)]
         )
-    width = output.measure_terminal()
+    width = output.measure_terminal_width()
     if width is not None:
         titles, rows = fit_queue_table(titles, rows, width)
     output.write_table(titles, rows, right=(*states, *_RIGHT_ALIGNED))

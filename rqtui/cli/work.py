@@ -57,7 +57,7 @@ def work(
     from rqtui.client.subprocess_worker import run_command_per_job as run
 
     check_worker_arguments(command or [], concurrency, max_jobs)
-    ref = session.retry_until_redis_answers(lambda: _find_client_queue(session, queue), no_wait=no_wait)
+    ref = session.retry_until_redis_answers(lambda: _resolve_work_queue(session, queue), no_wait=no_wait)
     reporter = _RunPrinter(session, ref.queue)
     with (
         Queue(ref.queue, session.settings.url, codec=BYTES) as worker_queue,
@@ -81,7 +81,7 @@ def work(
     return stop.code
 
 
-def _find_client_queue(session: Session, queue: str) -> Ref:
+def _resolve_work_queue(session: Session, queue: str) -> Ref:
     """Return the queue whose jobs the command works on.
 
     Raises UsageError for another system, and Refused if a needed verb is denied.

@@ -69,7 +69,7 @@ class _WorkState:
         return self.stopped_s is not None and time.monotonic() > self.stopped_s + FINISH_S
 
     def report_line(self, id: str, stream: int, line: bytes) -> None:
-        with self.lock, contextlib.suppress(OSError, ValueError):  # the reader of the output is gone
+        with self.lock, contextlib.suppress(OSError, ValueError):  # the reader of the output has closed it
             if self.say is not None:
                 self.say(id, stream, line)
 

@@ -170,7 +170,7 @@ def _find_shared_sentinels(hosts: Hosts, options: Mapping[str, Any]) -> Sentinel
 
 
 def copy_pool_sentinels(pool: Any) -> Sentinels:
-    """Return the sentinels of a redis-py sentinel pool (threaded or asyncio), with rqtui's own connections to them."""
+    """Build the sentinels of a redis-py sentinel pool, threaded or asyncio, with new connections that rqtui owns."""
     manager, clients = pool.sentinel_manager, []
     for sentinel in manager.sentinels:
         original = sentinel.connection_pool

@@ -392,7 +392,7 @@ class Ticker:
             self.post(CallFinished(work.id, error=reason))
 
     def _run_turn(self) -> None:
-        """Run one step of a change, a work and a discovery, and take a snapshot if one is due."""
+        """Run one step of each running change, background call and discovery, and take a snapshot if one is due."""
         self.engine.deliver_events()
         if self._changes:
             self._step_change()

@@ -125,8 +125,8 @@ class Drain:
     def take_batches(self) -> Iterator[list[Job]]:
         """Take jobs from the source queue and yield them in batches, until no job is left.
 
-        No other client can take a job of a batch. With `is_shared` another client still can, until `delete_originals`,
-        whose outcome then says so.
+        No other client can take a job of a batch. With `is_shared`, another client can still take one before
+        `delete_originals`, whose outcomes report that.
         """
         raise NotImplementedError
 

@@ -39,7 +39,9 @@ def export_recording(source: Reader, target: Path, begin_ms: int, end_ms: int) -
     """
     if target.exists() or target.is_symlink():
         raise RecordingError(f"{target} exists already; name a new file.")
-    has_minute = any(period.span_ms == MINUTE_MS for period in source.read_server(begin_ms - HOUR_MS, begin_ms + 1))
+    has_minute = any(
+        period.span_ms == MINUTE_MS for period in source.read_server_periods(begin_ms - HOUR_MS, begin_ms + 1)
+    )
     span = {"begin": begin_ms // (step := MINUTE_MS if has_minute else HOUR_MS) * step, "end": end_ms}
     rows: dict[str, int] = {}
     try:

@@ -202,7 +202,7 @@ class Recorder:
     def _continue_minute(self, writer: Writer) -> None:
         """Continue the minute of the first snapshots, if an earlier process recorded its start."""
         begin_ms = self._accumulator.taken_ms // MINUTE_MS * MINUTE_MS
-        earlier = writer.read_all_periods(begin_ms, begin_ms + 1), writer.read_server(begin_ms, begin_ms + 1)
+        earlier = writer.read_all_periods(begin_ms, begin_ms + 1), writer.read_server_periods(begin_ms, begin_ms + 1)
         self._is_continued = True
         with self._lock:
             self._accumulator.set_earlier_periods(*earlier)

@@ -177,7 +177,7 @@ class _Store:
         periods = self._read_periods("", at_ms - HOUR_MS, at_ms + 1)
         return [period for period in periods if period.at_ms + period.span_ms > at_ms]
 
-    def read_server(self, begin_ms: int, end_ms: int) -> list[ServerPeriod]:
+    def read_server_periods(self, begin_ms: int, end_ms: int) -> list[ServerPeriod]:
         """Return the records of the server that begin in a time span, the oldest first."""
         rows = self._query(
             f"SELECT {', '.join(ServerPeriod._fields)} FROM server_period"  # noqa: S608
@@ -452,7 +452,7 @@ class Writer(_Store):
             self._connection.executemany(_UPSERT_PERIOD, hours)
 
     def _merge_hour_of_server(self, hour_ms: int) -> None:
-        if periods := self.read_server(hour_ms, hour_ms + HOUR_MS):
+        if periods := self.read_server_periods(hour_ms, hour_ms + HOUR_MS):
             self._connection.execute(
                 "DELETE FROM server_period WHERE at_ms >= ? AND at_ms < ?", (hour_ms, hour_ms + HOUR_MS)
             )

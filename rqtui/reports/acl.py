@@ -128,7 +128,7 @@ def list_commands(script: Script) -> set[str]:
 
 
 def _is_script_needed(role: str, script: Script) -> bool:
-    """Return whether a role runs a script: a viewer scripts that only read, a worker those of `WORKER_SCRIPTS`."""
+    """Return whether a role needs a script: viewers need those that only read, workers those of `WORKER_SCRIPTS`."""
     if role == "viewer":
         return script.read_only
     return role == "operator" or script.name in WORKER_SCRIPTS

@@ -23,7 +23,7 @@ MIN_HELD = 10  # reserved jobs read per queue, however many queues there are
 GROUPS = ("workers", "held")  # the request groups of a poll
 QUEUES_PER_TRIP = 100  # per round trip
 MAX_FACT_COLUMNS = 2  # fact columns in a list of workers
-GONE_FACTOR = 10  # a worker silent for this many times its own limit is gone and cannot receive orders
+GONE_FACTOR = 10  # a worker silent for this many times its own limit has ended and cannot receive orders
 
 
 class WorkerHealth(StrEnum):

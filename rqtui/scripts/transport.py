@@ -238,7 +238,7 @@ def pack_calls(pool: Any, calls: Sequence[Any]) -> list[bytes]:
 
 
 def _group_replies_by_call(calls: Sequence[Any], replies: Sequence[Any]) -> list[Any]:
-    """Group raw replies by call: a list for a call of several read commands, or its first lost reply."""
+    """Group raw replies by call. A call of several read commands gets a list of replies, or its first lost reply."""
     grouped_replies, position = [], 0
     for call in calls:
         call_replies, position = replies[position : position + call.reply_count], position + call.reply_count

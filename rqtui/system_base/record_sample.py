@@ -1,9 +1,9 @@
 """Cache a sample of jobs that are keys of their own and that no key lists, as steps of SCAN find them.
 
-A walk over all keys takes one bounded step per request. A step adds the jobs that it met; the end of a walk drops those
-that the walk did not meet. If one step passes all keys, the sample is complete and its numbers are exact. Otherwise
-`count` extrapolates, until a first walk has ended. `record_system.py` sends the requests. The module knows neither
-Redis nor a system.
+A walk over all keys takes one bounded step per request. A step adds the jobs that it found; the end of a walk drops
+those that the walk did not meet. If one step passes all keys, the sample is complete and its numbers are exact.
+Otherwise `count` extrapolates, until a first walk has ended. `record_system.py` sends the requests. The module knows
+neither Redis nor a system.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RecordRequest(NamedTuple):
 
 
 class FoundRecord(NamedTuple):
-    """A record that a step met. `job` is None if its bytes were not returned."""
+    """A record that a step found. `job` is None if its bytes were not returned."""
 
     id: bytes
     expires_ms: int | None
@@ -73,8 +73,8 @@ class RecordSample:
     began_ms: int = 0  # when the first step was taken, by the server's clock
     ends: Counter[tuple[str, str]] = field(
         default_factory=Counter
-    )  # met jobs that ended since then, by queue and place
-    is_whole: bool = False  # the last step passed all keys, and every record that it met was read
+    )  # jobs found that ended since then, by queue and place
+    is_whole: bool = False  # the last step passed all keys, and every record that it found was read
     _keys: int = 0  # keys of the database
     _passed: int = 0  # keys that the current walk has passed
     _met: int = 0  # records that the current walk found
@@ -95,7 +95,7 @@ class RecordSample:
     def apply_step(
         self, request: RecordRequest, found: Iterable[FoundRecord], cursor: str, passed: int, keys: int, now_ms: int
     ) -> None:
-        """Update the sample from the reply to a step: the records that it met, and the `cursor` after it.
+        """Update the sample from the reply to a step: the records that it found, and the `cursor` after it.
 
         `passed` is how many keys the step passed, `keys` how many the database has.
         """

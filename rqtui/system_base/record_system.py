@@ -1,8 +1,8 @@
 """Provide the base class of systems that keep each ended job as a key of its own, which no key lists.
 
 Such a place is declared with `Place(…, is_key_per_job=True)`. Its jobs are found by SCAN in bounded steps: the script
-`record_walk` takes one step and returns the records that it met; Python reads from a record's bytes in which place and
-queue its job is (`decode_record`). `system_base/record_sample.py` caches the jobs and estimates their number. All
+`record_walk` takes one step and returns the records that it found; Python reads from a record's bytes in which place
+and queue its job is (`decode_record`). `system_base/record_sample.py` caches the jobs and estimates their number. All
 queues of the system share one walk.
 """
 
@@ -34,10 +34,10 @@ class _Flow:
     entered: int = 0
     completed: int = 0
     died: int = 0
-    departed: int = 0  # jobs that left the queue and whose record was not met yet
+    departed: int = 0  # jobs that left the queue and whose record was not found yet
 
     def advance(self, unfinished: int, done: int, failed: int, is_whole: bool) -> None:
-        """Add what happened since the previous count: unfinished jobs now, and all ended ones that the walk has met.
+        """Add what happened since the previous count: unfinished jobs now, and all ended ones that the walk has found.
 
         A walk that takes many steps meets the record of a job long after the job left the queue. Until then the job
         counts as completed.

@@ -74,8 +74,8 @@ class Request(Generic[T_co]):
 class System:
     """A queue system: its places, keys, scripts and options. The base class for authors of systems.
 
-    Each positional option mapping holds the key=value pairs of one `--system NAME:key=value`, merged into `defaults`;
-    all of them are in `specs`. `is_explicit` is False if no option named the system and rqtui only looks for its keys;
+    Each positional argument is the mapping of one option `--system NAME:key=value`. It is merged into `defaults`, and
+    `specs` has all of them. `is_explicit` is False if no option named the system and rqtui only looks for its keys;
     then the system claims no queue whose keys it does not see.
     """
 
@@ -260,8 +260,8 @@ class System:
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue] | Request[list[Queue]]] | None:
         """Build one request for the job counts of many queues; None if the system has no script for that.
 
-        Its `parse` raises if the script failed. It may return a follow-up request instead of the queues, if queues that
-        changed need more calls.
+        Its `parse` raises if the script failed. If queues that changed need more calls, it returns
+        another request instead of the queues.
         """
         return None
 

@@ -647,7 +647,7 @@ class BullMQ(ForeignSystem):
 
     def encode_body(self, body: bytes) -> bytes:
         """Return the data of a new job as it is. Raises UsageError for data that a worker could not parse."""
-        _check_job_data(body)
+        _validate_job_data(body)
         return body
 
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
@@ -756,7 +756,7 @@ def _describe_late_locks(queue: str, holders: Sequence[_Holder]) -> Iterator[Fin
 
 
 def _build_worker_finding(queue: str, holders: Sequence[_Holder], clause: str, cause: str) -> Finding:
-    """Build the finding about the jobs of workers that may be gone. `clause` ends the sentence about the workers."""
+    """Build the finding about jobs of workers that may have stopped. `clause` ends the sentence about the workers."""
     ids = [id for holder in holders for id in holder.ids]
     names = sorted({holder.name for holder in holders if holder.name})
     others = len(holders) - 1
@@ -1040,7 +1040,7 @@ _REFUSED_OPTIONS = frozenset(
 )
 
 
-def _check_job_data(body: bytes) -> None:
+def _validate_job_data(body: bytes) -> None:
     """Raise UsageError for data that `JSON.parse` refuses, because a job with such data would stall and never fail."""
     try:
         json.loads(body.decode("utf-8"), parse_constant=_refuse_json_constant)

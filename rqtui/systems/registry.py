@@ -42,7 +42,7 @@ class SystemEntry:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """All key patterns of a system: keys, queues and marks."""
+        """All key patterns of a system: those of `keys`, `queues` and `marks`."""
         return (*self.keys, *filter(None, (self.queues,)), *self.marks)
 
 

@@ -881,7 +881,7 @@ def _group_detail_rows(details: Sequence[Mapping[str, Any]], kind: str) -> dict[
 def _parse_failed_runs(details: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
     """Parse the failed runs of a job, oldest first.
 
-    RQ keeps the last ten results, and none of runs that were retried.
+    RQ stores the results of the last ten runs, except those that were retried.
     """
     runs = []
     for id, fields in _group_detail_rows(details, "result").items():

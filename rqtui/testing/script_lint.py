@@ -36,7 +36,7 @@ def find_header_differences(header: Header, source: str, path: str) -> list[str]
     `source` is the complete script; the sentences name the files from which its lines come.
     """
     code = _blank_comments(source)
-    sentences = [*_find_undeclared_literals(header, code, path), *_find_wrong_names(header, code, path)]
+    sentences = [*_find_undeclared_literals(header, code, path), *_find_misnamed_arguments(header, code, path)]
     position_pattern = re.compile(rf"^{re.escape(path)}:(\d+)")
     return [
         position_pattern.sub(lambda match: find_source_position(source, path, int(match[1])), sentence)
@@ -60,7 +60,7 @@ def _find_undeclared_literals(header: Header, code: str, path: str) -> Iterator[
             yield f"{path}:{line}: {literal['word']!r} is returned, but the header declares: {words}"
 
 
-def _find_wrong_names(header: Header, code: str, path: str) -> list[str]:
+def _find_misnamed_arguments(header: Header, code: str, path: str) -> list[str]:
     """Return a sentence for each Lua name that differs from the header's, and for each declaration without a use."""
     code_without_strings = _blank_strings(code)
     names = {

@@ -495,7 +495,7 @@ def spell_out_signs(signs: str) -> str:
 
 
 def find_dialog_key(binding_id: str, default: str) -> str:
-    """Return the current key of a binding outside the key table, such as a dialog's, or `default`."""
+    """Return the key of a binding outside the key table, such as a dialog's: the configured one, or `default`."""
     return (
         spell_out_signs(format_keys(_current_keymap[binding_id].split(",")[0]))
         if binding_id in _current_keymap

@@ -145,7 +145,7 @@ class View(Screen[None], Leavable):
         """Return the queue, jobs or workers on the view that a verb would act on now."""
         return Target()
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues that a view opened from this view will show; empty means all queues."""
         ref = self.build_target().ref
         return (ref,) if ref else ()

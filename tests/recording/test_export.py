@@ -42,7 +42,7 @@ def test_a_copy_has_the_records_of_its_span_and_no_others(source: Path, tmp_path
         with Reader.open(target) as copy:
             for ref in (MAIL, OTHER):
                 assert copy.read_periods(ref, 0, END_MS) == reader.read_periods(ref, begin_ms, END_MS)
-            assert copy.read_server(0, END_MS) == reader.read_server(begin_ms, END_MS)
+            assert copy.read_server_periods(0, END_MS) == reader.read_server_periods(begin_ms, END_MS)
             assert copy.read_findings(0, END_MS) == reader.read_findings(begin_ms, END_MS)
             assert {finding.kind for finding in copy.read_findings(0, END_MS)} == {"late", "memory"}
             assert [error.cause for error in copy.read_errors(0, END_MS)] == ["cause 1"]

@@ -45,7 +45,7 @@ def test_what_is_appended_is_read_by_another_process(tmp_path: Path) -> None:
         assert reader.read_periods(MAIL, 0, END_MS) == [period for period in batch.periods if period.ref == MAIL]
         assert sorted(reader.read_all_periods(0, END_MS)) == sorted(batch.periods)
         assert reader.read_periods(MAIL, NOW_MS + 1, END_MS)[0].at_ms == NOW_MS + MINUTE_MS
-        assert reader.read_server(0, END_MS) == batch.server
+        assert reader.read_server_periods(0, END_MS) == batch.server
         assert reader.read_findings(0, END_MS) == [finding, about_server]
         assert reader.read_findings(NOW_MS + 6, END_MS) == [finding]
         assert reader.read_errors(0, END_MS) == errors
@@ -120,7 +120,7 @@ def test_minutes_older_than_two_days_are_merged_to_hours_with_the_same_sums(tmp_
             hour, *minutes = writer.read_periods(ref, 0, END_MS)
             assert (hour.at_ms, hour.span_ms, hour.enqueued, hour.polls) == (old_ms, HOUR_MS, 360, 1800)
             assert [minute.span_ms for minute in minutes] == [MINUTE_MS] * 2
-        assert [period.span_ms for period in writer.read_server(0, END_MS)] == [HOUR_MS, MINUTE_MS, MINUTE_MS]
+        assert [period.span_ms for period in writer.read_server_periods(0, END_MS)] == [HOUR_MS, MINUTE_MS, MINUTE_MS]
         assert writer.read_errors(0, END_MS) == [ErrorCount(refs[0], old_ms, "x", 3)]
         assert not writer.merge_oldest_hour(NOW_MS - store.MINUTES_KEPT_MS)
 
@@ -253,7 +253,7 @@ def test_random_damage_never_raises_another_error(tmp_path: Path) -> None:
         try:
             with Reader.open(path) as reader:
                 reader.list_queues(), reader.read_all_periods(0, END_MS), reader.read_findings(0, END_MS)
-                reader.read_errors(0, END_MS), reader.read_changes(0, END_MS), reader.read_server(0, END_MS)
+                reader.read_errors(0, END_MS), reader.read_changes(0, END_MS), reader.read_server_periods(0, END_MS)
                 reader.read_meta(), reader.read_coverage()
         except RecordingError:
             refused += 1

@@ -210,7 +210,7 @@ def plant_and_request(
 
 
 def remove_delivery_info(client: Redis, id: bytes) -> None:
-    """Replace a held message by one whose properties do not contain its destination."""
+    """Plant a held message whose properties lack `delivery_info`, which names its destination."""
     document = json.loads(build_held_entry(id))
     del document[0]["properties"]["delivery_info"]
     client.hset(KEYS["unacked"], build_tag(id), json.dumps(document))

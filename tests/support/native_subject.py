@@ -292,7 +292,7 @@ def build_lease_reach(
     }
 
 
-def build_usual_use(name: str) -> Use:
+def build_id_verb_use(name: str) -> Use:
     """Build the use of a verb that takes only job ids and refuses jobs in other places, as most verbs do.
 
     The script's header and its row in `VERBS` say where the verb is allowed, so a new verb of this kind needs no row
@@ -518,7 +518,7 @@ OWN_USES = {
 }
 
 USES = {
-    **{name: build_usual_use(name) for name in SCRIPTS if name not in OWN_USES and needs_only_ids(SCRIPTS[name])},
+    **{name: build_id_verb_use(name) for name in SCRIPTS if name not in OWN_USES and needs_only_ids(SCRIPTS[name])},
     **OWN_USES,
 }
 UNGUARDED = frozenset({"enqueue", "reserve", "ack"})  # scripts that decide the speed of a queue

@@ -1,4 +1,4 @@
--- Check that the arguments are a prefix and 1 to 1000 complete rows.
+-- Check that the arguments are the prefix `p` and 1 to 1000 complete rows.
 --
 -- needs    scalars  the number of arguments before the rows
 --          columns  the number of arguments per row

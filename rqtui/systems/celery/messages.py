@@ -282,7 +282,7 @@ def _build_message_facts(message: Message) -> list[Fact]:
             ("group", _read_text_field(headers, "group"), "text"),
             ("shadow", _read_text_field(headers, "shadow"), "text"),
             ("origin", _read_text_field(headers, "origin"), "text"),
-            *[(label, _format_signatures(tasks), "text") for label, tasks in embedded_tasks.items()],
+            *[(label, _format_follow_up_tasks(tasks), "text") for label, tasks in embedded_tasks.items()],
             ("result is", "ignored" if headers.get("ignore_result") is True else "", "text"),
             ("stamps", json.dumps(headers["stamps"]) if as_dict(headers.get("stamps")) else "", "json"),
             ("body", "" if message.content == "application/json" else message.content, "text"),
@@ -316,7 +316,7 @@ def _format_exchange(delivery_info: Mapping[str, Any]) -> str:
     return f"{exchange} with the routing key {delivery_info.get('routing_key', '')}" if exchange else ""
 
 
-def _format_signatures(value: object) -> str:
+def _format_follow_up_tasks(value: object) -> str:
     """Format the tasks that run after a task as calls; as JSON if the value is no list of tasks."""
     calls = []
     for signature in value if isinstance(value, list) else [value]:

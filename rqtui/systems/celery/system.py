@@ -437,7 +437,7 @@ class Celery(EntrySystem):
     def _record_or_keep_call(
         self, id: bytes, record_one: Callable[[], None], size: int, key: bytes, *, is_event: bool = False
     ) -> None:
-        """Call `record_one` if the task is known to belong to this database; else keep the call until a later check.
+        """Call `record_one` if the task belongs to this database. If that is unknown, keep the call for a later check.
 
         The later check looks for the key of the task's result. A result key without the prefix of this app may belong
         to another app, so it proves nothing here.
@@ -898,7 +898,7 @@ class Celery(EntrySystem):
         return tuple(finding for find_problem in checks if (finding := find_problem(queue)) is not None)
 
     def _find_lost_jobs(self, queue: Queue) -> Finding | None:
-        """Report running jobs of silent workers that no key holds any more. They were acknowledged before they ran."""
+        """Report the lost jobs of silent workers: they were acked before they ran, so no key holds them."""
         jobs = self.event_cache.list_page(queue.name, "running", 0, MAX_RUNNING)[2]
         lost_jobs = [job for job in jobs if self._is_worker_silent(job.worker, queue.counted_ms)]
         if not lost_jobs:

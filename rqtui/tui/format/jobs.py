@@ -52,7 +52,7 @@ def format_empty_place(place: Place, places: Sequence[Place], *, is_late: bool, 
 
 
 def format_unmet_place(place: Place) -> str:
-    """Return the sentence in place of the jobs of a place that is searched by a walk, which met none of them so far."""
+    """Return the sentence for a place whose jobs a walk over all keys searches, if it found none so far."""
     return f"no job of {place.name} was met so far: {KEYS_PER_STEP} keys are searched at each refresh"
 
 

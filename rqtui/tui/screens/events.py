@@ -350,7 +350,7 @@ class Events(View):
             return frame.format_queue_line(queue, rate, width, self.session.find_foreign_system_name(self._refs[0]))
         return Content.styled(f"{len(self._refs)} queues", "b $strong"), Content()
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues for which the view of events was opened."""
         return self._initial_refs
 

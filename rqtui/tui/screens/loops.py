@@ -128,7 +128,7 @@ class Loops(View):
         ref = self.refs[0] if len(self.refs) == 1 else None
         return Target(ref, queue=self._queues.get(ref) if ref else None)
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues for which the view of loops was opened."""
         return self.refs
 

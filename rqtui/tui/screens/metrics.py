@@ -445,7 +445,7 @@ class Metrics(View):
             ranges
         )
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues for which the view of metrics was opened."""
         return self._initial_refs
 

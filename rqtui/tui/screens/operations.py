@@ -163,7 +163,7 @@ class Operations(View):
         right = Content.styled(safe(problem), "$state-dead") if problem else Content.styled(safe(journal.who), "$muted")
         return Content.styled(text, "$muted"), right
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues of the view from which the list of operations was opened."""
         return self._refs
 

@@ -179,7 +179,7 @@ class Overview(View):
         self._fit_table()
 
     def _fit_table(self) -> None:
-        """Give the table the rows that it needs. A high terminal without free rows shows the recent activity."""
+        """Set the height of the table. A tall terminal that has no preview shows the recent activity instead."""
         number = len(self._items_by_id if self._terms or self._levels else self.session.refs)
         self.fit_table_height(self._table, number + (2 if self._table.foot else 0))
         is_recent = not self.has_preview and self.app.size.height >= RECENT_FROM_ROWS
@@ -847,7 +847,7 @@ class Overview(View):
         ref = self.ref()
         return Target(ref, queue=self._counted_queues.get(ref) if ref else None)
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queue under the cursor, or the queues of the group under the cursor."""
         selected = self._find_selected_row()
         return selected.refs if isinstance(selected, QueueGroup) else (selected,) if selected else ()

@@ -164,7 +164,7 @@ class RedisView(View):
             f"as of {formats.format_age(1000 * age_s)} ago" if age_s >= 2 * INTERVAL_S else "", "$muted"
         )
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues of the view from which the server view was opened."""
         return self._refs
 

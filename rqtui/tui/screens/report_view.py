@@ -90,7 +90,7 @@ class ReportView(View):
         """Return the sentence shown for a report without rows."""
         return self.EMPTY
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return this view's own queues, so that a view opened from here shows the same queues."""
         return self.refs
 

@@ -211,7 +211,7 @@ class Schedules(View):
         snapshot = self.session.snapshot
         return Target(ref, queue=snapshot.find_queue(ref) if ref and snapshot else None)
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues of the view of schedules, so that a view opened from here shows the same queues."""
         return self.refs
 

@@ -388,7 +388,7 @@ class Workers(View):
         self.host.start_verb(verb, replace(self.build_target(), workers=(), holder=entry.name if entry else ""))
         return True
 
-    def list_scope(self) -> tuple[Ref, ...]:
+    def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues of the view of workers, so that a view opened from here shows the same queues."""
         return self.refs
 

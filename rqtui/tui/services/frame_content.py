@@ -80,7 +80,7 @@ class FrameContent:
     def list_view_links(self) -> list[frame.ViewLink]:
         """Return the views that the header offers, each with its number of rows for the current view's queues."""
         view = self._navigation.view
-        refs = view.list_scope() if view else ()
+        refs = view.list_scope_queues() if view else ()
         links = []
         for key in (key for key in keys.GENERAL_KEYS if key.id in keys.VIEWS):
             is_current = view is not None and key.id == view.NAME
@@ -95,7 +95,7 @@ class FrameContent:
 
     def _build_views_line(self, view: View, width: int) -> frame.Sides:
         """Build the header's third line: the queues of this view, and the other views about them."""
-        refs = view.list_scope()
+        refs = view.list_scope_queues()
         scope_text = refs[0].queue if len(refs) == 1 else f"{len(refs)} queues" if refs else ""
         palette_label = next(key.label for key in keys.GENERAL_KEYS if key.id == "palette")
         return frame.format_views_line(

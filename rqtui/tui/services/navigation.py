@@ -73,7 +73,7 @@ class Navigation:
         view = self.view
         if view is None or name == view.NAME or self.has_dialog:
             return
-        new_view = self._create_view(name, view.list_scope())
+        new_view = self._create_view(name, view.list_scope_queues())
         if view.NAME in keys.VIEWS:
             self._host.app.switch_screen(new_view)
         else:

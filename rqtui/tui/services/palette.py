@@ -122,7 +122,7 @@ class CommandProvider(Provider):
                     self._format_hit_line(_highlight_typed_words("", command.title, words), command.help),
                     command.run,
                 )
-        for expression in self._palette.find_used_filters(words):
+        for expression in self._palette.find_recent_filters(words):
             title = _highlight_typed_words("filter ", expression, words)
             run = partial(self._run_argument_command, self._palette.filter_word, expression)
             yield Hit(1.1, self._format_hit_line(title, "a filter used before"), run)
@@ -303,8 +303,8 @@ class Palette:
         count_texts = [f"{formats.format_short_count(count.count, count.is_exact)} {count.place}" for count in counts]
         return " · ".join(filter(None, (system, *count_texts))) or "open its board"
 
-    def find_used_filters(self, words: Sequence[str]) -> list[str]:
-        """Return used filters that contain the typed words, newest first; none on a view without a filter."""
+    def find_recent_filters(self, words: Sequence[str]) -> list[str]:
+        """Return earlier filters that contain the typed words, newest first; none on a view without a filter."""
         view = self._navigation.view
         recent_filters = reversed(self._session.filters) if view is not None and view.FILTER_HINT else ()
         return [expression for expression in recent_filters if score_command_match(words, expression)][:MAX_HITS]

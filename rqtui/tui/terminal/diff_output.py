@@ -273,7 +273,7 @@ def _create_pen(console: Console) -> Pen:
 
 
 def _position_segments(strip: Strip, x: int, y: int) -> Iterable[Segment]:
-    """Return the segments of a line that starts at cell (x, y), with cursor moves around text of disputed width."""
+    """Return the segments of a line at (x, y), with cursor moves around text whose width depends on the terminal."""
     if not has_disputed_width(strip.text):
         return strip
     placed = []

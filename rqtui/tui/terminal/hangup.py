@@ -1,4 +1,4 @@
-"""End the program when its terminal is gone, for example after a broken SSH connection.
+"""End the program when its terminal has closed, for example after a broken SSH connection.
 
 SIGHUP is sent only to the session that the terminal controls. A program that was moved out of that session reads no
 input for ever, and blocks at its thirtieth write. So a thread waits for the line to drop, which costs nothing until
@@ -19,7 +19,7 @@ GRACE_S = 1.5  # seconds to end in good order; after that the process may be blo
 
 
 def watch_terminal(end: Callable[[], object]) -> None:
-    """Start a thread that calls `end` when the terminal on stdin is gone, and exits the process 1.5 seconds later."""
+    """Start a thread that calls `end` once the terminal on stdin has closed, and exits the process 1.5 s later."""
     if not (hasattr(select, "poll") and sys.platform.startswith("linux")):
         return  # `poll` does not support terminals on other systems
     with suppress(OSError, ValueError, AttributeError):  # no standard input, as in tests

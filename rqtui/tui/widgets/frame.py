@@ -492,7 +492,7 @@ def format_failure_share(rate: Rate, gap: str = "", *, is_short: bool = False) -
 
 
 def _describe_failures(ended: int, *, is_short: bool) -> str:
-    """Return the words after a share of failed attempts, or after `2 of 3`: `of attempts fail`, `attempts failed`."""
+    """Return the words after a share of failed attempts; after few attempts, those of `2 of 3 attempts failed`."""
     if is_short:
         return "fail"
     return "attempts failed" if ended < _MIN_SHARE_ATTEMPTS else "of attempts fail"

@@ -123,7 +123,7 @@ def draw_stacked_plot(
 
 
 def draw_legend_signs(ascii_only: bool) -> tuple[str, str]:
-    """Draw a full cell of the area and one of its lower part, for the legend of a stacked plot."""
+    """Return the two signs in the legend of a stacked plot: a cell of the upper part, and a cell of the lower part."""
     return _draw_filled_cell((4, 4), 0, ascii_only, False), _draw_filled_cell((4, 4), 0, ascii_only, True)
 
 

@@ -202,7 +202,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         line_width = question_text.compute_line_width(self.app.size.width)
         text_rows = sum(max(1, -(-line.cell_length // line_width)) for line in self._lines)
         body_count = sum(1 for field in self._fields if field.kind in _BODY_KINDS)
-        body_rows = max(4, min(_count_body_rows(self._bodies), rows_left - text_rows - len(self._fields)))
+        body_rows = max(4, min(_compute_editor_rows(self._bodies), rows_left - text_rows - len(self._fields)))
         needed_rows = len(self._fields) - body_count + body_count * body_rows
         gap = bool(self._lines) and bool(self._fields)
         form_rows = min(needed_rows, max(rows_left - text_rows - gap, 3, rows_left - 6))
@@ -359,7 +359,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         problem.display = bool(self._body_problem or self._problem)
 
 
-def _count_body_rows(bodies: Mapping[str, bytes]) -> int:
+def _compute_editor_rows(bodies: Mapping[str, bytes]) -> int:
     """Return the height of the editor for the largest of these bodies: its lines and a few to write in."""
     return 3 + max((raw[:4096].count(b"\n") + len(raw[:4096]) // 70 for raw in bodies.values()), default=3)
 

@@ -227,14 +227,14 @@ async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -
         await ui.until(lambda: rows(ui) == ["images", "▸ mail:"], "two rows")
         view = ui.app.navigation.view
         assert isinstance(view, Overview)
-        assert view.list_scope() == (EU, US)  # the cursor went to the group of its queue
+        assert view.list_scope_queues() == (EU, US)  # the cursor went to the group of its queue
         assert view.build_target().ref is None
         await ui.press("enter")
         await ui.until(lambda: rows(ui) == ["images", "▾ mail:", "mail:eu", "mail:us"], "an unfolded group")
-        assert view.list_scope() == (EU, US)
+        assert view.list_scope_queues() == (EU, US)
         await ui.press("j", "quotation_mark")
         await ui.until(lambda: rows(ui) == ["images", "mail:eu", "mail:us"], "no groups")
-        assert view.list_scope() == (EU,)
+        assert view.list_scope_queues() == (EU,)
 
 
 @run_on_event_loop
