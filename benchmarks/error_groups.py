@@ -81,9 +81,9 @@ def build_messages(number: int = MESSAGES, seed: int = SEED) -> list[tuple[str, 
     rng, all_reports = random.Random(seed), read_reports()
     varied = [report for report in all_reports if report.has_slots]
     chosen = [*all_reports, *(varied[at % len(varied)] for at in range(max(0, number - len(all_reports))))][:number]
-    made = [(report.cause, _fill_slots(report.text, rng)) for report in chosen]
-    rng.shuffle(made)
-    return made
+    messages = [(report.cause, _fill_slots(report.text, rng)) for report in chosen]
+    rng.shuffle(messages)
+    return messages
 
 
 def measure_groups(some: Sequence[tuple[str, str]], width: Width = Width.CAUSE) -> GroupingResult:
@@ -204,8 +204,8 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--by", type=Width, default=Width.CAUSE, choices=list(Width))
-    asked = parser.parse_args()
-    for line in format_lines(measure_groups(build_messages(asked.messages, asked.seed), asked.by)):
+    arguments = parser.parse_args()
+    for line in format_lines(measure_groups(build_messages(arguments.messages, arguments.seed), arguments.by)):
         print(line)
 
 

@@ -101,14 +101,14 @@ def measure_breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
     native = scripts.load_scripts("native")
     blank = [None] * (len(native["enqueue"].each) - 2)
     found: Figures = {}
-    made = 0
+    run = 0
     for number in numbers:
         names = [build_queue_keys(f"wide-{at}") for at in range(number)]
-        for key in names[made:]:
+        for key in names[run:]:
             scripts.run_call(
                 client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in create_job_ids(10)])
             )
-        made = number
+        run = number
         chosen = [names[at * 7919 % number] for at in range(JOBS)]
         taken: list[tuple[Mapping[str, str], Any]] = []
 

@@ -37,10 +37,12 @@ def find_home(entry: Entry, folder: Path, fresh: bool = False) -> Home:
     home = folder / entry.home
     if fresh and home.exists():
         shutil.rmtree(home)
-    made = (environments.create_node_environment if entry.is_node else environments.create_python_environment)(
+    versions = (environments.create_node_environment if entry.is_node else environments.create_python_environment)(
         home, entry.packages
     )
-    return Home((*made.command, str(PROGRAMS / entry.program)), {**os.environ, **made.variables}, made.versions)
+    return Home(
+        (*versions.command, str(PROGRAMS / entry.program)), {**os.environ, **versions.variables}, versions.versions
+    )
 
 
 def _find_own_environment(entry: Entry) -> Home:

@@ -178,8 +178,8 @@ def main() -> None:
 
 
 def _read_settings(client: Redis) -> dict[str, str]:
-    told = {_decode_text(name): _decode_text(value) for name, value in client.config_get("*").items()}
-    return {name: told[name] for name in SETTINGS if name in told}
+    settings = {_decode_text(name): _decode_text(value) for name, value in client.config_get("*").items()}
+    return {name: settings[name] for name in SETTINGS if name in settings}
 
 
 def _decode_text(value: bytes | str) -> str:
@@ -188,16 +188,16 @@ def _decode_text(value: bytes | str) -> str:
 
 def _prepare_homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[str, str]) -> dict[str, Home]:
     """Create the environment of each library. A library without one gets the reason in `missing`."""
-    made: dict[str, Home] = {}
+    homes: dict[str, Home] = {}
     renewed: set[str] = set()
     for entry in entries:
         try:
-            made[entry.name] = find_home(entry, folder, fresh and entry.home not in renewed)
+            homes[entry.name] = find_home(entry, folder, fresh and entry.home not in renewed)
             renewed.add(entry.home)
         except Missing as error:
             missing[entry.name] = str(error)
             print(f"{entry.name}: not measured: {error}", file=sys.stderr)
-    return made
+    return homes
 
 
 def _write_json(folder: Path, document: dict[str, Any]) -> None:

@@ -57,12 +57,12 @@ def measure_drain(url: str, queues: Sequence[str], jobs: int) -> float:
         subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in queues
     ]
     pipes = [(each.stdin, each.stdout) for each in workers]
-    assert all(given is not None and said is not None and said.readline() == "ready\n" for given, said in pipes)
+    assert all(input_ is not None and output is not None and output.readline() == "ready\n" for input_, output in pipes)
     began = time.perf_counter()
-    for given, _said in pipes:
-        given.write("go\n")  # type: ignore[union-attr]
-        given.flush()  # type: ignore[union-attr]
-    done = sum(int(said.readline()) for _given, said in pipes)  # type: ignore[union-attr]
+    for input_, _output in pipes:
+        input_.write("go\n")  # type: ignore[union-attr]
+        input_.flush()  # type: ignore[union-attr]
+    done = sum(int(output.readline()) for _input, output in pipes)  # type: ignore[union-attr]
     seconds = time.perf_counter() - began
     for each in workers:
         each.wait(PATIENCE_S)
@@ -86,8 +86,8 @@ def start_cluster() -> Iterator[str]:
             stack.callback(node.terminate)
         time.sleep(1)
         addresses = [f"127.0.0.1:{port}" for port in ports]
-        made = ["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"]
-        subprocess.run(made, check=True, capture_output=True, timeout=PATIENCE_S)
+        command = ["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
         _wait_until_cluster_ok(ports)
         yield f"redis+cluster://{addresses[0]}"
 

@@ -94,8 +94,8 @@ COLUMNS = {
 def list_figures(answers: Answers, column: Column) -> list[float]:
     """Return the column's figure of each round that has one."""
     rounds = max((len(each) for each in answers.values()), default=0)
-    told = ({name: each[at] for name, each in answers.items() if at < len(each)} for at in range(rounds))
-    return [value for value in map(column.read, told) if value is not None]
+    answers_by_round = ({name: each[at] for name, each in answers.items() if at < len(each)} for at in range(rounds))
+    return [value for value in map(column.read, answers_by_round) if value is not None]
 
 
 def compute_median(found: Mapping[str, Answers], name: str, column: str) -> float | None:
@@ -119,11 +119,11 @@ def build_report(document: Mapping[str, Any]) -> str:
             found, [name for name in names if any(compute_median(found, name, each) for each in part)], part
         ) + [""]
     lines += [f"* {name}: not measured: {why}" for name, why in document["missing"].items()]
-    lines += ["* " + said for said in _format_reasons(found, names)] + [""]
+    lines += ["* " + reason for reason in _format_reasons(found, names)] + [""]
     lines += ["| goal | figure | |", "|---|---|---|"]
     for text, value, bound in list_goals(found):
-        said = "not measured" if value is None else f"{_format_figure(value)}"
-        lines.append(f"| {text} | {said} | {_format_verdict(value, bound)} |")
+        figure = "not measured" if value is None else f"{_format_figure(value)}"
+        lines.append(f"| {text} | {figure} | {_format_verdict(value, bound)} |")
     lines += own
     return "\n".join(lines) + "\n"
 
@@ -174,12 +174,12 @@ def _format_figure(value: float) -> str:
 
 def _format_reasons(found: Mapping[str, Answers], names: Sequence[str]) -> list[str]:
     """Format the reasons of missing measurements, one line per reason."""
-    said: dict[tuple[str, str], list[str]] = {}
+    names_by_reason: dict[tuple[str, str], list[str]] = {}
     for name in names:
         for command, answers in found[name].items():
             for why in sorted({answer["none"] for answer in answers if "none" in answer}):
-                said.setdefault((command, why), []).append(name)
-    return [f"{', '.join(who)}, {command}: {why}" for (command, why), who in said.items()]
+                names_by_reason.setdefault((command, why), []).append(name)
+    return [f"{', '.join(who)}, {command}: {why}" for (command, why), who in names_by_reason.items()]
 
 
 def list_goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, str]]:
@@ -233,12 +233,12 @@ def list_own_goals(own: Sequence[Mapping[str, Any]]) -> list[str]:
         name = f"{above}: {line['name'].strip()}" if line["name"].startswith(" ") else line["name"]
         above = above if line["name"].startswith(" ") else line["name"]
         if line["target"]:
-            said = (
+            figure = (
                 line["note"] or "not measured"
                 if line["value"] is None
                 else f"{_format_figure(line['value'])} {line['unit']}"
             )
-            rows.append(f"| {name} | {said.rstrip()} | {_format_verdict(line['value'], line['target'])} |")
+            rows.append(f"| {name} | {figure.rstrip()} | {_format_verdict(line['value'], line['target'])} |")
     return rows
 
 

@@ -54,8 +54,8 @@ def create_python_environment(home: Path, packages: Sequence[str]) -> Environmen
 
 def list_packages(program: Path) -> dict[str, str]:
     """Return the installed packages of a Python with their versions. Raises Missing."""
-    said = _run_command((str(program), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"))
-    return {each["name"].lower(): each["version"] for each in json.loads(said)}
+    output = _run_command((str(program), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"))
+    return {each["name"].lower(): each["version"] for each in json.loads(output)}
 
 
 def create_node_environment(home: Path, packages: Sequence[str]) -> Environment:
@@ -85,14 +85,14 @@ def create_ruby_environment(home: Path, packages: Sequence[str]) -> Environment:
     asking = (program, "-W0", "-e", f"require '{gem}'; print RUBY_VERSION, ' ', {gem.capitalize()}::VERSION")
     variables: dict[str, str] = {}
     try:
-        said = _run_command(asking)
+        output = _run_command(asking)
     except Missing:
         if not (home / "made").exists():
             _run_command(("gem", "install", "--no-document", "--install-dir", str(home), gem))
             (home / "made").touch()
         variables = {"GEM_HOME": str(home), "GEM_PATH": str(home)}
-        said = _run_command(asking, variables=variables)
-    own, of_gem = said.split()
+        output = _run_command(asking, variables=variables)
+    own, of_gem = output.split()
     return Environment((program, "-W0"), {gem: of_gem, "ruby": own}, variables)
 
 

@@ -125,9 +125,9 @@ def _measure_screen(
         of_core: list[float | None] = []
         commands, sent = _count_commands(on), shown.bytes_read
         spent_s = _measure_redis_s(on, lambda: of_core.append(shown.share(seconds)))
-        asked, sent = _count_commands(on) - commands, shown.bytes_read - sent
+        command_count, sent = _count_commands(on) - commands, shown.bytes_read - sent
         megabytes = shown.memory_mb() if has_painted else None
-    note = f"beyond what it takes by itself; {asked / seconds * _EVERY_S:.0f} commands" if commands else ""
+    note = f"beyond what it takes by itself; {command_count / seconds * _EVERY_S:.0f} commands" if commands else ""
     spent_s = None if spent_s is None or idle_s is None else max(0.0, spent_s - idle_s)
     spent_ms = None if spent_s is None else spent_s / seconds * _EVERY_S * 1000
     yield Line(f"{name}: the screen, of a core", of_core[0], "%", share)

@@ -82,12 +82,12 @@ def measure_bullmq_drain(on: Bench) -> Iterator[Line]:
     except subprocess.TimeoutExpired:
         yield Line(name, None, note=f"not measured: not done after {_TIMEOUT_S:.0f} s")
         return
-    said = ended.stdout.split()
-    if not said:
+    numbers = ended.stdout.split()
+    if not numbers:
         print(ended.stderr, file=sys.stderr)
         yield Line(name, None, note=f"not measured: node ended with {ended.returncode}")
         return
-    yield Line(name, float(said[-1]), "jobs/s", note=f"{count} jobs")
+    yield Line(name, float(numbers[-1]), "jobs/s", note=f"{count} jobs")
 
 
 def find_node_with_bullmq() -> str | None:

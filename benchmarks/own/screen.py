@@ -250,8 +250,8 @@ def _measure_after_idle(shown: Terminal, measure: Callable[[str], float | None],
 
 
 def _compute_median(found: Sequence[float | None]) -> float | None:
-    known = [ms for ms in found if ms is not None]
-    return statistics.median(known) if known else None
+    previous = [ms for ms in found if ms is not None]
+    return statistics.median(previous) if previous else None
 
 
 def _compute_worst(found: Sequence[float | None]) -> float | None:

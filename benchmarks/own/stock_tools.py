@@ -57,17 +57,17 @@ def measure_tool(on: Bench, tool: Tool, queues: int, jobs: int) -> Iterator[Line
         yield Line(title, None, note="not asked for, not measured")
         return
     try:
-        made = prepare_environment(tool)
-        said = _run_tool(made, PROGRAMS / tool.program, on.server.url, on.size(ROUNDS), queues)
+        environment = prepare_environment(tool)
+        results = _run_tool(environment, PROGRAMS / tool.program, on.server.url, on.size(ROUNDS), queues)
     except Missing as error:
         yield Line(title, None, note=f"not measured: {' '.join(str(error).split())[:200]}")
         return
-    versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-    for name, told in said.items():
-        note = f"{min(told['ms']):.0f} … {max(told['ms']):.0f}; {versions}"
-        if told["counted"] != jobs:
-            note = f"it counted {told['counted']} jobs of {jobs}; {note}"
-        yield Line(f"{name}, {queues} queues", statistics.median(told["ms"]), "ms", note=note)
+    versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    for name, result in results.items():
+        note = f"{min(result['ms']):.0f} … {max(result['ms']):.0f}; {versions}"
+        if result["counted"] != jobs:
+            note = f"it counted {result['counted']} jobs of {jobs}; {note}"
+        yield Line(f"{name}, {queues} queues", statistics.median(result["ms"]), "ms", note=note)
 
 
 def _run_tool(made: Environment, program: Path, url: str, rounds: int, queues: int) -> dict[str, Any]:

@@ -151,15 +151,15 @@ def run_terminal(command: Sequence[str], size: tuple[int, int] = SIZE) -> Iterat
         command, stdin=follower, stdout=follower, stderr=follower, env=environment, start_new_session=True
     )
     os.close(follower)
-    made = Terminal(leader, process)
-    made.began_s = began_s
+    terminal = Terminal(leader, process)
+    terminal.began_s = began_s
     try:
-        yield made
+        yield terminal
     finally:
         process.terminate()
         deadline_s = time.perf_counter() + 5
         while process.poll() is None and time.perf_counter() < deadline_s:
-            made.read(0.05)  # whoever writes its last words must not be held up
+            terminal.read(0.05)  # whoever writes its last words must not be held up
         process.kill()
         process.wait()
         os.close(leader)

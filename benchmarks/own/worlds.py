@@ -83,8 +83,8 @@ def build_rq_long(number: int) -> Commands:
 def _build_sidekiq_job(id: int, queue: str) -> str:
     """Return a payload as Sidekiq 8 writes it."""
     now_ms = int(time.time() * 1000)
-    told = f'"retry":true,"queue":"{queue}","class":"HardJob","args":[{id},"{"x" * 40}"],"jid":"{id:024x}"'
-    return f'{{{told},"created_at":{now_ms},"enqueued_at":{now_ms}}}'
+    job = f'"retry":true,"queue":"{queue}","class":"HardJob","args":[{id},"{"x" * 40}"],"jid":"{id:024x}"'
+    return f'{{{job},"created_at":{now_ms},"enqueued_at":{now_ms}}}'
 
 
 def build_sidekiq_queues(number: int) -> Commands:
@@ -178,8 +178,8 @@ def _build_celery_message(id: int, queue: str, eta: str = "") -> str:
     headers += f'"root_id": "{name}", "argsrepr": "({id}, ...)", "kwargsrepr": "{{}}", "origin": "gen1@app"'
     delivery = f'"delivery_info": {{"exchange": "celery", "routing_key": "{queue}"}}, "priority": 0'
     properties = f'"correlation_id": "{name}", {delivery}, "body_encoding": "base64", "delivery_tag": "{name}"'
-    told = f'"body": "{call}", "content-encoding": "utf-8", "content-type": "application/json"'
-    return f'{{{told}, "headers": {{{headers}}}, "properties": {{{properties}}}}}'
+    content = f'"body": "{call}", "content-encoding": "utf-8", "content-type": "application/json"'
+    return f'{{{content}, "headers": {{{headers}}}, "properties": {{{properties}}}}}'
 
 
 def _build_celery_binding(queue: str) -> tuple[Any, ...]:

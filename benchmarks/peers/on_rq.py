@@ -45,9 +45,9 @@ def create_peer(url: str, variant: str) -> Peer:
             )
 
         def count_all_jobs() -> int:  # what `rq info` does each time
-            with contextlib.redirect_stdout(io.StringIO()) as told:
+            with contextlib.redirect_stdout(io.StringIO()) as output:
                 show_both(Queue.all(connection=connection), False, False, Queue, Worker, connection)
-            return int(re.findall(r"(\d+) jobs total", told.getvalue())[0])
+            return int(re.findall(r"(\d+) jobs total", output.getvalue())[0])
 
         return count_all_jobs
 

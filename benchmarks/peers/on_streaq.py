@@ -14,13 +14,13 @@ BULK = 1000
 
 def create_peer(url: str, variant: str) -> Peer:
     def create_streaq_worker(**options: Any) -> tuple[Worker[Any], Any]:
-        made: Worker[Any] = Worker(redis_url=url, queue_name="bench", handle_signals=False, **options)
+        worker: Worker[Any] = Worker(redis_url=url, queue_name="bench", handle_signals=False, **options)
 
-        @made.task(ttl=0, name="run")
+        @worker.task(ttl=0, name="run")
         async def run_measured_job(body: str) -> None:
             report_measured_run(body)
 
-        return made, run_measured_job
+        return worker, run_measured_job
 
     putting, task = create_streaq_worker()
     loop = asyncio.new_event_loop()

@@ -282,10 +282,10 @@ class _run_workers:
         end_s = time.monotonic() + patience_s
         while (left_s := end_s - time.monotonic()) > 0:
             if select.select([self._read_fd], [], [], left_s)[0]:
-                said = os.read(self._read_fd, 8)
-                if not said:
+                data = os.read(self._read_fd, 8)
+                if not data:
                     return  # every worker has ended
-                yield struct.unpack("q", said)[0]
+                yield struct.unpack("q", data)[0]
 
     def __exit__(self, *_exc: object) -> None:
         for child in self._children:

@@ -1,12 +1,12 @@
 -- List the job schedulers of one or many queues. The next job of a scheduler has its due time; a stopped scheduler has no such job.
 --
--- The reply has at most 1000 schedulers. `next_ms` is the due time of the next job. `standing` is the state of that job: `waits`,
+-- The reply has at most 1000 schedulers. `next_ms` is the due time of the next job. `next_state` is the state of that job: `waits`,
 -- `runs`, `ended`, or `gone` if its hash is missing. `data` and `opts` are returned up to 4096 bytes. Keys of another type are skipped.
 --
 -- derived  <prefix>:<queue>:repeat:<id>
 -- KEYS     each (repeat zset)  per queue: scheduler by its next run (ms)
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
--- returns  listed  (now_ms int)  rows (queue int, id bytes, next_ms str, standing str, name str, every str, pattern str, tz str, count str,
+-- returns  listed  (now_ms int)  rows (queue int, id bytes, next_ms str, next_state str, name str, every str, pattern str, tz str, count str,
 --                  limit str, end_date str, data bytes, opts bytes)  `queue` is the position of its key, from 1
 -- include: clock
 local rows = {}

@@ -207,7 +207,7 @@ def _format_retry_result(result: Mapping[str, Any]) -> list[str]:
 
 
 def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
-    """Format the result of a demo on the keys of another queue system as lines of text, without counts of zero."""
+    """Format the result of a demo of another queue system as lines of text. Counts of zero are left out."""
     from rqtui.text.formats import format_count, format_quantity
 
     facts = (
@@ -228,7 +228,7 @@ def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
     for queue in result["queues"]:
         places = "  ".join(f"{place} {number}" for place, number in queue["counted"].items())
         lines.append(f"  {queue['queue']}  {places}")
-    lines += [f"  rqtui said: {message['text']}" for message in result["said"]]
+    lines += [f"  rqtui printed: {message['text']}" for message in result["said"]]
     return [*lines, *(f"  rqtui could not: {error}" for error in result["errors"])]
 
 

@@ -78,8 +78,8 @@ def build_comparison_document(comparison: Comparison) -> dict[str, Any]:
         **documents.build_queue_fields(comparison.ref.queue),
         "layout": comparison.ref.system,
         "measure": MEASURE,
-        "a": _build_side(comparison.a),
-        "b": _build_side(comparison.b),
+        "a": _build_side_document(comparison.a),
+        "b": _build_side_document(comparison.b),
         "compared": {
             "attributes": differences.attributes,
             "values": differences.conditions,
@@ -91,7 +91,7 @@ def build_comparison_document(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _build_side(side: Side) -> dict[str, Any]:
+def _build_side_document(side: Side) -> dict[str, Any]:
     return {
         "places": list(side.places),
         "filter": documents.escape_undecodable(side.selection.expression) or None,

@@ -157,14 +157,14 @@ def _follow_events(
     last_event_ids = {ref: feed.last for ref, feed in feeds.items()}
     missing = {ref for ref, feed in feeds.items() if not feed.is_known}
     put: dict[Ref, set[bytes]] = {}  # jobs already printed when their queue appeared
-    failures, looked_s = 0, time.monotonic()
+    failures, discovered_s = 0, time.monotonic()
     with stop_on_signals(engine.client) as stop:
         while not stop.wait(POLL_S):
             first: list[Event] = []
             try:
-                if is_all and time.monotonic() - looked_s > DISCOVER_S:
+                if is_all and time.monotonic() - discovered_s > DISCOVER_S:
                     new_refs = _find_new_queues(engine, last_event_ids)
-                    last_event_ids, missing, looked_s = (
+                    last_event_ids, missing, discovered_s = (
                         {**last_event_ids, **dict.fromkeys(new_refs, "")},
                         missing | new_refs,
                         time.monotonic(),

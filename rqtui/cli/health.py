@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rqtui.cli import documents, findings, output
 from rqtui.cli.arguments import QUEUES, open_engine
 from rqtui.cli.past import AT, build_recorded_fields, open_recording, read_recorded_moment
-from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import Session
+from rqtui.cli.settled_snapshot import take_settled_snapshot
 from rqtui.errors import RqtuiError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output, sampling
 from rqtui.cli.arguments import QUEUE, open_engine, report_places_without_events
-from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import DONE, REFUSED, Session
+from rqtui.cli.settled_snapshot import take_settled_snapshot
 
 if TYPE_CHECKING:
     from rqtui.model import Finding
@@ -117,7 +117,7 @@ def _build_worker_document(report: Incident) -> dict[str, Any] | None:
     if not report.are_workers_known:
         return None
     return {
-        "states": dict(Counter(entry.standing.value for entry in report.workers)),
+        "states": dict(Counter(entry.health.value for entry in report.workers)),
         "silent": [documents.escape_undecodable(entry.name) for entry in report.silent_workers],
         "hosts": dict(count_hosts(report.workers)),
     }

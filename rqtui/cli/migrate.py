@@ -77,8 +77,8 @@ def migrate(
         output.print_message(note)
     if dry_run:
         with output.show_progress("looking", total) as bar:
-            for looked_at in migration.check_all_jobs():
-                bar.add_steps(looked_at)
+            for checked_count in migration.check_all_jobs():
+                bar.add_steps(checked_count)
         return _write_migration_report(session, migration, DONE, dry_run=True)
     return _write_migration_report(session, migration, _run_migration(migration, total))
 

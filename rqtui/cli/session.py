@@ -226,17 +226,17 @@ def register_command(
             context: typer.Context = values.pop("context")
             as_json = bool(values.pop("as_json", False))
             is_revealed = bool(values.pop("is_revealed", False))
-            given = {option: values.pop(option) for option in COMMON_OPTIONS}
+            own_options = {option: values.pop(option) for option in COMMON_OPTIONS}
             before = context.obj or {}
 
             def run_command() -> int | None:
-                session = _build_session(before, given, as_json, takes_broken)
+                session = _build_session(before, own_options, as_json, takes_broken)
                 if is_revealed:
                     session.record_reveal(name, values)
                 with reveal_secrets(is_revealed):
                     return function(session, **values)
 
-            code = run_with_error_handling(run_command, failure, given, name)
+            code = run_with_error_handling(run_command, failure, own_options, name)
             if code:
                 raise typer.Exit(code)
 

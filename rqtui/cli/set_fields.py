@@ -41,8 +41,8 @@ def parse_set_options(script: Script, assignments: Sequence[str], options: Colle
             names = ", ".join(args) or "it has none"
             raise UsageError(f'--set {assignment}: {script.name} has no field "{name}"; its fields: {names}.')
         form[arg.name] = _convert_field_value(arg, value, in_seconds)
-    asked = {field.name for field in find_verb(script.name).form}
-    if missing := [arg.name for arg in script.args if arg.name in asked - form.keys() and not arg.optional]:
+    form_fields = {field.name for field in find_verb(script.name).form}
+    if missing := [arg.name for arg in script.args if arg.name in form_fields - form.keys() and not arg.optional]:
         raise UsageError(f"{script.name} needs --set {missing[0]}=VALUE.")
     return form
 

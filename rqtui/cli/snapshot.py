@@ -12,8 +12,8 @@ import typer
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES, report_places_without_events, report_unknown_queue
 from rqtui.cli.past import AT, build_recorded_fields, read_recorded_moment
-from rqtui.cli.second_look import take_settled_snapshot
 from rqtui.cli.session import DONE, NO_WAIT, Session
+from rqtui.cli.settled_snapshot import take_settled_snapshot
 from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError, UsageError
 
@@ -273,16 +273,16 @@ def fit_queue_table(titles: list[str], rows: list[list[str]], width: int) -> tup
     from rqtui.text.formats import ZERO, cell_len, fit_to_width
 
     widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
-    room = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
-    if room < _MIN_NAME_CELLS + _MIN_VERDICT_CELLS:
+    free_cells = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
+    if free_cells < _MIN_NAME_CELLS + _MIN_VERDICT_CELLS:
         values_by_title = {title: {row[at] for row in rows} for at, title in enumerate(titles)}
         idle = next((t for t in titles[2:-1] if values_by_title[t] <= {ZERO, "0"}), "")
         idle = idle or ("system" if "system" in titles and len(values_by_title["system"]) == 1 else "")
         if idle:
             at = titles.index(idle)
             return fit_queue_table(titles[:at] + titles[at + 1 :], [row[:at] + row[at + 1 :] for row in rows], width)
-    verdict = min(widths[-1], max(_MIN_VERDICT_CELLS, room - widths[0]))
-    names = elide_names(frozenset(row[0] for row in rows), max(_MIN_NAME_CELLS, room - verdict))
+    verdict = min(widths[-1], max(_MIN_VERDICT_CELLS, free_cells - widths[0]))
+    names = elide_names(frozenset(row[0] for row in rows), max(_MIN_NAME_CELLS, free_cells - verdict))
     return titles, [[names[row[0]], *row[1:-1], fit_to_width(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]
 
 

@@ -70,8 +70,8 @@ def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worke
     ref = next((ref for ref in refs if engine.systems[ref.system].can("inspect")), None)
     if ref is None:
         titles = [system.name for system in engine.systems.values() if system.can("inspect")]
-        known = f"those of {', '.join(titles)} do" if titles else "none of the chosen systems' workers do"
-        raise UsageError(f"--inspect needs workers that answer questions: {known}, and no queue here is theirs.")
+        candidates = f"those of {', '.join(titles)} do" if titles else "none of the chosen systems' workers do"
+        raise UsageError(f"--inspect needs workers that answer questions: {candidates}, and no queue here is theirs.")
     with output.show_progress("waiting for replies"):
         *_before, inspection = engine.inspect_worker(ref, worker)
     if session.as_json:
@@ -96,7 +96,7 @@ def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worke
 def _build_worker_document(entry: WorkerEntry, now_ms: int) -> dict[str, Any]:
     """Build the JSON document of a worker. Values from its heartbeat are null if it never sent one."""
     from rqtui.model import Worker
-    from rqtui.reports.workers import TROUBLED
+    from rqtui.reports.workers import UNHEALTHY
 
     worker, has_heartbeat = entry.worker or Worker(entry.name, entry.ref.queue, 0, 0), entry.worker is not None
     return {
@@ -106,13 +106,13 @@ def _build_worker_document(entry: WorkerEntry, now_ms: int) -> dict[str, Any]:
         "layout": entry.ref.system,
         "beat_at_ms": worker.heartbeat_ms or None,
         "ttl_ms": worker.ttl_ms if has_heartbeat else None,
-        "late": worker.is_late(now_ms) if has_heartbeat else entry.standing in TROUBLED,
+        "late": worker.is_late(now_ms) if has_heartbeat else entry.health in UNHEALTHY,
         "order": worker.order if has_heartbeat else None,
         "started_at_ms": worker.started_ms,
         "pid": worker.pid or None,
         "host": documents.encode_text(worker.host) or None,
         "job": documents.encode_text(worker.job) or None,
-        "state": entry.standing.value,
+        "state": entry.health.value,
         "system_state": documents.mask_job_text(worker.state),
         "facts": documents.build_fact_documents(worker.facts),
         "held": [_build_held_job_document(job) for job in entry.jobs],
@@ -153,7 +153,7 @@ def _write_worker_table(entries: Iterable[WorkerEntry], now_ms: int) -> None:
         reported_id = worker.job if worker else b""  # empty if the worker reports no job
         rows.append(
             [
-                entry.standing.value,
+                entry.health.value,
                 mask_text(entry.name),
                 ", ".join(entry.queues),
                 entry.ref.system,

@@ -214,7 +214,7 @@ class Leased(Generic[Word]):
         raise NotImplementedError
 
     def _buffer_outcome(self, verb: str, error: str | BaseException = "") -> bool:
-        """Leave the outcome of the job for the consumer's next round trip; return False if there will be none."""
+        """Pass the outcome to the consumer, which sends it in its next round trip. False if there is none."""
         if self._sink is None or self._sink.is_closed:
             return False
         self._require_lease(verb)

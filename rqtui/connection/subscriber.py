@@ -165,12 +165,12 @@ class Subscriber:
         )  # patterns whose replies have not arrived; an empty one stands for a PING
         tried_at_s: dict[bytes, float] = {}
         self._alive_s = request_s = time.monotonic()
-        limit_s, next_look_s = connection.socket_timeout or 5.0, 0.0
+        limit_s, next_poll_s = connection.socket_timeout or 5.0, 0.0
         try:
             while not self._stop.is_set():
                 now_s = time.monotonic()
-                if now_s >= next_look_s:
-                    next_look_s = now_s + POLL_S
+                if now_s >= next_poll_s:
+                    next_poll_s = now_s + POLL_S
                     due_patterns = self._find_due_patterns(tried_at_s, now_s)
                     if not due_patterns and not pending_requests and now_s - self._alive_s > PING_S:
                         due_patterns = [_PING]

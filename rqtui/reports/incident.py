@@ -17,7 +17,7 @@ from rqtui.operations.journal import Operation, Sighting
 from rqtui.reports import comparison as comparisons
 from rqtui.reports.comparison import Comparison, Selection
 from rqtui.reports.errors import Errors, yield_error_reports
-from rqtui.reports.workers import TROUBLED, WorkerEntry, has_workers, load_workers
+from rqtui.reports.workers import UNHEALTHY, WorkerEntry, has_workers, load_workers
 
 DAY_MS = 86_400_000
 REACTION_MS = 3_600_000  # a change this soon after a finding appeared is shown as a reaction to it
@@ -60,7 +60,7 @@ class Incident:
     @property
     def silent_workers(self) -> list[WorkerEntry]:
         """The workers that sent no heartbeat in time, or whose leases are over."""
-        return [entry for entry in self.workers if entry.standing in TROUBLED]
+        return [entry for entry in self.workers if entry.health in UNHEALTHY]
 
 
 def yield_incident_reports(

@@ -81,7 +81,7 @@ def _build_worker_lines(report: Incident) -> Iterator[str]:
     if not report.are_workers_known:
         yield f"  unknown: {report.ref.system} stores no names of workers"
         return
-    standings = Counter(entry.standing.value for entry in report.workers)
+    standings = Counter(entry.health.value for entry in report.workers)
     yield f"  {', '.join(f'{number} {word}' for word, number in standings.items()) or 'none is known'}"
     if silent := report.silent_workers:
         names = ", ".join(safe(entry.name) for entry in silent[:MAX_NAMES])

@@ -51,8 +51,8 @@ def build_panels(report: Report) -> tuple[Panel, ...]:
 
 
 def _format_fact(label: str, value: str, style: str = "", note: str = "") -> Line:
-    said = Piece(formats.fit_to_width(label, LABEL_CELLS), "muted"), Piece(safe(value) or formats.NONE, style)
-    return (*said, Piece(f"  {safe(note)}", "muted")) if note else said
+    pieces = Piece(formats.fit_to_width(label, LABEL_CELLS), "muted"), Piece(safe(value) or formats.NONE, style)
+    return (*pieces, Piece(f"  {safe(note)}", "muted")) if note else pieces
 
 
 def _format_finding(finding: Finding) -> Line:
@@ -125,9 +125,11 @@ def _build_memory_lines(report: Report) -> tuple[Line, ...]:
 def _build_client_lines(report: Report) -> tuple[Line, ...]:
     total, most = report.read_number("connected_clients"), report.read_number("maxclients")
     blocked = report.read_number("blocked_clients")
-    known = sum(number for _name, number in report.clients) if total is None else total
+    connected = sum(number for _name, number in report.clients) if total is None else total
     lines = [
-        _format_fact("connected", formats.format_count(known), note=f"of {formats.format_count(most)}" if most else "")
+        _format_fact(
+            "connected", formats.format_count(connected), note=f"of {formats.format_count(most)}" if most else ""
+        )
     ]
     if blocked is not None:
         lines.append(_format_fact("blocked", formats.format_count(blocked), note="they wait for work"))
@@ -207,12 +209,12 @@ def _build_slow_lines(report: Report) -> tuple[Line, ...]:
 
 def _format_slow_command(entry: SlowCommand, now_ms: int | None) -> Line:
     ago = f"{formats.format_age(max(0, now_ms - entry.at_ms))} ago" if now_ms else formats.format_clock(entry.at_ms)
-    said = safe(_format_command(entry)[:MAX_COMMAND_LENGTH])
+    command = safe(_format_command(entry)[:MAX_COMMAND_LENGTH])
     return (
         Piece(formats.fit_to_width(ago, 10), "muted"),
         Piece(formats.fit_to_width(formats.format_duration(entry.micros / 1000), 8, "right") + "  ", "state-reserved"),
         Piece(f"{entry.script} " if entry.script else "", "strong"),
-        Piece(said),
+        Piece(command),
         Piece(f"  {safe(entry.client)}" if entry.client not in ("", "?:0") else "", "muted"),
     )
 

@@ -40,8 +40,8 @@ class WorkerHealth(StrEnum):
     IDLE = "idle"
 
 
-ORDER = {standing: number for number, standing in enumerate(WorkerHealth)}
-TROUBLED = frozenset({WorkerHealth.GONE, WorkerHealth.LATE, WorkerHealth.SILENT, WorkerHealth.EXPIRED})
+ORDER = {health: number for number, health in enumerate(WorkerHealth)}
+UNHEALTHY = frozenset({WorkerHealth.GONE, WorkerHealth.LATE, WorkerHealth.SILENT, WorkerHealth.EXPIRED})
 _ORDERS = {"stop": WorkerHealth.STOPPING, "quiet": WorkerHealth.QUIET}
 
 
@@ -55,7 +55,7 @@ class WorkerEntry:
 
     ref: Ref
     name: str
-    standing: WorkerHealth
+    health: WorkerHealth
     worker: Worker | None
     jobs: tuple[Job, ...]
     is_whole: bool  # whether all reserved jobs were read
@@ -170,7 +170,7 @@ def _merge_entries_of_worker(entries: Sequence[WorkerEntry], now_ms: int) -> Wor
     jobs = tuple(sorted((job for entry in entries for job in entry.jobs), key=_find_hold_start_ms))
     merged = replace(
         entries[0],
-        standing=evaluate_health(worker, jobs, now_ms),
+        health=evaluate_health(worker, jobs, now_ms),
         worker=worker,
         jobs=jobs,
         is_whole=all(entry.is_whole for entry in entries),
@@ -184,9 +184,9 @@ def compute_worker_sort_key(entry: WorkerEntry) -> tuple[object, ...]:
     Troubled workers with jobs come first, then those without, then workers that hold jobs but never sent a heartbeat;
     the others are sorted by name.
     """
-    if entry.standing in TROUBLED:
-        return 0, not entry.jobs, ORDER[entry.standing]
-    return 1 + (entry.standing is not WorkerHealth.UNSEEN), entry.ref.queue, entry.name
+    if entry.health in UNHEALTHY:
+        return 0, not entry.jobs, ORDER[entry.health]
+    return 1 + (entry.health is not WorkerHealth.UNSEEN), entry.ref.queue, entry.name
 
 
 def _build_entries(
@@ -202,8 +202,8 @@ def _build_entries(
         workers_by_name | {name: None for name in jobs_by_worker if name not in workers_by_name}
     ).items():
         held_jobs = tuple(jobs_by_worker.get(name, ()))
-        standing = evaluate_health(worker, held_jobs, now_ms, system.first_heartbeat_ms)
-        yield WorkerEntry(ref, name, standing, worker, held_jobs, is_whole)
+        health = evaluate_health(worker, held_jobs, now_ms, system.first_heartbeat_ms)
+        yield WorkerEntry(ref, name, health, worker, held_jobs, is_whole)
 
 
 def _find_hold_start_ms(job: Job) -> int:

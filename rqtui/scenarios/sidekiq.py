@@ -138,8 +138,8 @@ class Shop(ShopStage):
             return
         cause = _BY_JOB[str(item["class"])]
         if command.verb == "died":
-            told = original.add_error({**item, "retry": 3, "retry_count": 2}, build_error(cause), at_s)
-            original.add_to_dead(client, original.encode_item(told), at_s)
+            failed_item = original.add_error({**item, "retry": 3, "retry_count": 2}, build_error(cause), at_s)
+            original.add_to_dead(client, original.encode_item(failed_item), at_s)
             return
         process = original.Process(
             client, self.queue, _KILLED, clock=lambda: at_s, roll=lambda: self.draw_fraction(command.job)
@@ -239,9 +239,9 @@ class Shop(ShopStage):
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
         """Read the jobs of the list, the three sorted sets and the processes' `work` hashes by place."""
         work = [
-            json.loads(told)["payload"].encode()
+            json.loads(entry)["payload"].encode()
             for identity in client.smembers("processes")
-            for told in client.hvals(identity + b":work")
+            for entry in client.hvals(identity + b":work")
         ]
         return map_places(
             queue=list(map(_parse_jid, client.lrange(f"queue:{self.queue}", 0, -1))),

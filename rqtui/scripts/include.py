@@ -30,10 +30,10 @@ def assemble_script(text: str, path: str, blocks: Mapping[str, Piece], header: H
     `blocks` are the files that can be included, by name. A block occurs once, below the blocks that it includes itself.
     Raises ScriptError, `path:line: …`, for a name that is not in `blocks` and cannot be generated.
     """
-    whole = Piece(path, 1, text)
+    script = Piece(path, 1, text)
     if not header.shared_keys:
-        return join_file_pieces(_expand_includes(whole, blocks, set(), header)) if _OPENING in text else text
-    code = remove_block_comments(whole)
+        return join_file_pieces(_expand_includes(script, blocks, set(), header)) if _OPENING in text else text
+    code = remove_block_comments(script)
     comments = text[: len(text) - len(code.text)]
     opening = Piece(path, 1, re.sub(_KEYS_CLAUSE, lambda _match: _format_keys_clause(header), comments, count=1))
     return join_file_pieces([opening, *_expand_includes(code, blocks, set(), header)])

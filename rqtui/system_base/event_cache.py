@@ -130,12 +130,12 @@ class EventCache:
 
     def yield_jobs(self, place: str) -> Iterator[Job]:
         """Yield the cached jobs of all queues in a place."""
-        ids = [id for (_queue, name), standing in self._standing.items() if name == place for id in standing]
+        ids = [id for (_queue, name), takes_by_id in self._standing.items() if name == place for id in takes_by_id]
         return (self._jobs[id] for id in ids)
 
     def yield_unassigned_jobs(self) -> Iterator[Job]:
         """Yield the cached jobs whose queue is unknown."""
-        ids = [id for (queue, _place), standing in self._standing.items() if not queue for id in standing]
+        ids = [id for (queue, _place), takes_by_id in self._standing.items() if not queue for id in takes_by_id]
         return (self._jobs[id] for id in ids)
 
     def count(self, queue: str, place: str) -> EventCount:
@@ -156,11 +156,11 @@ class EventCache:
 
     def _sort_by_last_event(self, queue: str, place: str) -> OrderedDict[bytes, int]:
         """Return the ids of the cached jobs in a place, in the order of their last event."""
-        standing = self._standing.get((queue, place), OrderedDict())
+        takes_by_id = self._standing.get((queue, place), OrderedDict())
         if (queue, place) in self._mixed:
             self._mixed.discard((queue, place))
-            standing = self._standing[queue, place] = OrderedDict(sorted(standing.items(), key=itemgetter(1)))
-        return standing
+            takes_by_id = self._standing[queue, place] = OrderedDict(sorted(takes_by_id.items(), key=itemgetter(1)))
+        return takes_by_id
 
     def count_reassigned(self, queue: str, place: str) -> int:
         """Return how many jobs of a place Pub/Sub events first reported for another queue, and later for this one.
@@ -206,9 +206,9 @@ class EventCache:
 
     def _remove_from_place(self, job: Job) -> int:
         """Remove a cached job from its place, and return the number of its event."""
-        standing = self._standing[job.queue, job.place]
-        take = standing.pop(job.id)
-        if not standing:
+        takes_by_id = self._standing[job.queue, job.place]
+        take = takes_by_id.pop(job.id)
+        if not takes_by_id:
             del self._standing[job.queue, job.place]
             self._mixed.discard((job.queue, job.place))
         return take

@@ -490,8 +490,8 @@ def _build_cached_count_factory(place: Place) -> Callable[..., Count]:
     """Return a function that builds the counts of a place. Equal counts are the same object, so comparing is cheap."""
 
     @lru_cache(1_000)
-    def build_cached_count(number: int, exact: bool, of: int | None, heard: EventCoverage | None = None) -> Count:
-        return Count(place.name, place.state, number, exact, of, place.has_failures, heard)
+    def build_cached_count(number: int, exact: bool, of: int | None, coverage: EventCoverage | None = None) -> Count:
+        return Count(place.name, place.state, number, exact, of, place.has_failures, coverage)
 
     return build_cached_count
 

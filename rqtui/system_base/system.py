@@ -600,8 +600,8 @@ class System:
         able, new, refused = self._split_refused_jobs(name, jobs, form)
         by_place = any(arg.name == "place" for arg in self.script(name).args)
         chunks = _split_jobs_into_chunks(able, self.jobs_per_call, by_place=by_place)
-        asks = [self._chunk_verb_request(name, queue, chunk, form, new) for chunk in chunks]
-        return [*([_build_refused_request(refused)] if refused else []), *asks]
+        requests = [self._chunk_verb_request(name, queue, chunk, form, new) for chunk in chunks]
+        return [*([_build_refused_request(refused)] if refused else []), *requests]
 
     def _queue_verb_request(self, name: str, queue: str, form: Mapping[str, object]) -> Request[list[Outcome]]:
         """Build the request that runs a verb on a whole queue, or on the place that `form` names."""

@@ -71,11 +71,13 @@ def _check_places(system: System) -> Iterator[str]:
 def _check_attributes(system: System) -> Iterator[str]:
     """Yield a sentence for each public attribute whose name is almost that of an attribute of a base class."""
     bases = [base for base in type(system).__mro__ if base.__module__.startswith("rqtui.system_base.")]
-    known = {name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", ())) if name[0] != "_"}
+    base_names = {
+        name for base in bases for name in (*vars(base), *getattr(base, "__annotations__", ())) if name[0] != "_"
+    }
     at = _find_class_position(system)
     own_classes = type(system).__mro__[: type(system).__mro__.index(bases[0])] if bases else ()
-    for name in sorted({name for each in own_classes for name in vars(each) if name[0] != "_"} - known):
-        if close := get_close_matches(name, known, 1, 0.85):
+    for name in sorted({name for each in own_classes for name in vars(each) if name[0] != "_"} - base_names):
+        if close := get_close_matches(name, base_names, 1, 0.85):
             yield f"{at}: no part of rqtui uses `{name}`: write `{close[0]}`, or choose a name that differs more"
 
 

@@ -656,17 +656,17 @@ class BullMQ(ForeignSystem):
         The other options stay JSON, and a backoff is added to them. Raises UsageError for an option that is wrong or
         given twice.
         """
-        given = {name: value for name, value in row.items() if value not in (None, "", b"")}
-        base_ms, cap_ms = (given.pop(name, None) for name in self.converted_fields)
-        opts = _parse_job_options(given.pop("opts", b""))
+        given_columns = {name: value for name, value in row.items() if value not in (None, "", b"")}
+        base_ms, cap_ms = (given_columns.pop(name, None) for name in self.converted_fields)
+        opts = _parse_job_options(given_columns.pop("opts", b""))
         if base_ms is not None:
             if "backoff" in opts:
                 raise UsageError("bullmq: backoff is given twice, by itself and in opts.")
             opts = {**opts, "backoff": _build_backoff_option(base_ms, cap_ms)}
         columns = _split_job_options(opts)
-        if twice := sorted(columns.keys() & given.keys()):
+        if twice := sorted(columns.keys() & given_columns.keys()):
             raise UsageError(f"bullmq: {_OPTIONS[twice[0]]} is given twice, by itself and in opts.")
-        return {"id": b"", **columns, **given, "body": self.encode_body(bytes(given.get("body", b"")))}  # type: ignore[call-overload]
+        return {"id": b"", **columns, **given_columns, "body": self.encode_body(bytes(given_columns.get("body", b"")))}  # type: ignore[call-overload]
 
 
 SYSTEM = BullMQ
@@ -842,10 +842,10 @@ def _build_schedule(queue: str, row: Mapping[str, Any], now_ms: int) -> Schedule
     every, limit, count, ends_ms = (_parse_int(row[name]) for name in ("every", "limit", "count", "end_date"))
     pattern = f"every {every / 1000:g} s" if every else " ".join(filter(None, (row["pattern"], row["tz"])))
     is_over = bool(limit and count and count >= limit) or bool(ends_ms and ends_ms < now_ms)
-    is_missing = row["standing"] in ("gone", "ended")
+    is_missing = row["next_state"] in ("gone", "ended")
     problem = ""
     if is_missing and not is_over:
-        event = "is missing" if row["standing"] == "gone" else "ended, and none came after it"
+        event = "is missing" if row["next_state"] == "gone" else "ended, and none came after it"
         problem = f"its next job {event}: it stopped until its program upserts it again"
     if not row["name"]:
         problem = problem or "its hash is missing: BullMQ knows no template of its jobs"

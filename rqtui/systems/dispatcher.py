@@ -62,7 +62,7 @@ class Dispatcher(EntrySystem):
         """Return whether one of a queue's keys exists with the right type."""
         keys = self.keys(queue)
         found = read_key_types(client, [keys[name] for name in _KINDS])
-        return any(kind == wanted for kind, wanted in zip(found, _KINDS.values(), strict=True))
+        return any(kind == expected for kind, expected in zip(found, _KINDS.values(), strict=True))
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
         """Build a job from an entry: its bytes are the task, and its score is the due time."""

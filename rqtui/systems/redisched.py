@@ -96,16 +96,16 @@ class Redisched(ForeignSystem):
         state, at_ms = self.place(place).state, _convert_score_ms(row["score"])
         body = row["body"] if row["has_body"] and (row["body"] or not row["bytes"]) else None
         token = row["score"] if state is State.RESERVED else b""
-        known: dict[str, Any] = {
+        fields: dict[str, Any] = {
             _TIME_FIELDS[state]: at_ms,
             "attempts": row["expiries"],
             "problem": _describe_problem(row, at_ms),
         }
-        known["ttr_ms"] = (
+        fields["ttr_ms"] = (
             int(self.options_of(queue)["ttr_ms"]) if token else None
         )  # redisched does not store the duration of a lease
         id: bytes = row["id"]
-        return Job(id, queue, self.name, place, state, id, token, body=body, body_bytes=row["bytes"], **known)
+        return Job(id, queue, self.name, place, state, id, token, body=body, body_bytes=row["bytes"], **fields)
 
     def migration_terms(self, job: Job) -> MigrationTerms:
         """Return unlimited attempts for a migrated job: an unfinished job is due again when its lease ends."""

@@ -534,8 +534,8 @@ class Sidekiq(EntrySystem):
 
         Columns given in `row` take precedence. Raises UsageError for invalid fields.
         """
-        given = {name: value for name, value in row.items() if value not in (None, "", b"")}
-        return {**given, **_build_enqueue_columns(queue, given, self.now_ms(), self._writes_ms)}
+        columns = {name: value for name, value in row.items() if value not in (None, "", b"")}
+        return {**columns, **_build_enqueue_columns(queue, columns, self.now_ms(), self._writes_ms)}
 
 
 SYSTEM = Sidekiq
@@ -970,12 +970,12 @@ def _decode_argument(value: object, depth: int = 0) -> object:
 def _format_job_call(name: str, args: Sequence[object]) -> str:
     """Format a job as a Ruby call, `HardJob.perform(1, "two")`. The name of a mail already has its method."""
     parts: list[str] = []
-    room = _MAX_CALL_LENGTH - len(name)
+    free_characters = _MAX_CALL_LENGTH - len(name)
     for argument in args:
-        if room <= 0:
+        if free_characters <= 0:
             parts.append("…")
             break
-        text = _format_ruby(argument, room)
+        text = _format_ruby(argument, free_characters)
         if (
             isinstance(argument, dict)
             and argument
@@ -984,7 +984,7 @@ def _format_job_call(name: str, args: Sequence[object]) -> str:
         ):
             text = text[1:-1]  # keywords
         parts.append(text)
-        room -= len(text) + 2
+        free_characters -= len(text) + 2
     method = "" if "." in name.rpartition("::")[2] else ".perform"
     text = f"{name}{method}({', '.join(parts)})"
     return text if len(text) <= _MAX_CALL_LENGTH else f"{text[:_MAX_CALL_LENGTH]}…"
@@ -1003,15 +1003,17 @@ def _format_ruby(value: object, max_length: int, depth: int = 0) -> str:
             "…" if len(value) > max_length else ""
         )
     if isinstance(value, list | dict):
-        parts, room = [], max_length
+        parts, free_characters = [], max_length
         pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
         for key, item in pairs:
-            text = _format_ruby(item, room, depth + 1)
+            text = _format_ruby(item, free_characters, depth + 1)
             if key is not None:
-                text = f"{key}: {text}" if isinstance(key, BareText) else f"{_format_ruby(key, room)} => {text}"
+                text = (
+                    f"{key}: {text}" if isinstance(key, BareText) else f"{_format_ruby(key, free_characters)} => {text}"
+                )
             parts.append(text)
-            room -= len(text) + 2
-            if room <= 0:
+            free_characters -= len(text) + 2
+            if free_characters <= 0:
                 parts.append("…")
                 break
         opening, closing = "{}" if isinstance(value, dict) else "[]"

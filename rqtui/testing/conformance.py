@@ -250,7 +250,7 @@ def fail_without_use(prepare_script: ScriptPreparer) -> None:
     raise AssertionError("the subject has no Use for this script")
 
 
-def check_word_is_reached(prepare_script: ScriptPreparer, word: str) -> None:
+def check_outcome_is_reached(prepare_script: ScriptPreparer, word: str) -> None:
     """Assert that the call that the subject gives for a declared reply word returns that word (assertion 9)."""
     prepared = prepare_script()
     build_request = prepared.use.reach.get(word)
@@ -448,7 +448,7 @@ def _yield_script_cases(subject: Subject, name: str, alike: bool) -> Iterator[Ca
             if assertion.applies(script, use, source):
                 yield Case(assertion.number, name, source, assertion.check, assertion.needs)
     for word in () if alike else script.returns:
-        yield Case(9, name, sources[0], check_word_is_reached, frozenset(), word)
+        yield Case(9, name, sources[0], check_outcome_is_reached, frozenset(), word)
 
 
 def run_all(cases: Iterable[Case], subject: Subject, client: Redis) -> None:

@@ -113,11 +113,11 @@ def _yield_short_forms(name: str, distinctive_parts: frozenset[tuple[str, str]],
                 keeps, short_form = wider_keeps, wider_form
         if short_form != ELLIPSIS:  # For a single name without parts, both ends say more than `…` alone.
             yield short_form
-    room = width - 1
-    for head in dict.fromkeys((room // 2, room // 4, 0, room * 3 // 4, room)):
-        yield _keep_both_ends(name, head, room - head)
-    for head in range(room + 1):
-        yield _keep_both_ends(short_form, head, room - head)
+    free_cells = width - 1
+    for head in dict.fromkeys((free_cells // 2, free_cells // 4, 0, free_cells * 3 // 4, free_cells)):
+        yield _keep_both_ends(name, head, free_cells - head)
+    for head in range(free_cells + 1):
+        yield _keep_both_ends(short_form, head, free_cells - head)
 
 
 def _join_parts_with_ellipsis(parts: Collection[str], keeps: Collection[bool]) -> str:

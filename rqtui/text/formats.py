@@ -337,10 +337,10 @@ def elide_middle(text: str, width: int, ellipsis: str = "…") -> str:
     """Shorten a text to at most `width` cells by leaving out its middle: `need_some_…_4711`."""
     if cell_len(text) <= width:
         return text
-    room = width - cell_len(ellipsis)
-    if room < 2:
+    free_cells = width - cell_len(ellipsis)
+    if free_cells < 2:
         return fit_to_width(text, width, ellipsis=ellipsis)
-    return set_cell_size(text, room - room // 2) + ellipsis + _keep_text_end(text, room // 2)
+    return set_cell_size(text, free_cells - free_cells // 2) + ellipsis + _keep_text_end(text, free_cells // 2)
 
 
 _BOTH_ENDS = 12

@@ -156,10 +156,10 @@ CASES: tuple[Case, ...] = (
                    WORKER._replace(host=""), WORKER._replace(pid="", host=""), WORKER._replace(job=b""),
                    WORKER._replace(started_ms=None), WORKER._replace(state="busy"), OTHER_WORKER),
         "jobs": ((), (JOB, JOB), (replace(JOB, reserved_ms=None),), (replace(JOB, deadline_ms=None),)),
-        "standing": (WorkerHealth.GONE, WorkerHealth.EXPIRED, WorkerHealth.UNSEEN), "is_whole": (False,),
+        "health": (WorkerHealth.GONE, WorkerHealth.EXPIRED, WorkerHealth.UNSEEN), "is_whole": (False,),
     }),
     ("silent worker", WorkerEntry(MAIL, "w1", WorkerHealth.UNSEEN, None, (JOB,), True), show_worker, {
-        "standing": tuple(WorkerHealth), "jobs": ((),),
+        "health": tuple(WorkerHealth), "jobs": ((),),
     }),
     ("kind", Kind(MAIL, "send", {State.READY: 4, State.DEAD: 2}, 3, 61_000, 250, 900), show_kind, {
         "ref": (NEWS, ELSEWHERE, Ref("native", "")), "name": ("", "a\x1bb"), "counts": ({},), "failed": (0,),

@@ -29,7 +29,7 @@ from planted_systems import (
 from redis import Redis
 from shell import shell
 
-from rqtui.cli import second_look
+from rqtui.cli import settled_snapshot
 from rqtui.systems import registry
 from rqtui.testing.keyspace import Zset, dump, plant
 
@@ -37,7 +37,7 @@ from rqtui.testing.keyspace import Zset, dump, plant
 @pytest.fixture(autouse=True)
 def look_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `health` not wait between its looks at queues whose workers may be idle: no job moves here."""
-    monkeypatch.setattr(second_look, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(settled_snapshot, "sleep", lambda _seconds: None)
 
 
 # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────

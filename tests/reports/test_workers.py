@@ -53,7 +53,7 @@ def test_workers_stand_as_their_beats_and_leases_tell(client: Redis, engine: Eng
     add_worker(client, "q", 1, order="quiet")
     add_worker(client, "s", 1, order="stop")
     seats, _now_ms, problems = workers.load_workers(engine, [MAIL])
-    assert [(seat.name, seat.standing.value, [job.id for job in seat.jobs]) for seat in seats] == [
+    assert [(seat.name, seat.health.value, [job.id for job in seat.jobs]) for seat in seats] == [
         ("late", "late", [b"j0"]),
         ("gone", "gone", []),
         ("unseen", "unknown", [b"j2"]),
@@ -74,8 +74,8 @@ def test_a_worker_without_a_heartbeat_is_silent_when_it_held_a_job_for_a_minute(
     line[3] = b"%d" % (int(line[3]) - 61_000)
     client.hset(build_queue_keys("mail")["attempts"], "old", b" ".join(line))
     seats, _now_ms, _problems = workers.load_workers(engine, [MAIL])
-    assert [(seat.name, seat.standing.value) for seat in seats] == [("old", "silent"), ("new", "unknown")]
-    assert seats[0].standing in workers.TROUBLED
+    assert [(seat.name, seat.health.value) for seat in seats] == [("old", "silent"), ("new", "unknown")]
+    assert seats[0].health in workers.UNHEALTHY
 
 
 def test_who_never_beats_and_let_a_lease_pass_is_in_trouble(client: Redis, engine: Engine) -> None:
@@ -84,7 +84,7 @@ def test_who_never_beats_and_let_a_lease_pass_is_in_trouble(client: Redis, engin
     mail.reserve(1, worker="w", ttr="1h")
     client.zadd(build_queue_keys("mail")["reserved"], {"j": 1000})
     ((seat,), _now_ms, _problems) = workers.load_workers(engine, [MAIL])
-    assert seat.standing is WorkerHealth.EXPIRED
+    assert seat.health is WorkerHealth.EXPIRED
 
 
 def test_a_worker_does_what_it_says_it_does(client: Redis, engine: Engine) -> None:
@@ -146,10 +146,10 @@ def test_a_worker_of_several_queues_stands_there_once_with_the_jobs_of_every_res
     assert [job.id for job in found["w1"].jobs] == [b"b2", b"b1"]
     assert found["w1"].job is not None and found["w1"].job.id == b"b1", "the one that it names"
     assert (found["w1"].ref, found["w1"].queues) == (bran, ("flour", "bran"))
-    assert found["w1"].standing is WorkerHealth.RUNNING and found["w1"].worker is not None
+    assert found["w1"].health is WorkerHealth.RUNNING and found["w1"].worker is not None
     assert found["w1"].worker.facts[0].value == 41
     ((only,), _now_ms, _problems) = workers.load_workers(engine, [flour])
-    assert (only.ref, only.jobs, only.standing) == (flour, (), WorkerHealth.RUNNING), "its job is of another queue"
+    assert (only.ref, only.jobs, only.health) == (flour, (), WorkerHealth.RUNNING), "its job is of another queue"
 
 
 def list_notes(client: Redis, system: str, queue: str) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ class FakeWorkers:
     def _run(self) -> None:
         """Receive commands on the control channel and reply to them, until `close` is called."""
         while not self._stop.is_set():
-            if (said := self._pubsubs[0].get_message(timeout=0.05)) and said["type"] == "pmessage":
-                command = json.loads(json.loads(said["data"])["body"])
+            if (message := self._pubsubs[0].get_message(timeout=0.05)) and message["type"] == "pmessage":
+                command = json.loads(json.loads(message["data"])["body"])
                 self.commands.append(command)
                 for worker, replies in self.replies.items():
                     if worker in (command["destination"] or [worker]) and command["method"] in replies:

@@ -71,8 +71,10 @@ def _build_option_rows(name: str, command: typer.core.TyperCommand) -> list[str]
     """Build a table row for each argument and option of a command."""
     context = typer.Context(command, info_name=name)
     records = filter(None, (param.get_help_record(context) for param in command.params))
-    cells = ((words.replace("|", "\\|"), " ".join(told.split()).replace("|", "\\|")) for words, told in records)
-    return [f"| `{words}` | {told} |" for words, told in cells]
+    cells = (
+        (words.replace("|", "\\|"), " ".join(help_text.split()).replace("|", "\\|")) for words, help_text in records
+    )
+    return [f"| `{words}` | {help_text} |" for words, help_text in cells]
 
 
 def _add_table_header(rows: list[str]) -> list[str]:

@@ -184,7 +184,7 @@ class Screen:
                 self.toasts.append(text)
 
     def _list_toasts(self) -> list[Toast]:
-        """Return the toasts of the top screen, from where Textual mounts them: a query would match every widget."""
+        """Return the toasts of the top screen. A query would test every widget."""
         racks = (child for child in self.app.screen.children if isinstance(child, ToastRack))
         toasts = (toast for rack in racks for holder in rack.children for toast in holder.children)
         return [toast for toast in toasts if isinstance(toast, Toast)]

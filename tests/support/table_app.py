@@ -1,4 +1,4 @@
-"""An application with one table and a line to type in, for the tests of tables, and rows to show in it."""
+"""Provide an application with one table and an input, and rows for the table, for the tests of tables."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def rows(*numbers: int | str) -> list[Row]:
     return [build_row(number) for number in numbers]
 
 
-class Watched(Table):
-    """It counts the lines that are drawn."""
+class CountingTable(Table):
+    """A table that stores which lines are drawn."""
 
     drawn: ClassVar[list[int]] = []
 
@@ -43,21 +43,21 @@ class Watched(Table):
         return super().render_line(y)
 
 
-class House(App[None]):
-    """One table, and what it said."""
+class TableApp(App[None]):
+    """An application with one table, which stores the messages of the table."""
 
     CSS_PATH = Path(rqtui.tui.__file__).parent / "rqtui.tcss"
 
     def __init__(self, theme_name: str = theme.DARK, **options: object) -> None:
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
-        self.said: list[Message] = []
+        self.posted: list[Message] = []
         self.first_theme, self.options = theme_name, options
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return theme.compute_default_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        yield Watched(COLUMNS, empty="No job is ready. Press N for a new one.", id="table", **self.options)  # type: ignore[arg-type]
+        yield CountingTable(COLUMNS, empty="No job is ready. Press N for a new one.", id="table", **self.options)  # type: ignore[arg-type]
         yield Input(id="filter")
 
     def on_mount(self) -> None:
@@ -65,16 +65,16 @@ class House(App[None]):
         self.table.focus()
 
     @property
-    def table(self) -> Watched:
-        return self.query_one("#table", Watched)
+    def table(self) -> CountingTable:
+        return self.query_one("#table", CountingTable)
 
     def on_table_moved(self, message: Table.Moved) -> None:
-        self.said.append(message)
+        self.posted.append(message)
 
     on_table_opened = on_table_wanted = on_table_marked = on_table_moved  # type: ignore[assignment]
 
     def posted_messages(self, kind: type) -> list[Message]:
-        return [message for message in self.said if type(message) is kind]
+        return [message for message in self.posted if type(message) is kind]
 
     def lines(self) -> list[str]:
         """Return the lines of the screen within the frame, without the empty end of each line."""
@@ -89,13 +89,13 @@ class House(App[None]):
         return [line[:2].replace(" ", "") + line[2:8].strip() for line in self.lines()[1:]]
 
 
-def house(
-    test: Callable[[House, Pilot[None]], Awaitable[None]],
+def run_table_app(
+    test: Callable[[TableApp, Pilot[None]], Awaitable[None]],
     size: tuple[int, int] = (60, 20),
     **options: object,
 ) -> None:
     async def run() -> None:
-        app = House(**options)  # type: ignore[arg-type]
+        app = TableApp(**options)  # type: ignore[arg-type]
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await test(app, pilot)

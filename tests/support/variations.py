@@ -75,7 +75,7 @@ class Variation(NamedTuple):
 
 
 def describe_variations(subject: Subject, name: str, client: Redis) -> Iterator[str]:
-    """Yield a line for each part of a script's request or database: the values per outcome, and a hash.
+    """Yield a line per varied part of a script's call: the values that lead to each outcome, and a hash of the effects.
 
     The requests are varied for jobs of two places, the database only for jobs of the first one.
     """

@@ -389,7 +389,7 @@ def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without
         and entries_by_name["postman"].started_ms
     )
     seats, _now_ms, problems = workers.load_workers(engine, [MAIL, SLOW])
-    standing = {seat.name: (seat.standing.value, len(seat.jobs)) for seat in seats}
+    standing = {seat.name: (seat.health.value, len(seat.jobs)) for seat in seats}
     assert standing["postman"] == ("running", 1) and standing["0f0f-uuid"] == ("running", 2)
     assert standing["w1"] == ("idle", 0) and len(seats) == 5 and not problems
     assert {each.name: each.workers for each in engine.take_snapshot().queues} == {"mail": 4, "slow": 1}

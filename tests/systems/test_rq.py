@@ -430,7 +430,7 @@ def test_workers_tell_what_they_run_and_who_died_is_gone(any_client: Redis) -> N
     assert (gone.state, gone.heartbeat_ms) == ("gone", 0) and w1.heartbeat_ms == round((now_s() - 5) * 1000)
     assert abs(w1.heartbeat_ms + w1.ttl_ms - 1000 * (now_s() + 480)) < 60_000
     seats, _now_ms, problems = workers.load_workers(engine, [DEFAULT])
-    assert {seat.name: seat.standing.value for seat in seats}["gone"] == "gone" and not problems
+    assert {seat.name: seat.health.value for seat in seats}["gone"] == "gone" and not problems
     assert next(seat for seat in seats if seat.name == "w3").jobs[0].id == b"is-started"
 
 

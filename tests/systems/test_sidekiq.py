@@ -457,7 +457,7 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
     }
     assert getattr(engine.fetch_job(DEFAULT, b"held-1"), "place", "") == "lost"
     (seat,) = [seat for seat in workers.load_workers(engine, [DEFAULT, LOW])[0] if seat.name == SIX]
-    assert (seat.standing, len(seat.jobs), seat.queues) == (workers.WorkerHealth.LATE, 3, ("default", "low"))
+    assert (seat.health, len(seat.jobs), seat.queues) == (workers.WorkerHealth.LATE, 3, ("default", "low"))
     assert seat.worker is not None and queue.counted_ms - seat.worker.heartbeat_ms > 58_000
     assert seat.worker.state == "killed with 3 jobs, which this rqtui alone remembers"
     entries_by_kind = {finding.kind: finding for finding in count_queue(engine).findings}["lost"]

@@ -13,7 +13,7 @@ from truth.simulated_clock import SimulatedClock
 from truth.situations import OPEN, Expected, ReportedFinding, Situation
 from truth.worlds import World
 
-from rqtui.cli import second_look
+from rqtui.cli import settled_snapshot
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
 from rqtui.engine.health.rules import format_finding
@@ -78,7 +78,7 @@ def ask_once(world: World) -> Answer:
         world.clock.advance(seconds)
         world.beat()
 
-    with patch.object(second_look, "sleep", wait):
+    with patch.object(settled_snapshot, "sleep", wait):
         ran = shell(world.url, "--system", world.spec, "health", "--json")
     assert ran.out, ran.err
     document = ran.json

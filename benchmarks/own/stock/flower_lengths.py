@@ -40,8 +40,10 @@ def main(url: str, rounds: int, queues: int) -> None:
         while len(took) <= rounds:
             began = time.perf_counter()
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/queues/length", timeout=PATIENCE_S) as said:
-                    counted = sum(each["messages"] for each in json.load(said)["active_queues"])
+                with urllib.request.urlopen(
+                    f"http://127.0.0.1:{port}/api/queues/length", timeout=PATIENCE_S
+                ) as response:
+                    counted = sum(each["messages"] for each in json.load(response)["active_queues"])
             except urllib.error.URLError:
                 if time.monotonic() > end_s or flower.poll() is not None:
                     raise

@@ -667,16 +667,18 @@ def _build_long_run_request(system: System, queue: Queue) -> Request[LongRun | N
                 usual[kind.kind] = _UsualRun(kind.mean_ms, kind.mean_ms, kind.processed - kind.failed)
         found = []
         for job in jobs:
-            known = usual.get(job.name)
-            if job.state is State.RESERVED and job.name and job.reserved_ms and known:
+            typical = usual.get(job.name)
+            if job.state is State.RESERVED and job.name and job.reserved_ms and typical:
                 run_ms = queue.counted_ms - job.reserved_ms
-                if run_ms >= max(MIN_LONG_RUN_MS, LONG_RUN_FACTOR * known.ms, LONGEST_RUN_FACTOR * known.longest_ms):
-                    found.append((run_ms / max(1, known.ms), job, known))
+                if run_ms >= max(
+                    MIN_LONG_RUN_MS, LONG_RUN_FACTOR * typical.ms, LONGEST_RUN_FACTOR * typical.longest_ms
+                ):
+                    found.append((run_ms / max(1, typical.ms), job, typical))
         if not found:
             return None
-        _factor, job, known = max(found, key=itemgetter(0))
+        _factor, job, typical = max(found, key=itemgetter(0))
         begin_ms, is_mean = job.reserved_ms or 0, kinds is not None
-        return LongRun(job.id, job.name, job.worker, begin_ms, known.ms, known.runs, len(found), is_mean)
+        return LongRun(job.id, job.name, job.worker, begin_ms, typical.ms, typical.runs, len(found), is_mean)
 
     return _combine_requests(requests, find_long_run)
 
@@ -740,11 +742,11 @@ def _build_order_request(system: System, queue: Queue) -> Request[OvertakenJob |
     def find_overtaken(pages: list[Page]) -> OvertakenJob | None:
         jobs = [(page.offset + at, job) for page in pages for at, job in enumerate(page.jobs)]
         waits = [(at, job, _find_ready_since_ms(job)) for at, job in jobs]
-        known = [(ready_ms, at, job) for at, job, ready_ms in waits if ready_ms is not None]
-        if not known:
+        dated_jobs = [(ready_ms, at, job) for at, job, ready_ms in waits if ready_ms is not None]
+        if not dated_jobs:
             return None
         head_ms = queue.counted_ms - (queue.oldest_ready_ms or 0)
-        ready_ms, at, job = min(known, key=itemgetter(0, 1))
+        ready_ms, at, job = min(dated_jobs, key=itemgetter(0, 1))
         if at == 0 or head_ms <= ready_ms:
             return None
         return OvertakenJob(job.id, job.name, job.priority or 0, ready_ms, at)

@@ -267,8 +267,8 @@ def _find_unknown_facts(queue: Queue, rate: Rate, known_fields: frozenset[str] |
         unknown_facts.append(REPEATED_RUNS)
     if queue.oldest_ready_ms is None and queue.count_in_state(State.READY):
         unknown_facts.append(WAITS)
-    heard = [count.coverage.since_ms for count in queue.counts if count.coverage is not None]
-    if any(since_ms is None or queue.counted_ms - since_ms < EARLIER_RUNS_MS for since_ms in heard):
+    coverage_starts_ms = [count.coverage.since_ms for count in queue.counts if count.coverage is not None]
+    if any(since_ms is None or queue.counted_ms - since_ms < EARLIER_RUNS_MS for since_ms in coverage_starts_ms):
         unknown_facts.append(EARLIER_RUNS)
     return tuple(unknown_facts)
 
@@ -827,10 +827,10 @@ def check_clock_skew(skew_ms: float, rtt_ms: float) -> list[Finding]:
     """
     if abs(skew_ms) - rtt_ms / 2 < MIN_SKEW_MS:
         return []
-    way = "ahead of" if skew_ms > 0 else "behind"
+    direction = "ahead of" if skew_ms > 0 else "behind"
     seconds = round(abs(skew_ms) / 1000)
     difference = f"{seconds} s" if seconds < 120 else _format_age(1000 * seconds)
-    text = f"the clock of Redis is {difference} {way} this machine's: due times follow the clock of Redis"
+    text = f"the clock of Redis is {difference} {direction} this machine's: due times follow the clock of Redis"
     return [Finding("clock-skew", "warning", "", text, "synchronise both clocks (NTP)")]
 
 

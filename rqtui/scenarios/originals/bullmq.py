@@ -247,8 +247,8 @@ class Queue:
     def build_fields(self, name: str, data: object, opts: Fields, delay_ms: int = 0, **more: object) -> dict[str, Any]:
         """Build the hash of a new job."""
         priority = opts.get("priority", 0)
-        given = {"name": name, "data": encode_json(data), "opts": encode_json(opts), "timestamp": self.read_clock_ms()}
-        return {**given, "delay": delay_ms, "priority": priority, **more}
+        fields = {"name": name, "data": encode_json(data), "opts": encode_json(opts), "timestamp": self.read_clock_ms()}
+        return {**fields, "delay": delay_ms, "priority": priority, **more}
 
     def add(self, id: str, name: str, data: object, opts: Fields, delay_ms: int = 0, **more: object) -> bool:
         """Add a job as `Queue.add` does. Return False, and leave the job unchanged, if its id exists."""

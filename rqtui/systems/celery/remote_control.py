@@ -31,13 +31,13 @@ class WorkerReply(NamedTuple):
 def parse_reply(raw: bytes) -> Iterator[WorkerReply]:
     """Yield the reply in a message of Kombu; nothing if the bytes are no reply."""
     try:
-        told = json.loads(raw)
+        message = json.loads(raw)
     except (ValueError, RecursionError):
         return
-    if not isinstance(told, dict):
+    if not isinstance(message, dict):
         return
-    headers, properties = (messages.as_dict(told.get(part)) for part in ("headers", "properties"))
-    body, _problem = messages.decode_body(told, headers, properties)
+    headers, properties = (messages.as_dict(message.get(part)) for part in ("headers", "properties"))
+    body, _problem = messages.decode_body(message, headers, properties)
     for worker, value in messages.as_dict(body).items():
         yield WorkerReply(str(worker), str(headers.get("ticket") or ""), value)
 
@@ -50,9 +50,9 @@ def summarise_replies(verb: str, id: bytes, replies: Sequence[WorkerReply], expe
     done: dict[str, list[str]] = {}
     refused: dict[str, list[str]] = {}
     for reply in replies:
-        told = messages.as_dict(reply.value)
-        said = refused if "ok" not in told else done
-        said.setdefault(str(told.get("ok") or told.get("error") or reply.value), []).append(reply.worker)
+        value = messages.as_dict(reply.value)
+        workers_by_text = refused if "ok" not in value else done
+        workers_by_text.setdefault(str(value.get("ok") or value.get("error") or reply.value), []).append(reply.worker)
     parts = [f"{_name_workers(workers)} replied: {text}" for text, workers in done.items()]
     parts += [_NOTES[verb]] if done and verb in _NOTES else []
     parts += [f"{_name_workers(workers)} refused: {text}" for text, workers in refused.items()]
@@ -133,21 +133,23 @@ def _build_registered_facts(value: Any, _now_ms: int) -> Iterator[Fact]:
 
 def _build_statistics_facts(value: Any, _now_ms: int) -> Iterator[Fact]:
     """Yield the facts of `stats` (`WorkController.stats`, celery/worker/worker.py 5.7)."""
-    told = messages.as_dict(value)
-    pool, usage = messages.as_dict(told.get("pool")), messages.as_dict(told.get("rusage"))
-    totals = {name: number for name, number in messages.as_dict(told.get("total")).items() if messages.is_count(number)}
+    statistics = messages.as_dict(value)
+    pool, usage = messages.as_dict(statistics.get("pool")), messages.as_dict(statistics.get("rusage"))
+    totals = {
+        name: number for name, number in messages.as_dict(statistics.get("total")).items() if messages.is_count(number)
+    }
     processes = pool.get("processes")
     pids = [str(pid) for pid in processes] if isinstance(processes, list) else []
     lines = {
         "pool": str(pool.get("implementation") or "").partition(":")[0].rpartition(".")[2],
         "started with": pool.get("max-concurrency"),  # grow and shrink do not change this number
         "processes": f"{len(pids)}: {', '.join(pids)}" if pids else "",
-        "prefetch": told.get("prefetch_count"),
+        "prefetch": statistics.get("prefetch_count"),
         "ran": ", ".join(f"{number} {name}" for name, number in sorted(totals.items())) or "no task",
-        "pid": told.get("pid"),
+        "pid": statistics.get("pid"),
     }
     yield from (Fact(name, str(value)) for name, value in lines.items() if value not in (None, ""))
-    if messages.is_number(uptime := told.get("uptime")):
+    if messages.is_number(uptime := statistics.get("uptime")):
         yield Fact("up", round(uptime * 1000), "duration")
     if messages.is_count(largest := usage.get("maxrss")):
         yield Fact("most memory", f"{largest / 1024:.0f} MB")  # Linux counts kB

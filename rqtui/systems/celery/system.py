@@ -1285,8 +1285,8 @@ class Celery(EntrySystem):
         [command_request] = super().verb_requests(name, queue, (), {**form, "reply": reply_list})
 
         def count_asked_workers(outcomes: list[Outcome]) -> int:
-            heard = outcomes[0].values.get("heard", 0) if outcomes[0].word == "asked" else 0
-            return min(1, int(str(heard))) if "worker" in form else int(str(heard))
+            subscribers = outcomes[0].values.get("heard", 0) if outcomes[0].word == "asked" else 0
+            return min(1, int(str(subscribers))) if "worker" in form else int(str(subscribers))
 
         def summarise_worker_replies(
             outcomes: list[Outcome], replies: Sequence[remote_control.WorkerReply], waited_s: float

@@ -60,7 +60,7 @@ def group_queues(refs: Sequence[Ref], within: str = "") -> list[QueueGroup]:
 
 
 def _group_by_separator(refs: Sequence[Ref], within: str, *, by_words: bool = False) -> list[QueueGroup]:
-    """Group queues by one kind of separator in their names: by separators of words, or else of levels."""
+    """Group queues by their names up to the next separator: `:`, `.` or `/`, and with `by_words` also `-` or `_`."""
     separators = _WORD if by_words else _PREFIX
     members: dict[str, list[Ref]] = {}
     for ref in refs:

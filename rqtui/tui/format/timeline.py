@@ -70,7 +70,7 @@ def _format_error_line(error: str, is_revealed: bool) -> str:
     return safe(summarize_error(error)) if is_revealed else columns.format_error_line(error)
 
 
-def format_life_line(job: Job, width: int, now_ms: int, is_revealed: bool = False) -> Content:
+def format_job_timeline(job: Job, width: int, now_ms: int, is_revealed: bool = False) -> Content:
     """Return a job's life-line as text: the day, then one line per event.
 
     Each line has the time of its event and the time since the event before. Events in the future have a hollow dot.

@@ -172,7 +172,7 @@ class Board(View):
         for pane in self._panes:
             is_current = pane.place.name == self._current
             id_cells = columns.LONG_ID_CELLS if is_current and has_long_ids else columns.SHORT_ID_CELLS
-            pane.set_pane_form(id_cells, is_short=not is_current)
+            pane.set_id_width(id_cells, is_short=not is_current)
         if new_layout != self._board_layout or not self._is_layout_applied:
             self._apply_layout(new_layout)
         self.update_pane_frames()
@@ -386,7 +386,7 @@ class Board(View):
         encoding, body = jobs.format_job_body(job, detail.content_size.width)
         width, now_ms = detail.scrollable_content_region.width, snapshot.taken_ms
         layout = jobs.choose_property_layout(job.facts, width)
-        life_line = timeline.format_life_line(job, max(20, width), now_ms)
+        life_line = timeline.format_job_timeline(job, max(20, width), now_ms)
         text_pane.show_text(
             Content("\n").join(
                 [

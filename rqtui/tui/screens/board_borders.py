@@ -180,10 +180,10 @@ def _format_tab_count(queue: Queue | None, place: Place, form: _TabForm, width: 
     """Return the number of jobs of a place; in a form with rounded counts `21k` instead of `20.9k`."""
     count = _format_place_count(queue, place, width)
     sign = formats.ABOUT if count.startswith(formats.ABOUT) else ""
-    whole, _point, fraction = count.removeprefix(sign).partition(".")
-    if not form.is_rounded or not fraction or len(whole) < 2:
+    integer, _point, fraction = count.removeprefix(sign).partition(".")
+    if not form.is_rounded or not fraction or len(integer) < 2:
         return count
-    return f"{sign}{round(float(f'{whole}.{fraction[:-1]}'))}{fraction[-1]}"
+    return f"{sign}{round(float(f'{integer}.{fraction[:-1]}'))}{fraction[-1]}"
 
 
 @lru_cache(64)

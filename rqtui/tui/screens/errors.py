@@ -149,9 +149,9 @@ class Errors(ReportView):
         causes = postmortem.summarise_causes(self.report)
         self.session.largest_causes = postmortem.choose_larger_causes(self.session.largest_causes, causes)
         for ref in self.report.complete:
-            known = select_causes_of_death(self.report, ref)
-            if known is not None:
-                self.session.death_causes[ref] = known
+            causes_of_death = select_causes_of_death(self.report, ref)
+            if causes_of_death is not None:
+                self.session.death_causes[ref] = causes_of_death
 
     def list_error_groups(self) -> tuple[Group, ...]:
         """Return all error groups of the report."""
@@ -511,7 +511,7 @@ def _format_example_job(job: Job, width: int, now_ms: int) -> Content:
     heading = Content.assemble(
         ("example  ", "b $strong"), (f"{formats.shorten_job_id(job.id, 24)} · {' · '.join(facts)}", "$muted")
     )
-    life_line = timeline.format_life_line(job, max(20, min(width, 100)), now_ms)
+    life_line = timeline.format_job_timeline(job, max(20, min(width, 100)), now_ms)
     return Content("\n").join([heading, *lines, *([Content(), life_line] if life_line else [])])
 
 

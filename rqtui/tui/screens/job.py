@@ -158,7 +158,7 @@ class JobPage(View):
                 )
             )
         width = max(30, pane.scrollable_content_region.width)
-        life_line = timeline.format_life_line(self.job, width, self._now_ms, self.is_revealed)
+        life_line = timeline.format_job_timeline(self.job, width, self._now_ms, self.is_revealed)
         contents += [Content(), life_line] if life_line else []
         errors = timeline.format_attempt_errors(self.job, self.is_revealed)
         contents += [errors] if errors else []

@@ -273,13 +273,13 @@ class Overview(View):
         from rqtui.engine.dead_sample import build_dead_sample_request, is_outdated
 
         queue, system = self._counted_queues.get(ref), self.session.systems.get(ref.system)
-        dead, known = queue.count_failed() if queue else 0, self.session.death_causes.get(ref)
+        dead, cached_causes = queue.count_failed() if queue else 0, self.session.death_causes.get(ref)
         if (
             queue is None
             or system is None
             or not dead
             or not self.is_large
-            or (known is not None and not is_outdated(known.dead, dead))
+            or (cached_causes is not None and not is_outdated(cached_causes.dead, dead))
         ):
             return {}
         request = self._find_or_create_request(ref, f"dead {dead}", lambda: build_dead_sample_request(system, queue))
@@ -319,8 +319,8 @@ class Overview(View):
 
         for sample in snapshot.results.get("dead", ()):
             if isinstance(sample, DeadSample):
-                known = queue_preview.group_causes_of_death(sample, snapshot.taken_ms)
-                self.session.death_causes[sample.ref] = known
+                causes = queue_preview.group_causes_of_death(sample, snapshot.taken_ms)
+                self.session.death_causes[sample.ref] = causes
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw the latest counts of every queue in the current sort order."""
@@ -734,12 +734,12 @@ class Overview(View):
         """Return the known causes of death of a row, its number of dead jobs, and how many of them were read."""
         from rqtui.tui.widgets import queue_preview
 
-        known = self.session.death_causes
+        cached_causes = self.session.death_causes
         if not isinstance(item, QueueGroup):
-            return known.get(item, queue_preview.DeathCauses()) if item else queue_preview.DeathCauses()
+            return cached_causes.get(item, queue_preview.DeathCauses()) if item else queue_preview.DeathCauses()
         dead = sum(self._counted_queues[ref].count_failed() for ref in item.refs if ref in self._counted_queues)
         refs = self._find_queues_with_dead_jobs(item)
-        return queue_preview.merge_causes_of_death([known[ref] for ref in refs if ref in known], dead)
+        return queue_preview.merge_causes_of_death([cached_causes[ref] for ref in refs if ref in cached_causes], dead)
 
     def _build_preview_lines(self, width: int, height: int) -> list[Content]:
         """Return the lines of the preview of the queue or group under the cursor."""

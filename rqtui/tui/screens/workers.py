@@ -18,7 +18,7 @@ from textual.content import Content
 from rqtui.engine import filters
 from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State, WorkerInspection
 from rqtui.reports import workers
-from rqtui.reports.workers import TROUBLED, WorkerEntry, WorkerHealth
+from rqtui.reports.workers import UNHEALTHY, WorkerEntry, WorkerHealth
 from rqtui.system_base.system import Request, System
 from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
@@ -69,7 +69,7 @@ _HUES = {
 
 
 def _find_health_sign(health: WorkerHealth) -> str:
-    if health in TROUBLED:
+    if health in UNHEALTHY:
         return formats.SEVERITY_SIGNS["critical"]
     return formats.SEVERITY_SIGNS["ok" if health in (WorkerHealth.RUNNING, WorkerHealth.IDLE) else "info"]
 
@@ -240,7 +240,7 @@ class Workers(View):
         if any(not entry.is_whole and entry.jobs for entry in self._entries):
             texts.append(Piece("of the leases that end first", "warning"))
         entry = self.find_selected_worker()
-        if entry is not None and entry.standing in TROUBLED and entry.jobs:
+        if entry is not None and entry.health in UNHEALTHY and entry.jobs:
             texts.append(Piece(_describe_held_jobs(entry, self._now_ms, self._find_usable_verbs(entry)), "critical"))
         elif entry is not None and entry.worker is not None:
             texts += [Piece(keys.apply_keymap("a asks it"), "muted")] if self.check_action("ask", ()) else []
@@ -312,7 +312,7 @@ class Workers(View):
 
     def _build_worker_row(self, entry: WorkerEntry) -> Row:
         now_ms, job, worker = self._now_ms, entry.job, entry.worker
-        hue = _HUES[entry.standing]
+        hue = _HUES[entry.health]
         more_queues = f" +{len(entry.queues) - 1}" if len(entry.queues) > 1 else ""
         queue_cells: tuple[Cell, ...] = (
             () if len(self.refs) == 1 else (safe(self.session.format_name(entry.ref)) + more_queues,)
@@ -320,8 +320,8 @@ class Workers(View):
         job_id = _find_job_id(entry)
         cells = (
             (
-                Piece(f"{_find_health_sign(entry.standing)} ", hue),
-                Piece(entry.standing.value, hue if entry.standing in TROUBLED else ""),
+                Piece(f"{_find_health_sign(entry.health)} ", hue),
+                Piece(entry.health.value, hue if entry.health in UNHEALTHY else ""),
             ),
             format_field_value(entry.name),
             *queue_cells,
@@ -339,8 +339,8 @@ class Workers(View):
 
     def build_second_line(self, width: int) -> frame.Sides:
         """Return for the header the number of workers, of silent workers, and of the jobs they hold."""
-        silent_entries = [entry for entry in self._entries if entry.standing in TROUBLED]
-        running_count = sum(entry.standing is WorkerHealth.RUNNING for entry in self._entries)
+        silent_entries = [entry for entry in self._entries if entry.health in UNHEALTHY]
+        running_count = sum(entry.health is WorkerHealth.RUNNING for entry in self._entries)
         stuck_jobs = sum(len(entry.jobs) for entry in silent_entries)
         number = len(self._entries)
         summary = Content.assemble(
@@ -532,7 +532,7 @@ def _find_worker_job(entry: WorkerEntry, job_id: bytes, engine: Engine) -> tuple
 def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int) -> Content:
     """Format a worker: its health as a sentence, what its system stores about it, and the jobs that it holds."""
     sentence = _describe_worker(entry, now_ms)
-    hue = "$state-dead" if entry.standing in TROUBLED else "$strong"
+    hue = "$state-dead" if entry.health in UNHEALTHY else "$strong"
     lines = [Content.styled(line, hue) for line in formats.wrap_to_width(sentence, max(20, width))]
     facts = _format_worker_facts(entry, now_ms, width)
     if not entry.jobs:
@@ -597,7 +597,7 @@ def _describe_worker(entry: WorkerEntry, now_ms: int) -> str:
         beat = "This worker never sent a heartbeat"
     elif not worker.heartbeat_ms:
         beat = "The time of this worker's last heartbeat is unknown"
-    elif entry.standing in TROUBLED:
+    elif entry.health in UNHEALTHY:
         beat = f"This worker stopped sending heartbeats {formats.format_age(now_ms - worker.heartbeat_ms)} ago"
     else:
         beat = f"The last heartbeat of this worker came {formats.format_age(max(0, now_ms - worker.heartbeat_ms))} ago"
@@ -638,7 +638,7 @@ def _format_inspection(inspection: WorkerInspection, is_waiting: bool, now_ms: i
 def _convert_worker_to_job(entry: WorkerEntry) -> Job:
     """Build a job with the searchable texts of a worker, because filters work on jobs."""
     job, worker = entry.job, entry.worker
-    search_text = to_bytes(f"{' '.join(entry.queues)} {entry.standing} {worker.host if worker else ''}")
+    search_text = to_bytes(f"{' '.join(entry.queues)} {entry.health} {worker.host if worker else ''}")
     job_id = job.id if job else worker.job if worker else b""
     return Job(
         job_id, "", "", "", State.RESERVED, b"", name=job.name if job else "", worker=entry.name, body=search_text
@@ -664,10 +664,10 @@ def _format_lease_time_left(entry: WorkerEntry, now_ms: int) -> Cell:
 
 def _format_heartbeat(entry: WorkerEntry, now_ms: int) -> Cell:
     if entry.worker is None:
-        return Piece("never", "state-dead" if entry.standing in TROUBLED else "muted")
+        return Piece("never", "state-dead" if entry.health in UNHEALTHY else "muted")
     if not entry.worker.heartbeat_ms:
         return Piece(formats.UNKNOWN, "state-dead")
-    is_silent = entry.standing in TROUBLED
+    is_silent = entry.health in UNHEALTHY
     return Piece(formats.format_age(max(0, now_ms - entry.worker.heartbeat_ms)), "state-dead" if is_silent else "muted")
 
 

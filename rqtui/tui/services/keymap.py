@@ -105,8 +105,8 @@ def explain_unknown_theme(name: str) -> str:
     """Return why a theme's name is unknown, with a suggestion, or "" for a known theme."""
     from textual.theme import BUILTIN_THEMES
 
-    known = {theme.name for theme in THEMES} | BUILTIN_THEMES.keys()
-    return "" if name in known else f'there is no theme "{name}". {build_similar_word_hint(name, known)}'
+    theme_names = {theme.name for theme in THEMES} | BUILTIN_THEMES.keys()
+    return "" if name in theme_names else f'there is no theme "{name}". {build_similar_word_hint(name, theme_names)}'
 
 
 def _list_dialog_bindings() -> Iterator[tuple[str, MovableBinding]]:

@@ -52,13 +52,13 @@ def _count_error_rows(session: Session, refs: tuple[Ref, ...]) -> RowCount | Non
     """Count the causes of failed jobs that were already read: a lower bound, unless all failed jobs were read."""
     queues = {Ref(queue.system, queue.name): queue for queue in _list_cached_queues(session, refs)}
     queues_with_dead = {ref: queue for ref, queue in queues.items() if queue.count_failed()}
-    known = {ref: session.death_causes[ref] for ref in queues_with_dead if ref in session.death_causes}
-    if (queues_with_dead and not known) or not queues:
+    cached_causes = {ref: session.death_causes[ref] for ref in queues_with_dead if ref in session.death_causes}
+    if (queues_with_dead and not cached_causes) or not queues:
         return None
-    is_complete = len(known) == len(queues_with_dead) and all(
-        _covers_all_failures(causes, queues[ref]) for ref, causes in known.items()
+    is_complete = len(cached_causes) == len(queues_with_dead) and all(
+        _covers_all_failures(causes, queues[ref]) for ref, causes in cached_causes.items()
     )
-    ids = {cause.id for causes in known.values() for cause in causes.causes}
+    ids = {cause.id for causes in cached_causes.values() for cause in causes.causes}
     return RowCount(len(ids), is_lower_bound=not is_complete)
 
 

@@ -91,7 +91,7 @@ class Pane(Table):
         )
         return columns.adapt_columns_to_side_pane(pane_columns) if self._is_short else pane_columns
 
-    def set_pane_form(self, id_cells: int, *, is_short: bool) -> None:
+    def set_id_width(self, id_cells: int, *, is_short: bool) -> None:
         """Set the width of ids for the next page. A short pane shows only the job and its time, without header."""
         if (id_cells, is_short) != (self._id_cells, self._is_short):
             self._id_cells, self._is_short = id_cells, is_short

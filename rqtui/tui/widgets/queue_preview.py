@@ -398,18 +398,18 @@ def _build_death_cause(group: Group) -> DeathCause:
     return DeathCause(group.id, group.short_message, group.frame, group.count, group.first_ms, group.last_ms, name)
 
 
-def format_causes_title(known: DeathCauses, now_ms: int) -> str:
+def format_causes_title(causes: DeathCauses, now_ms: int) -> str:
     """Format the number of causes, the size of the sample they come from, and when it was read if not just now."""
-    if not known.causes:
+    if not causes.causes:
         return ""
-    dead = formats.format_quantity(known.dead, "dead job")
-    jobs = dead if known.is_complete else f"{formats.format_count(known.read)} of {dead} read"
-    jobs += f" and {formats.format_count(known.retrying)} waiting for a retry" if known.retrying else ""
-    is_old = now_ms - known.taken_ms >= SHOW_TIME_FROM_MS
+    dead = formats.format_quantity(causes.dead, "dead job")
+    jobs = dead if causes.is_complete else f"{formats.format_count(causes.read)} of {dead} read"
+    jobs += f" and {formats.format_count(causes.retrying)} waiting for a retry" if causes.retrying else ""
+    is_old = now_ms - causes.taken_ms >= SHOW_TIME_FROM_MS
     time_text = (
-        f"{',' if known.is_complete else ''} at {formats.format_start_time(known.taken_ms, now_ms)}" if is_old else ""
+        f"{',' if causes.is_complete else ''} at {formats.format_start_time(causes.taken_ms, now_ms)}" if is_old else ""
     )
-    return f"{formats.format_quantity(len(known.causes), 'cause')} in {jobs}{time_text}"
+    return f"{formats.format_quantity(len(causes.causes), 'cause')} in {jobs}{time_text}"
 
 
 def format_causes_of_death(causes: Sequence[DeathCause], now_ms: int, width: int, height: int) -> list[Content]:
@@ -471,16 +471,16 @@ def _format_verdict(queue: Queue, width: int) -> Content:
     )
 
 
-def merge_causes_of_death(known: Sequence[DeathCauses], dead: int) -> DeathCauses:
+def merge_causes_of_death(causes: Sequence[DeathCauses], dead: int) -> DeathCauses:
     """Merge the causes of death of several queues with `dead` dead jobs together, most frequent first."""
     merged: dict[str, DeathCause] = {}
-    for cause in (cause for causes_of_queue in known for cause in causes_of_queue.causes):
+    for cause in (cause for causes_of_queue in causes for cause in causes_of_queue.causes):
         previous = merged.get(cause.id)
         merged[cause.id] = _add_causes(previous, cause) if previous else cause
     ordered = tuple(sorted(merged.values(), key=lambda cause: -cause.jobs))
-    retrying = sum(each.retrying or 0 for each in known)
-    taken_ms = min((each.taken_ms for each in known), default=0)
-    return DeathCauses(ordered, dead, sum(each.read for each in known), taken_ms, retrying)
+    retrying = sum(each.retrying or 0 for each in causes)
+    taken_ms = min((each.taken_ms for each in causes), default=0)
+    return DeathCauses(ordered, dead, sum(each.read for each in causes), taken_ms, retrying)
 
 
 def _add_causes(cause: DeathCause, other: DeathCause) -> DeathCause:

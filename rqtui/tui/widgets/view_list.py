@@ -74,7 +74,7 @@ class ViewList(ModalScreen["str | None"], Leavable):
                 return
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """Return the view under the cursor."""
+        """Close the dialog with the view under the cursor as its result."""
         self.dismiss(str(event.id))
 
     def on_click(self, event: events.Click) -> None:

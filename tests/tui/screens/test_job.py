@@ -154,7 +154,7 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
         worker="w2\x1b[31m",
         history=(Attempt(60_000, 61_500, "w1", "Traceback\nTimeoutError: [red]smtp"),),
     )
-    lines = timeline.format_life_line(job, 60, now_ms=410_000).plain.splitlines()
+    lines = timeline.format_job_timeline(job, 60, now_ms=410_000).plain.splitlines()
     strips = [line.split(maxsplit=2)[2].split("  ")[0].strip() for line in lines[1:]]
     assert strips == [
         "enqueued",
@@ -171,14 +171,14 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
 def test_a_life_line_breaks_a_long_error_and_cuts_only_its_fourth_line() -> None:
     history = (Attempt(1_000, 2_000, "w1", "TimeoutError: smtp 10.0.0.7 did not answer within 5.0 s"),)
     job = Job(b"a", "mail", "native", "dead", State.DEAD, b"a", history=history)
-    lines = timeline.format_life_line(job, 38, now_ms=9_000).plain.splitlines()
+    lines = timeline.format_job_timeline(job, 38, now_ms=9_000).plain.splitlines()
     assert [line[9:] for line in lines[2:]] == [
         "● failed: TimeoutError:  1.0s",
         "  smtp 10.0.0.7 did not",
         "  answer within 5.0 s",
     ]
     endless = replace(job, history=(Attempt(1_000, 2_000, "w1", "E: " + "word " * 60),))
-    lines = timeline.format_life_line(endless, 38, now_ms=9_000).plain.splitlines()
+    lines = timeline.format_job_timeline(endless, 38, now_ms=9_000).plain.splitlines()
     assert len(lines) == 2 + 4 and lines[-1].endswith("…") and all(len(line) <= 38 for line in lines)
 
 

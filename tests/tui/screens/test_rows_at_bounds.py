@@ -205,7 +205,7 @@ CASES: tuple[Case, ...] = (
                    WORKER._replace(started_ms=None), WORKER._replace(facts=())),
         "jobs": ((), (JOB, JOB), (replace(JOB, reserved_ms=None),), (replace(JOB, deadline_ms=None),), (OTHER_JOB,),
                  (JOB,) * workers.MAX_HELD_LINES, (JOB,) * (workers.MAX_HELD_LINES + 1), (replace(JOB, name=""),)),
-        "standing": (WorkerHealth.GONE, WorkerHealth.EXPIRED, WorkerHealth.UNSEEN), "is_whole": (False,),
+        "health": (WorkerHealth.GONE, WorkerHealth.EXPIRED, WorkerHealth.UNSEEN), "is_whole": (False,),
     }),
     ("replies", WorkerInspection("w1", NOW_MS - 5_000, 1_500, (Fact("pool", 4),)),
      lambda inspection: (workers._format_inspection(inspection, each, NOW_MS, 60) for each in (False, True)),

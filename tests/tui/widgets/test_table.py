@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from rich.style import Style
-from table_app import COLUMNS, House, build_row, house, rows
+from table_app import COLUMNS, TableApp, build_row, rows, run_table_app
 from textual.color import Color
 from textual.pilot import Pilot
 
@@ -21,7 +21,7 @@ from rqtui.tui.widgets.table import Table
 
 
 def test_keys_move_the_cursor_and_say_so() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3, 4))
         await pilot.press("j", "down", "k", "G", "g", "end", "up", "enter")
         assert app.body() == ["j1", "j2", "▌j3", "j4"]
@@ -29,11 +29,11 @@ def test_keys_move_the_cursor_and_say_so() -> None:
         assert moved == [b"j1", b"j2", b"j3", b"j2", b"j4", b"j1", b"j4", b"j3"]
         assert [message.id for message in app.posted_messages(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
 
-    house(test)
+    run_table_app(test)
 
 
 def test_the_cursor_stays_on_its_job_when_others_come_and_go() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3, 4))
         await pilot.press("j", "j")
         app.table.update(rows(9, 1, 3, 4))
@@ -42,11 +42,11 @@ def test_the_cursor_stays_on_its_job_when_others_come_and_go() -> None:
         assert app.table.cursor_id == b"j3"
         assert app.body() == ["▌j3", "j4"]
 
-    house(test)
+    run_table_app(test)
 
 
 def test_a_row_that_left_stays_under_the_cursor_until_the_cursor_leaves_it() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3, 4))
         await pilot.press("j")
         app.table.update(rows(1, 3, 4))
@@ -58,11 +58,11 @@ def test_a_row_that_left_stays_under_the_cursor_until_the_cursor_leaves_it() -> 
         assert app.body() == ["j0", "j1", "▌j3", "j4"]
         assert not app.table.is_cursor_row_missing
 
-    house(test)
+    run_table_app(test)
 
 
 def test_the_keys_for_the_first_and_the_last_row_leave_a_row_that_is_gone() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3))
         await pilot.press("j", "k")
         app.table.update(rows(2, 3))
@@ -76,11 +76,11 @@ def test_the_keys_for_the_first_and_the_last_row_leave_a_row_that_is_gone() -> N
         assert app.body() == ["▌j2"]
         assert app.table.cursor_id == b"j2"
 
-    house(test)
+    run_table_app(test)
 
 
 def test_the_last_job_of_all_can_be_left_too() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1))
         await pilot.press("j")
         app.table.update([])
@@ -89,22 +89,22 @@ def test_the_last_job_of_all_can_be_left_too() -> None:
         assert app.table.cursor_id is None
         assert app.lines()[1:] == ["", "  No job is ready. Press N for a new one."]
 
-    house(test)
+    run_table_app(test)
 
 
 def test_a_row_that_comes_back_is_itself_again() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3))
         await pilot.press("j")
         app.table.update(rows(1, 3))
         app.table.update(rows(1, 2, 3))
         assert app.body() == ["j1", "▌j2", "j3"]
 
-    house(test)
+    run_table_app(test)
 
 
 def test_rows_above_do_not_move_what_is_looked_at() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(*range(100)))
         await pilot.press(*"j" * 30)
         before = app.body()
@@ -112,11 +112,11 @@ def test_rows_above_do_not_move_what_is_looked_at() -> None:
         await pilot.pause()
         assert app.body() == before
 
-    house(test)
+    run_table_app(test)
 
 
 def test_an_unfocused_table_that_nobody_touched_shows_its_head() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.query_one("#filter").focus()
         await pilot.pause()
         app.table.update(rows(*range(50)))
@@ -124,14 +124,14 @@ def test_an_unfocused_table_that_nobody_touched_shows_its_head() -> None:
         await pilot.pause()
         assert app.body()[:2] == ["ja", "j0"]
 
-    house(test)
+    run_table_app(test)
 
 
 # ── marks ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_space_marks_and_moves_on_and_marks_belong_to_ids() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3, 4))
         await pilot.press("space", "space", "space", "up", "space")
         assert app.table.marks == (b"j1", b"j2")
@@ -143,11 +143,11 @@ def test_space_marks_and_moves_on_and_marks_belong_to_ids() -> None:
         await pilot.press("u")
         assert app.table.marks == ()
 
-    house(test)
+    run_table_app(test)
 
 
 def test_v_marks_a_range_and_escape_gives_it_up() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3, 4, 5))
         await pilot.press("j", "v", "j", "j")
         assert app.table.marks == ()
@@ -157,11 +157,11 @@ def test_v_marks_a_range_and_escape_gives_it_up() -> None:
         await pilot.press("a")
         assert set(app.table.marks) == {b"j1", b"j2", b"j3", b"j4", b"j5"}
 
-    house(test)
+    run_table_app(test)
 
 
 def test_escape_is_the_screens_when_no_range_is_open() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         pressed: list[str] = []
         app.action_note = lambda: pressed.append("escape")  # type: ignore[attr-defined]
         app.bind("escape", "note")
@@ -169,14 +169,14 @@ def test_escape_is_the_screens_when_no_range_is_open() -> None:
         await pilot.press("escape")
         assert pressed == ["escape"]
 
-    house(test)
+    run_table_app(test)
 
 
 # ── long lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_window_into_ten_million_rows_asks_for_the_part_in_sight() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         total = 10_000_000
         app.table.update(rows(*range(100)), total)
         await pilot.press("j")
@@ -193,12 +193,12 @@ def test_a_window_into_ten_million_rows_asks_for_the_part_in_sight() -> None:
         assert app.body()[-1] == "▌j9999…"
         assert len(app.posted_messages(Table.Wanted)) == 1
 
-    house(test)
+    run_table_app(test)
 
 
 @pytest.mark.slow
 def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(*range(100)), 400)
         seen = set(app.body())
         for _ in range(34):
@@ -206,13 +206,13 @@ def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None
             for wanted in app.posted_messages(Table.Wanted):
                 first = wanted.offset  # type: ignore[attr-defined]
                 app.table.update(rows(*range(first, min(400, first + 100))), 400, first)
-            app.said.clear()
+            app.posted.clear()
             seen.update(app.body())
             assert "·" not in app.body()
         assert app.table.cursor_id == b"j399"
         assert {f"j{number}" for number in range(400)} <= {name.strip("▌") for name in seen}
 
-    house(test)
+    run_table_app(test)
 
 
 def test_what_merely_slid_into_the_window_did_not_arrive() -> None:
@@ -235,7 +235,7 @@ def test_a_row_that_moved_out_of_the_window_is_not_called_gone() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(more, marks=pytest.mark.matrix) for more in range(3, 20))])
 def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         luck = random.Random(seed)
         ids = list(range(40))
         app.table.update(rows(*ids))
@@ -256,7 +256,7 @@ def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> 
             if not ghost:
                 assert shown == [f"j{each}" for each in ids[first : first + app.table.visible_lines]]
 
-    house(test)
+    run_table_app(test)
 
 
 # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -264,7 +264,7 @@ def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> 
 
 @pytest.mark.hooks
 def test_only_what_changed_is_repainted() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         async def drawn_by(change: Callable[[], object]) -> list[int]:
             app.table.drawn.clear()
             change()
@@ -281,11 +281,11 @@ def test_only_what_changed_is_repainted() -> None:
         assert await drawn_by(lambda: app.table.update([*newer, build_row("new")])) == [11]
         assert await drawn_by(lambda: app.table.update([*newer, build_row("new")])) == [11]  # its tint ends
 
-    house(test)
+    run_table_app(test)
 
 
 def test_of_a_line_only_the_changed_cells_are_sent() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1))
         before = app.table.build_line(1, app.table.scrollable_content_region.width, 0)
         app.table.update([build_row(1, "2s")])
@@ -295,11 +295,11 @@ def test_of_a_line_only_the_changed_cells_are_sent() -> None:
         assert width == 6
         assert app.table.render_line(1).text[x : x + width] == "    2s"
 
-    house(test)
+    run_table_app(test)
 
 
 def test_behind_a_cell_whose_width_terminals_dispute_the_line_is_sent_to_its_end() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         def width_of_change(old: str, new: str) -> int:
             app.table.update([build_row(1, old)])
             whole = app.table.scrollable_content_region.width
@@ -313,11 +313,11 @@ def test_behind_a_cell_whose_width_terminals_dispute_the_line_is_sent_to_its_end
         assert width_of_change("1s", "नेहा") == width_of_change("नेहा", "1s") == 0
         assert width_of_change("é", "山") == gap
 
-    house(test)
+    run_table_app(test)
 
 
 def test_a_growing_total_lays_nothing_out_anew() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(*range(100)), 100_000)
         await pilot.pause()
         for _ in range(200):  # what the first update asked for is painted, also on a busy machine
@@ -331,11 +331,11 @@ def test_a_growing_total_lays_nothing_out_anew() -> None:
         assert app.table._layout_updates == before
         assert app.table.max_scroll_y == 100_001 + 1 - app.table.size.height
 
-    house(test)
+    run_table_app(test)
 
 
 def test_markup_and_escapes_in_data_are_text() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update([Row(b"x", ("[b]x[/]", "\x1b]0;evil\x07[@click=app.quit]\u202e", "1s"))])
         app.table.set_border_title("[red]", Piece("\x1b[2Jmail", "strong"))
         await pilot.pause()
@@ -346,11 +346,11 @@ def test_markup_and_escapes_in_data_are_text() -> None:
         assert app.table._border_title is not None
         assert app.table._border_title.plain == "[red]␛[2Jmail"
 
-    house(test, size=(80, 20))
+    run_table_app(test, size=(80, 20))
 
 
 def test_wide_characters_keep_the_columns_aligned() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         names = ["plain", "日本語の長い仕事の名前です日本語の長い仕事", "e\u0301" * 40, "👨\u200d👩\u200d👧", "🇩🇪" * 9]
         app.table.update([Row(f"{at}", (str(at), name, "1s")) for at, name in enumerate(names)])
         await pilot.pause()
@@ -358,7 +358,7 @@ def test_wide_characters_keep_the_columns_aligned() -> None:
         assert {strip.cell_length for strip in strips} == {app.table.scrollable_content_region.width}
         assert {strip.text.rstrip()[-2:] for strip in strips} == {"1s"}
 
-    house(test, size=(40, 12))
+    run_table_app(test, size=(40, 12))
 
 
 @pytest.mark.parametrize(
@@ -377,12 +377,12 @@ def test_a_cell_of_several_pieces_that_is_too_long_ends_with_an_ellipsis(
 
 
 def test_an_empty_table_says_what_to_press_but_not_before_it_knows() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         assert app.lines()[1:] == []
         app.table.update([])
         assert app.lines()[1:] == ["", "  No job is ready. Press N for", "  a new one."]
 
-    house(test, size=(34, 12))
+    run_table_app(test, size=(34, 12))
 
 
 def test_columns_leave_in_their_order_when_it_gets_narrow() -> None:
@@ -393,7 +393,7 @@ def test_columns_leave_in_their_order_when_it_gets_narrow() -> None:
 
 
 def test_a_click_moves_and_a_double_click_opens() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3))
         await pilot.pause()
         await pilot.click("#table", offset=(10, 3))
@@ -403,17 +403,17 @@ def test_a_click_moves_and_a_double_click_opens() -> None:
         await pilot.double_click("#table", offset=(10, 4))
         assert [message.id for message in app.posted_messages(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
 
-    house(test)
+    run_table_app(test)
 
 
 def test_ascii_needs_no_other_letters() -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update([Row(f"{n}", (f"a-long-id-{n}", "job", "1s")) for n in range(3)])
         await pilot.press("space", "j")
         assert "".join(app.lines()).isascii()
         assert [line[:2] for line in app.lines()[1:]] == [" *", "  ", "> "]
 
-    house(test, ascii_only=True)
+    run_table_app(test, ascii_only=True)
 
 
 # ── themes ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -421,7 +421,7 @@ def test_ascii_needs_no_other_letters() -> None:
 
 @pytest.mark.parametrize("name", [theme.DARK, theme.LIGHT, theme.ANSI, "nord", "textual-light", "ansi-dark"])
 def test_the_screen_opens_in_every_theme_and_changes_to_every_other(name: str) -> None:
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update([Row(b"x", (Piece("x", style), "job", "1s")) for style in sorted(theme.STYLES)])
         app.table.set_border_title(Piece("ready", "state-ready"))
         await pilot.pause()
@@ -433,7 +433,7 @@ def test_the_screen_opens_in_every_theme_and_changes_to_every_other(name: str) -
         styles = [theme.resolve_style(app.theme_variables, style) for style in theme.STYLES]
         assert all(style.color is not None for style in styles)
 
-    house(test, theme_name=name)
+    run_table_app(test, theme_name=name)
 
 
 @pytest.mark.parametrize("name", [theme.DARK, theme.LIGHT])
@@ -459,7 +459,7 @@ def test_under_no_color_there_is_no_colour(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("NO_COLOR", "1")
     name = theme.choose_theme_name({"NO_COLOR": "1"}, theme.DARK)
 
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update([Row(b"x", (Piece("x", "state-dead"), "job", "1s")), *rows(1, 2)])
         await pilot.press("space")
         strips = app.table.render_lines(app.table.size.region)
@@ -474,7 +474,7 @@ def test_under_no_color_there_is_no_colour(monkeypatch: pytest.MonkeyPatch) -> N
         assert colours == {"default"}
 
     assert name == theme.ANSI
-    house(test, theme_name=name)
+    run_table_app(test, theme_name=name)
 
 
 @pytest.mark.parametrize("term", ["xterm", "screen", "linux", "dumb"])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from kept_text import assert_lines_match_file
-from table_app import House, build_row, house
+from table_app import TableApp, build_row, run_table_app
 from textual.actions import parse
 from textual.message import Message
 from textual.pilot import Pilot
@@ -71,7 +71,7 @@ async def press_keys(table: Table, pressed: list[str]) -> None:
             await table.run_action(actions[key])
 
 
-async def take_step(app: House, pilot: Pilot[None], name: str, words: list[str]) -> object:
+async def take_step(app: TableApp, pilot: Pilot[None], name: str, words: list[str]) -> object:
     """Do one step, and return what the called method returned."""
     table = app.table
     if name == "rows":
@@ -142,7 +142,7 @@ def test_a_table_shows_and_posts_after_each_step_what_the_kept_text_says(monkeyp
             posted.append(message)
         return post_message(table, message)
 
-    async def test(app: House, pilot: Pilot[None]) -> None:
+    async def test(app: TableApp, pilot: Pilot[None]) -> None:
         previous: list[str] = []
         for step in STEPS.replace("\n", "|").split("|"):
             if not (words := step.split()):
@@ -157,5 +157,5 @@ def test_a_table_shows_and_posts_after_each_step_what_the_kept_text_says(monkeyp
             previous = state
 
     monkeypatch.setattr(Table, "post_message", record_message)
-    house(test, size=(60, 12))
+    run_table_app(test, size=(60, 12))
     assert_lines_match_file(described, Path(__file__).with_name("table_steps.txt"))

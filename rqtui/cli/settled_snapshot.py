@@ -19,24 +19,25 @@ if TYPE_CHECKING:
     from rqtui.model import Queue, Rate, Ref, Snapshot
     from rqtui.recording.store import Reader
 
-LOOK_INTERVAL_S = 1.0
-MAX_LOOKS = 6  # five seconds are needed, and the clock of the server may be late
+REPEAT_INTERVAL_S = 1.0
+MAX_REPEATS = 6  # five seconds are needed, and the clock of the server may be late
 sleep = time.sleep
 
 
-class Look(NamedTuple):
+class SettledSnapshot(NamedTuple):
     """A snapshot, and the facts about its queues that a single command cannot know, by queue."""
 
     snapshot: Snapshot
     unwatched: dict[Ref, tuple[str, ...]]
 
 
-def take_settled_snapshot(engine: Engine, refs: Sequence[Ref], recording: Reader | None = None) -> Look:
-    """Take a thorough snapshot of queues, and further ones of queues whose workers may be idle.
+def take_settled_snapshot(engine: Engine, refs: Sequence[Ref], recording: Reader | None = None) -> SettledSnapshot:
+    """Take a thorough snapshot of queues. Repeat it for up to six seconds while it may be that workers are idle.
 
     Queues whose system stores no history are counted again with the last minutes of the `recording`, if it has them.
 
-    Waits only if that is all that is unknown, and no queue has a warning: otherwise waiting decides nothing.
+    The snapshot is repeated only if nothing else is unknown and no queue has a warning, because otherwise the exit
+    code does not depend on it.
     """
     from rqtui.engine.health import rules
     from rqtui.model import Focus
@@ -54,9 +55,9 @@ def take_settled_snapshot(engine: Engine, refs: Sequence[Ref], recording: Reader
     findings = [finding for queue in taken.queues for finding in queue.findings]
     is_decided = rules.find_worst_severity(findings) != "ok"
     if is_decided or any(facts != (rules.IDLE_WORKERS,) or not queues[ref].workers for ref, facts in unwatched.items()):
-        return Look(taken, unwatched)
-    for _look in range(MAX_LOOKS if unwatched else 0):
-        sleep(LOOK_INTERVAL_S)
+        return SettledSnapshot(taken, unwatched)
+    for _repeat in range(MAX_REPEATS if unwatched else 0):
+        sleep(REPEAT_INTERVAL_S)
         again = engine.take_snapshot(Focus(queues=tuple(unwatched)))
         for ref, counted in zip([*unwatched], again.queues, strict=True):
             rate = again.rates.get(ref)
@@ -70,7 +71,7 @@ def take_settled_snapshot(engine: Engine, refs: Sequence[Ref], recording: Reader
                 del unwatched[ref]
         if not unwatched:
             break
-    return Look(replace(taken, queues=tuple(queues.values())), unwatched)
+    return SettledSnapshot(replace(taken, queues=tuple(queues.values())), unwatched)
 
 
 def _use_recording(

@@ -13,7 +13,7 @@ from shell import Ran, shell
 from truth.simulated_clock import SimulatedClock
 from truth.worlds import Native, Rq, World
 
-from rqtui.cli import second_look
+from rqtui.cli import settled_snapshot
 from rqtui.text.formats import format_quantity
 
 
@@ -54,7 +54,7 @@ def record_waits(world: World, act: Callable[[int], object] = lambda _look: None
         world.beat()
         act(len(waits))
 
-    with patch.object(second_look, "sleep", wait):
+    with patch.object(settled_snapshot, "sleep", wait):
         yield waits
 
 
@@ -92,7 +92,7 @@ def test_jobs_that_wait_only_for_seconds_leave_it_unknown(world: World) -> None:
         ran = ask(world)
     assert (ran.code, ran.json["findings"]) == (3, [])
     assert ["idle workers" in each["what"] for each in ran.json["unknown"]] == [True]
-    assert len(waits) == second_look.MAX_LOOKS
+    assert len(waits) == settled_snapshot.MAX_REPEATS
 
 
 def test_a_command_does_not_wait_where_something_else_is_unknown_too(world: World) -> None:
