@@ -45,6 +45,7 @@ COMMAND_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "check": {"reveals": True},
         "redis": {"reveals": True},
         "operations": {},
+        "replay": {"has_json": False},
     },
     "Change": {
         "put": {},

@@ -13,6 +13,8 @@ from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rqtui.config.file import Config
 
 # Seconds that the engine's thread may decode while the painting thread waits. From a key press to its paint, during a
@@ -22,8 +24,7 @@ SWITCH_INTERVAL_S = 0.0005
 
 def screen(settings: Settings) -> int:
     """Open the terminal screen and return its exit code. Raises UsageError without a terminal or for a wrong URL."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the screen needs a terminal. Without one: rqtui snapshot, rqtui jobs, rqtui --help.")
+    require_terminal("rqtui snapshot, rqtui jobs, rqtui --help")
     # Two garbage collections of the modules just imported free nothing, and take a fifth of the time to the first
     # snapshot.
     gc.disable()
@@ -34,6 +35,22 @@ def screen(settings: Settings) -> int:
         return run(settings)
     finally:
         gc.enable()
+
+
+def replay_screen(settings: Settings, path: Path, at_ms: int | None) -> int:
+    """Open the terminal screen on a recording and return its exit code. Raises UsageError without a terminal."""
+    require_terminal("rqtui snapshot --at, rqtui health --at, rqtui errors --at")
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    from rqtui.recording.replay import ReplayEngine
+    from rqtui.tui.app import run_replay
+
+    return run_replay(settings, lambda _settings: ReplayEngine.open(path, at_ms))
+
+
+def require_terminal(alternatives: str) -> None:
+    """Raise UsageError, with the commands to use instead, if stdin or stdout is no terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(f"the screen needs a terminal. Without one: {alternatives}.")
 
 
 def find_screen_config_errors(config: Config) -> list[str]:

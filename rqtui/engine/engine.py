@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from rqtui.config import thresholds
 from rqtui.config.thresholds import Thresholds
 from rqtui.connection.connect import ServerInfo, translate_redis_errors
+from rqtui.connection.nodes import ping_server
 from rqtui.engine.counts import QueueCounter
 from rqtui.engine.discovery import Discovery
 from rqtui.engine.event_listener import EventListener
@@ -276,6 +277,17 @@ class Engine(Discovery):
             results = dict(zip(probes, self.send_requests(requests) if requests else (), strict=True))
             evaluated = self._health.attach_findings(counted, rates, self._probes.store_results(results, began_s))
         return evaluated
+
+    def check_server(self) -> bool:
+        """Check the role and the memory of the server, and store the findings. Return whether there are any."""
+        findings, self.server_infos = rules.check_server_state(self.client)
+        self.warnings = (*findings, *self.problems.values())
+        return bool(findings)
+
+    def ping(self) -> None:
+        """Ask the server for a reply, to measure a round trip."""
+        with translate_redis_errors():
+            ping_server(self.client)
 
     def start_listening(self) -> None:
         """Listen to Pub/Sub events of systems that do not store them, from the first snapshot with such a queue on.

@@ -19,9 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rqtui.connection.connect import translate_redis_errors
 from rqtui.connection.meter import find_client_meter
-from rqtui.connection.nodes import ping_server
 from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError, describe_and_log_error
 from rqtui.model import Cost, Focus, Job, Outcome, Ref, Snapshot
@@ -469,16 +467,12 @@ class Ticker:
 
     def _check_server(self, now_s: float) -> None:
         """Check the role and the memory of the server. While there is a finding, the next check is sooner."""
-        from rqtui.engine.health import rules
-
-        findings, self.engine.server_infos = rules.check_server_state(self.engine.client)
-        self.engine.warnings = (*findings, *self.engine.problems.values())
-        self._server_check_s = now_s + (MIN_SERVER_CHECK_INTERVAL_S if findings else SERVER_CHECK_INTERVAL_S)
+        has_findings = self.engine.check_server()
+        self._server_check_s = now_s + (MIN_SERVER_CHECK_INTERVAL_S if has_findings else SERVER_CHECK_INTERVAL_S)
 
     def _measure_ping_ms(self) -> float:
         began_s = time.monotonic()
-        with translate_redis_errors():
-            ping_server(self.engine.client)
+        self.engine.ping()
         return (time.monotonic() - began_s) * 1000
 
     def _step_change(self) -> None:

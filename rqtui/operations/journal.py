@@ -652,7 +652,7 @@ def _load_journal_entries(folder: Path, problems: list[str] | None = None) -> li
                 if (
                     not ends_of_entry or not ends_of_entry <= ended_ids
                 ):  # Two programs may have recovered the same interrupted change.
-                    entries.append(("", _parse_operation(entry)))
+                    entries.append(("", parse_operation(entry)))
                 ended_ids |= ends_of_entry
     operations: list[tuple[str, Operation]] = []
     for id, parsed in entries:
@@ -692,7 +692,7 @@ def to_document(operation: Operation) -> dict[str, Any]:
     return fields
 
 
-def _parse_operation(fields: dict[str, Any]) -> Operation:
+def parse_operation(fields: dict[str, Any]) -> Operation:
     """Parse an operation from the fields of its journal line. Raises KeyError, TypeError or ValueError."""
     ids = tuple(to_bytes(str(id)) for id in fields.pop("ids"))
     undo, others, systems = fields.pop("undo", ()), fields.pop("others", ()), fields.pop("other_systems", ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +20,15 @@ def find_recording_path(state_folder: Path, url: str) -> Path:
     address = normalise_address(url)
     label = _UNSAFE.sub("-", address).strip("-.")[:60]
     return state_folder / FOLDER / f"{label}-{hashlib.sha256(address.encode()).hexdigest()[:8]}{SUFFIX}"
+
+
+def list_recordings(state_folder: Path) -> list[Path]:
+    """Return the recordings in the state folder, the one that was written last first."""
+    found = []
+    for path in (state_folder / FOLDER).glob(f"*{SUFFIX}"):
+        with suppress(OSError):  # another process may have deleted the file
+            found.append((path.stat().st_mtime, path))
+    return [path for _written, path in sorted(found, reverse=True)]
 
 
 def normalise_address(url: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rqtui.engine.health.rules import find_worst_severity
@@ -28,6 +28,7 @@ class Moment(NamedTuple):
     snapshot: Snapshot
     server_findings: tuple[Finding, ...]
     causes: tuple[ErrorCount, ...]
+    periods: Mapping[Ref, Period]
 
 
 def read_moment(reader: Reader, at_ms: int, names: Sequence[str] = ()) -> Moment:
@@ -67,6 +68,7 @@ def read_moment(reader: Reader, at_ms: int, names: Sequence[str] = ()) -> Moment
         Snapshot(taken_ms, tuple(counted), rates=rates),
         tuple(_convert_finding(finding) for finding in findings if finding.ref is None),
         tuple(causes),
+        {period.ref: period for period in periods if period.ref in refs},
     )
 
 

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from rqtui.config.state_folder import create_private_folder
+from rqtui.durations import MAX_INSTANT_MS
 from rqtui.errors import RecordingBusy, RecordingError, UsageError
 from rqtui.model import Ref, State
 from rqtui.recording.records import (
     HOUR_MS,
+    MINUTE_MS,
     SEVERITIES,
     ErrorCount,
     Period,
@@ -174,8 +176,75 @@ class _Store:
 
     def read_periods_at(self, at_ms: int) -> list[Period]:
         """Return the minute or hour of each queue that contains a point in time."""
-        periods = self._read_periods("", at_ms - HOUR_MS, at_ms + 1)
+        begins = f"AND at_ms IN ({at_ms - at_ms % MINUTE_MS}, {at_ms - at_ms % HOUR_MS})"
+        periods = self._read_periods(begins, at_ms - HOUR_MS, at_ms + 1)
         return [period for period in periods if period.at_ms + period.span_ms > at_ms]
+
+    def find_recorded_ms(self, at_ms: int) -> int | None:
+        """Return a point in time itself if it was recorded, else the begin of the next record; None: there is none."""
+        rows = self._query(
+            "SELECT at_ms FROM period WHERE at_ms IN (?, ?) AND at_ms + span_ms > ? LIMIT 1",
+            (at_ms - at_ms % MINUTE_MS, at_ms - at_ms % HOUR_MS, at_ms),
+        )
+        if rows:
+            return at_ms
+        ((begin_ms,),) = self._query("SELECT min(at_ms) FROM period WHERE at_ms > ?", (at_ms,))
+        return begin_ms if begin_ms is None else int(begin_ms)
+
+    def find_refresh_ms(self, at_ms: int, step: int) -> int | None:
+        """Return the last refresh of the recorded minute or hour that follows the one at `at_ms`, or precedes it.
+
+        `step` is 1 or -1, or 0 for the one that contains `at_ms` or precedes it. None: there is none.
+        """
+        begin = "SELECT min(at_ms) FROM period WHERE at_ms > :at"
+        if step <= 0:
+            begin = "SELECT max(at_ms) FROM period WHERE at_ms <= :at"
+        if step < 0:
+            begin = f"SELECT max(at_ms) FROM period WHERE at_ms < ({begin})"  # noqa: S608
+        rows = self._query(
+            f"SELECT min(max(end_ms), at_ms + span_ms - 1, :last) FROM period WHERE at_ms = ({begin}) GROUP BY at_ms",  # noqa: S608
+            {"at": at_ms, "last": MAX_INSTANT_MS},
+        )
+        return int(rows[0][0]) if rows else None
+
+    def find_span_end_ms(self, at_ms: int) -> int:
+        """Return the end of the recorded minute or hour that contains `at_ms` or precedes it; 0 if there is none."""
+        rows = self._query("SELECT at_ms + span_ms FROM period WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1", (at_ms,))
+        return int(rows[0][0]) if rows else 0
+
+    def read_spans(self, limit: int) -> list[tuple[int, int]]:
+        """Return (begin, end) in ms of the newest `limit` recorded minutes and hours, joined where no gap is between.
+
+        The oldest comes first.
+        """
+        rows = self._query("SELECT at_ms, at_ms + span_ms FROM server_period ORDER BY at_ms DESC LIMIT ?", (limit,))
+        spans: list[tuple[int, int]] = []
+        for begin_ms, end_ms in reversed(rows):
+            if spans and begin_ms <= spans[-1][1]:
+                spans[-1] = (spans[-1][0], max(end_ms, spans[-1][1]))
+            else:
+                spans.append((begin_ms, end_ms))
+        return spans
+
+    def list_finding_times(self, limit: int) -> list[int]:
+        """Return when each of the newest `limit` findings began, in ms, the oldest first."""
+        return sorted(
+            at_ms for (at_ms,) in self._query("SELECT begin_ms FROM finding ORDER BY id DESC LIMIT ?", (limit,))
+        )
+
+    def list_change_times(self, limit: int) -> list[int]:
+        """Return when each of the newest `limit` changes of the journal ended, in ms, the oldest first."""
+        return sorted(
+            at_ms for (at_ms,) in self._query("SELECT at_ms FROM change ORDER BY at_ms DESC LIMIT ?", (limit,))
+        )
+
+    def read_last_changes(self, at_ms: int, limit: int) -> list[RecordedChange]:
+        """Return the last `limit` changes of the journal that ended until a point in time, the newest first."""
+        rows = self._query(
+            "SELECT at_ms, key, fields FROM change WHERE at_ms <= ? ORDER BY at_ms DESC, key LIMIT ?", (at_ms, limit)
+        )
+        with self._translate_errors():
+            return [RecordedChange(at_ms, _to_text(key), json.loads(fields)) for at_ms, key, fields in rows]
 
     def read_server_periods(self, begin_ms: int, end_ms: int) -> list[ServerPeriod]:
         """Return the records of the server that begin in a time span, the oldest first."""
@@ -253,7 +322,7 @@ class _Store:
         """Return the numbers of a queue for an SQL list. A queue whose places changed has several."""
         return ", ".join(str(id) for id, queue in self._load_queues().items() if queue.ref == ref)
 
-    def _query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _query(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         with self._translate_errors():
             return self._connection.execute(sql, values).fetchall()
 

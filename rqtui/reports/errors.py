@@ -136,6 +136,13 @@ def group_jobs(jobs: Iterable[Job], width: Width = Width.CAUSE) -> tuple[Group, 
     return groups
 
 
+def build_report(jobs: Iterable[Job], width: Width, size: Extent) -> Errors:
+    """Build the error report of jobs that were read before; `size` says how many those are of how many."""
+    pairs = [(job, parse_job_error(job)) for job in jobs if is_failure(job)]
+    groups, grouping = _build_error_groups(pairs, width, {})
+    return Errors(groups, size, grouping=grouping, pairs=tuple(pairs))
+
+
 def find_group_id(report: Errors, job: Job) -> str:
     """Return the id of the error group of a job in a report."""
     return SEPARATOR.join(report.grouping.find_group_key(parse_job_error(job)))

@@ -49,6 +49,7 @@ from rqtui.tui.services.palette import CommandProvider, Palette
 from rqtui.tui.services.profiles import Profiles, remove_invalid_settings
 from rqtui.tui.services.session_journal import SessionJournal
 from rqtui.tui.services.slow_link import SlowLink
+from rqtui.tui.services.time_bar import TimeBar
 from rqtui.tui.services.undo import Undo
 from rqtui.tui.services.verb_starter import VerbStarter
 from rqtui.tui.services.write_lock import WriteLock
@@ -75,7 +76,7 @@ DEFERRED_CSS = Path(__file__).with_name("opened.tcss")
 OVERVIEW, SECOND_OVERVIEW = "overview", "overview-anew"
 """Textual modes that alternate: a mode keeps its first screen, so a new session's overview needs another mode."""
 
-
+CHANGES = ("verb", "undo")  # keys that are answered with a sentence in a recording
 _STANDING_WARNINGS = frozenset({"no-persistence"})  # states that last: the overview shows them, and no toast does
 
 
@@ -100,11 +101,13 @@ class Cockpit(App[None]):
         theme_name: str = theme.DARK,
         foreign_loops: bool = False,
         create_engine: Callable[[Settings], Engine] = create_engine,
+        is_replay: bool = False,
     ) -> None:
         """Create the app for the Redis of `settings`; nothing is connected yet.
 
         `demo` is a running scenario. `open_queue` names a queue whose board is opened at the start. With
-        `foreign_loops` the dispatcher and the reaper also serve queues of other systems from the start.
+        `foreign_loops` the dispatcher and the reaper also serve queues of other systems from the start. With
+        `is_replay`, `create_engine` returns a `ReplayEngine`, and nothing is connected at all.
         """
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
         theme.register_themes(self, theme_name)  # type: ignore[arg-type]
@@ -114,7 +117,7 @@ class Cockpit(App[None]):
         hooks.install_hooks(self)
         uncaught_error.install_error_output(self, self._describe_crash, settings.is_debug)
         set_mask_patterns(settings.redact)
-        self._open_queue, self._make_engine = open_queue, create_engine
+        self._open_queue, self._make_engine, self._is_replay = open_queue, create_engine, is_replay
         self._refresh_timer: Timer | None = None
         self._last_interrupt_s = -DOUBLE_PRESS_S  # time.monotonic() of the last Ctrl+C
         self.navigation = Navigation(self, registry.create_view, self._show_top_view)
@@ -127,8 +130,14 @@ class Cockpit(App[None]):
         """Create a session for the Redis of `settings`, and the services that belong to that session."""
         navigation = self.navigation
         self.session = new_session = Session(
-            settings, demo, lambda: self._make_engine(settings), self.post_message, interval_s
+            settings,
+            demo,
+            lambda: self._make_engine(settings),
+            self.post_message,
+            interval_s,
+            is_replay=self._is_replay,
         )
+        self.time_bar = TimeBar(self, new_session)
         self.slow_link = SlowLink(self, settings.is_calm)
         self.journal = SessionJournal(self, new_session)
         self.undo = Undo(self, new_session, navigation)
@@ -145,6 +154,7 @@ class Cockpit(App[None]):
             self.loops,
             self.write_lock,
             self._find_demo_message,
+            self.time_bar.build_line,
         )
         profiles = self.profiles
         self.palette = Palette(
@@ -162,7 +172,10 @@ class Cockpit(App[None]):
         self._shown_warnings: frozenset[tuple[str, str]] = frozenset()  # (kind, severity) of the shown toasts
 
     def _switch_session(self, settings: Settings, demo: Run | None) -> None:
-        """Stop the current session, and open another one with its own overview."""
+        """Stop the current session, and open another one with its own overview. A replay is left by `q` only."""
+        if self._is_replay:
+            self.show_toast("A recording is open; start rqtui with a URL to see a Redis.", "warning")
+            return
         previous = self.session
         self.verb_starter.stop_running_changes()
         self.write_lock.stop_timer()
@@ -293,6 +306,7 @@ class Cockpit(App[None]):
             current.refs,
         )
         current.store_refresh(message.event)
+        self.time_bar.choose_interval()
         self._show_new_warnings()
         self.loops.announce_first_moves()
         self.slow_link.record_round_trip(snapshot.cost.ms)
@@ -487,6 +501,8 @@ class Cockpit(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action works now: False hides its key, None shows its key greyed out."""
+        if action == "replay" or (self._is_replay and action in CHANGES):
+            return self._is_replay
         if action == "verb":
             return self.check_verb(str(parameters[0]))
         if action in ("toggle_loop", "step_loop"):
@@ -501,12 +517,26 @@ class Cockpit(App[None]):
             return self._is_long_change_running()
         return self.session.is_never_connected if action in AWAY_ACTIONS else True
 
+    def action_replay(self, target: str, step: int) -> None:
+        """Move the time of a recording, play it or pause it, or change its speed."""
+        self.time_bar.move(target, step)
+
+    def _refuse_in_replay(self) -> bool:
+        """Show that nothing can be changed in a recording. Return whether a recording is open."""
+        if self._is_replay:
+            self.show_toast("This is a recording: nothing can be changed.", "warning")
+        return self._is_replay
+
     def action_verb(self, key: str) -> None:
         """Start the verb that a key for changes means on the current view."""
+        if self._refuse_in_replay():
+            return
         self.verb_starter.start_verb_of_key(key)
 
     def action_undo(self) -> None:
         """Undo the last change of this session, or the change under the cursor."""
+        if self._refuse_in_replay():
+            return
         self.undo.undo_selected_change()
 
     def action_toggle_loop(self, verb: str) -> None:
@@ -652,6 +682,9 @@ class Cockpit(App[None]):
 
     def action_show_incident(self) -> None:
         """Show the page about the trouble of the queue under the cursor."""
+        if self._is_replay:
+            self.show_toast("The page about a trouble needs its jobs, which are not recorded.", "warning")
+            return
         self.incident_pages.show_incident()
 
     def action_demo(self) -> None:
@@ -696,4 +729,15 @@ def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", in
     return app.return_code or 0
 
 
-__all__ = ["Cockpit", "run"]
+def run_replay(settings: Settings, open_engine: Callable[[Settings], Engine]) -> int:
+    """Run the app on a recording until the user quits, and return the exit code.
+
+    `open_engine` opens the recording on the engine's thread. The URL of `settings` is only shown.
+    """
+    theme_name = theme.choose_theme_name(os.environ, settings.theme)
+    app = Cockpit(settings, theme_name=theme_name, create_engine=open_engine, is_replay=True)
+    app.run()
+    return app.return_code or 0
+
+
+__all__ = ["Cockpit", "run", "run_replay"]

@@ -227,6 +227,40 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         is_first=True,
     ),
 )
+# The keys of the time bar. They exist only while a recording is replayed, and come before other meanings of these keys.
+REPLAY_KEYS: tuple[GeneralKey, ...] = (
+    GeneralKey(
+        "replay_back", "comma,left", "replay('record', -1)", "minute before", "one recorded minute or hour back"
+    ),
+    GeneralKey("replay_forward", "full_stop,right", "replay('record', 1)", "next minute", "one minute or hour forth"),
+    GeneralKey("replay_play", "p", "replay('play', 1)", "play", "play the recording, or pause it"),
+    GeneralKey("replay_slower", "minus", "replay('speed', -1)", "slower", "play slower, down to 1 second per second"),
+    GeneralKey("replay_faster", "equals_sign", "replay('speed', 1)", "faster", "play faster, up to 1 hour per second"),
+    GeneralKey(
+        "finding_before", "less_than_sign", "replay('finding', -1)", "▲ before", "to where a finding began before"
+    ),
+    GeneralKey(
+        "finding_after", "greater_than_sign", "replay('finding', 1)", "▲ next", "to where the next finding began"
+    ),
+    GeneralKey("change_before", "left_curly_bracket", "replay('change', -1)", "◆ before", "to the change before"),
+    GeneralKey("change_after", "right_curly_bracket", "replay('change', 1)", "◆ next", "to the next change"),
+    GeneralKey("replay_start", "left_parenthesis", "replay('end', -1)", "start", "to the start of the recording"),
+    GeneralKey("replay_end", "right_parenthesis", "replay('end', 1)", "end", "to the end of the recording"),
+)
+REPLAY_FOOTER = (  # pairs of keys with one label
+    (("replay_back", "replay_forward"), "minute"),
+    (("finding_before", "finding_after"), "▲ finding"),
+    (("change_before", "change_after"), "◆ change"),
+    (("replay_play",), "play"),
+    (("replay_slower", "replay_faster"), "speed"),
+    (("replay_start", "replay_end"), "ends"),
+)
+# Keys without a use in a recording: their key means something else there, or nothing can be changed or marked.
+NOT_IN_REPLAY = frozenset(
+    ("dispatcher", "reaper", "dispatch_step", "reap_step", "freeze", "slower", "faster", "stop", "undo", "incident")
+    + ("mark", "mark_range", "mark_loaded", "mark_all", "unmark", "compare", "group_jobs", "save")
+)
+RECORDED_VIEWS = ("errors", "metrics", "operations")  # views that a recording has the data for
 UNLOCKS = ("5m", "15m", "1h")
 COMMANDS: tuple[GeneralKey, ...] = (  # commands of the palette that have no key of their own
     *(
@@ -276,6 +310,10 @@ KEY_SIGNS = {
     "dollar_sign": "$",
     "apostrophe": "'",
     "circumflex_accent": "^",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "left": "←",
+    "right": "→",
     "space": "␣",
     "enter": "⏎",
     "escape": "Esc",
@@ -324,6 +362,10 @@ def build_app_bindings() -> list[Binding]:
         for general_key in GENERAL_KEYS
         if general_key.action and general_key.id != "place" and general_key.id not in _BOARD_KEYS
     ]
+    all_bindings[:0] = [
+        Binding(replay_key.keys, replay_key.action, replay_key.label, id=replay_key.id, show=False)
+        for replay_key in REPLAY_KEYS
+    ]
     all_bindings += [
         Binding(key, f"verb('{key}')", find_verbs_on_key(key)[0].label, id=f"verb_{key}", show=False)
         for key in VERB_KEYS
@@ -369,9 +411,16 @@ def find_verbs_on_key(key: str) -> tuple[Verb, ...]:
     return tuple(verb for verb in VERBS if verb.key == key)
 
 
-def list_general_keys(*, with_demo: bool = False) -> list[GeneralKey]:
-    """Return the general keys of the key table; the keys of a demo only with `with_demo`."""
-    return [general_key for general_key in GENERAL_KEYS if with_demo or not general_key.in_demo]
+def list_general_keys(*, with_demo: bool = False, in_replay: bool = False) -> list[GeneralKey]:
+    """Return the general keys of the key table; the keys of a demo only with `with_demo`.
+
+    With `in_replay` the keys without a use in a recording are left out.
+    """
+    return [
+        general_key
+        for general_key in GENERAL_KEYS
+        if (with_demo or not general_key.in_demo) and not (in_replay and general_key.id in NOT_IN_REPLAY)
+    ]
 
 
 def list_footer_keys(screen: str) -> list[GeneralKey]:
@@ -441,7 +490,7 @@ def find_current_key(name: str) -> str:
     return format_keys(_current_keymap.get(f"verb_{letter}", letter).split(",")[0])
 
 
-_ROWS_BY_ID = {look.id: look for look in GENERAL_KEYS}
+_ROWS_BY_ID = {look.id: look for look in (*GENERAL_KEYS, *REPLAY_KEYS)}
 _IDS_BY_SIGN = {  # the first row with the key that a sentence mentions; `Esc` and others are spelled out
     **{verb.key: verb.key for verb in VERBS if verb.key},
     **{

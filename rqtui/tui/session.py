@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
     from rqtui.operations.undo import UndoRecorder
     from rqtui.recording.recorder import Recorder
+    from rqtui.recording.replay import ReplayState
     from rqtui.reports.postmortem import ErrorCauses
     from rqtui.scenarios.run import Run
     from rqtui.system_base.system import System
@@ -111,6 +112,8 @@ class Session:
         create_engine: Callable[[], Engine],
         post: Callable[[Message], object],
         interval_s: float,
+        *,
+        is_replay: bool = False,
     ) -> None:
         self.settings, self.demo, self._post = settings, demo, post
         self.ticker = tick.Ticker(create_engine, self._post_event, interval_s)
@@ -129,9 +132,15 @@ class Session:
         self.refresh_failure: tick.RefreshFailed | None = None
         self.is_read_only = settings.read_only  # the current state, which the write lock changes
         self.keeper: UndoRecorder | None = None
+        self.is_replay = is_replay
+        self.replay: ReplayState | None = None  # in a replay: the moment of the last snapshot
         self.journal = Journal(
-            None if demo else find_state_folder(), settings.url, settings.profile, self.close_undo_record
+            None if demo or is_replay else find_state_folder(), settings.url, settings.profile, self.close_undo_record
         )
+        if is_replay:
+            from rqtui.recording.replay import RecordedJournal
+
+            self.journal = RecordedJournal(settings.url)
         self.watch = SnapshotWatch(self.journal.record_finding)
         # The causes of the most failed jobs that the errors view has read, for the report of an incident.
         self.largest_causes: ErrorCauses | None = None
@@ -139,7 +148,7 @@ class Session:
         self.filters: list[str] = []  # filters typed in this session, newest last
         self.changes: deque[recent.RecentEvent] = deque(maxlen=MAX_CHANGES)
         self._callbacks: dict[int, Callable[[tick.CallFinished], None]] = {}  # callbacks by call id
-        self._is_recording = settings.is_recording and demo is None
+        self._is_recording = settings.is_recording and demo is None and not is_replay
         self._recorder: Recorder | None = None
 
     def _post_event(self, event: tick.TickerEvent) -> None:
@@ -200,7 +209,12 @@ class Session:
 
     @property
     def now_ms(self) -> int:
-        """The server's clock in ms, extrapolated from the last snapshot; 0 before the first snapshot."""
+        """The server's clock in ms, extrapolated from the last snapshot; 0 before the first snapshot.
+
+        In a replay, the time of the moment that is shown.
+        """
+        if self.is_replay and self.snapshot:
+            return self.snapshot.taken_ms
         return self.snapshot.taken_ms + int(1000 * (time.monotonic() - self._refreshed_s)) if self.snapshot else 0
 
     def set_engine(self, engine: Engine) -> None:
@@ -219,12 +233,29 @@ class Session:
                 list(engine_refs),
                 find_duplicate_names(engine_refs),
             )
-        self.watch.record_snapshot(message.snapshot)
+        if self.is_replay:
+            self._store_replay_state(message.snapshot)
+        else:
+            self.watch.record_snapshot(message.snapshot)
         self.last_focus, self._refreshed_s = message.focus, time.monotonic()
         self.latest_queues.update(message.snapshot.map_queues_by_ref())
         if len(self.latest_queues) > len(self.refs):
             listed = set(self.refs)
             self.latest_queues = {ref: queue for ref, queue in self.latest_queues.items() if ref in listed}
+
+    def _store_replay_state(self, snapshot: Snapshot) -> None:
+        """Store the moment of a recording, with the changes and findings until then."""
+        from rqtui.recording.replay import REPLAY_RESULT, RecordedJournal
+        from rqtui.tui.widgets.queue_preview import collect_recorded_causes
+
+        (self.replay,) = snapshot.results[REPLAY_RESULT]
+        if self.replay is not None and isinstance(self.journal, RecordedJournal):
+            self.journal.show_state(self.replay)
+            causes = self.replay.causes
+            self.death_causes = {
+                ref: collect_recorded_causes([cause for cause in causes if cause.ref == ref], queue.count_failed())
+                for ref, queue in snapshot.map_queues_by_ref().items()
+            }
 
     def has_requested_job(self, ref: Ref, job_id: bytes) -> bool:
         """Return whether the last snapshot was requested to include this job."""
@@ -258,6 +289,9 @@ class Session:
 
     def list_recent_entries(self, limit: int) -> list[recent.RecentEvent]:
         """Return the newest recent events, at most `limit`: loop steps, changes and new findings, newest first."""
+        if self.is_replay:
+            self.changes.clear()
+            self.changes.extend(map(recent.convert_operation, reversed(self.journal.operations[:limit])))
         finding_events = (
             [recent.convert_finding_change(sighting) for sighting in self.journal.sightings[-limit:]] if limit else []
         )

@@ -98,7 +98,7 @@ class View(Screen[None], Leavable):
         yield self.footer
         yield self.filter_line
         yield self.filter_line.paths
-        self.strip.display = self.session.demo is not None
+        self.strip.display = self.session.demo is not None or self.session.is_replay
         yield self.strip
 
     def on_mount(self) -> None:

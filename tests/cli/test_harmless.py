@@ -123,6 +123,8 @@ LOOKS: list[tuple[str, ...]] = [
     ("search", "e"),
     *(("incident", name) for name in (*NAMES, EVIL)),
     ("record", "--status"),
+    ("replay",),
+    ("replay", EVIL),
     ("new-system", EVIL),
     *(("group", name, "--by", by) for name in NAMES for by in ("kind", "error", f".{EVIL.replace(' ', '')}")),
     ("group", "mail", "dead", "--by", "error"),

@@ -44,6 +44,7 @@ NO_QUEUE = {
     "new-system",
     "script",
     "demo",
+    "replay",
     "bench",
     "config",
     "redis",

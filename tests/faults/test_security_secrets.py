@@ -51,6 +51,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "errors": ((), *(("--by", by) for by in ("class", "frame", "cause", "message")), ("mail",)),
     "check": (("mail",),),
     "record": (("--once",), ("--status",)),
+    "replay": ((),),
     "put": (("mail", json.dumps(BODY), "--id", "put"),),
     "act": (
         ("requeue", "mail", "--place", "dead", "--filter", f"body:token={SECRET['filter']}", "--yes"),

@@ -36,6 +36,8 @@ def build_keys_table() -> str:
     for look in keys.list_general_keys():
         name = keys.format_keys(look.keys).replace("|", "\\|")
         rows.append(f"| `{name}` | {look.help} | {', '.join(look.screens) or 'everywhere'} |")
+    for look in keys.REPLAY_KEYS:
+        rows.append(f"| `{keys.format_keys(look.keys)}` | {look.help} | a recording (`rqtui replay`) |")
     for key in keys.VERB_KEYS:
         for verb in keys.find_verbs_on_key(key):
             takes = ", ".join(verb.takes) or f"the {verb.scope}"

@@ -7,7 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rqtui.model import Ref, State
-from rqtui.recording.records import HOUR_MS, MINUTE_MS, Period, RecordedPlace, RecordedQueue, ServerPeriod
+from rqtui.operations.journal import Operation, to_document
+from rqtui.recording.records import (
+    HOUR_MS,
+    MINUTE_MS,
+    ErrorCount,
+    Period,
+    RecordedChange,
+    RecordedFinding,
+    RecordedPlace,
+    RecordedQueue,
+    ServerPeriod,
+)
 from rqtui.recording.store import Batch, Writer
 
 MAIL = Ref("native", "mail")
@@ -41,6 +52,49 @@ def build_minutes(begin_ms: int, minutes: int, *refs: Ref) -> Batch:
     periods = [build_period(at_ms, ref=ref) for at_ms in times_ms for ref in refs]
     queues = {ref: QUEUE._replace(ref=ref) for ref in refs}
     return Batch(queues, periods, [build_server_period(at_ms) for at_ms in times_ms])
+
+
+BULK = Ref("celery", "bulk")
+BULK_PLACES = (RecordedPlace("queue", State.READY), RecordedPlace("unacked", State.RESERVED))
+FAILING_MS, WAITING_MS = NOW_MS + 20 * MINUTE_MS + 5_000, NOW_MS + 60 * MINUTE_MS + 2_000  # when findings begin
+CHANGE_MS = NOW_MS + 36 * MINUTE_MS + 1_000
+GAP = range(40, 50)  # minutes that are not recorded
+LAST_MS = NOW_MS + 89 * MINUTE_MS + 58_000  # the last refresh
+
+
+def build_incident() -> Batch:
+    """Build 90 minutes of two queues with a gap: jobs of one fail for 15 minutes, and a change requeues some of them.
+
+    A finding of the other queue is present at the end.
+    """
+    periods, server = [], []
+    for minute in (minute for minute in range(90) if minute not in GAP):
+        at_ms = NOW_MS + minute * MINUTE_MS
+        is_failing = 20 <= minute < 35
+        mail = build_period(
+            at_ms, end_ms=at_ms + 58_000, counts=(0, 3 + minute * 2, 1, 100 + minute, 7 + 3 * max(0, minute - 20)),
+            enqueued=60, completed=20 if is_failing else 50, failed=40 if is_failing else 1,
+            severity="critical" if is_failing else "ok",
+        )  # fmt: skip
+        periods += [mail, build_period(at_ms, ref=BULK, end_ms=at_ms + 57_000, counts=(5 * minute, 2))]
+        server.append(build_server_period(at_ms))
+    failing = RecordedFinding(
+        MAIL, "failing", "critical", "67 % of attempts fail", "", 40, FAILING_MS, NOW_MS + 34 * MINUTE_MS + 50_000
+    )
+    waiting = RecordedFinding(
+        BULK, "no-workers", "warning", "450 jobs wait and no worker runs", "", 450, WAITING_MS, LAST_MS
+    )
+    errors = [
+        ErrorCount(MAIL, NOW_MS + minute * MINUTE_MS, text, jobs)
+        for minute in range(20, 35)
+        for text, jobs in (("TimeoutError: read timed out", 25), ("KeyError: 'id'", 5))
+    ]
+    operation = Operation(
+        CHANGE_MS, "anna@host", "requeue", "mail", "native", (b"a1", b"a2"), 37, {"ready again": 37}, undo=("u1",)
+    )
+    queues = {MAIL: QUEUE, BULK: RecordedQueue(BULK, BULK_PLACES)}
+    changes = [RecordedChange(CHANGE_MS, "change-1", to_document(operation))]
+    return Batch(queues, periods, server, [failing, waiting], [failing], errors, changes)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from rqtui.tui import keys
 
 if TYPE_CHECKING:
     from rqtui.engine.loops import Loop
-    from rqtui.operations.journal import Sighting
+    from rqtui.operations.journal import Operation, Sighting
 
 _HUES = {"finding": "$state-reserved", "over": "$state-ready"}
 MERGE_WINDOW_S = 10.0  # seconds within which steps of a loop on one queue become one line
@@ -70,8 +70,21 @@ def convert_finding_change(sighting: Sighting) -> RecentEvent:
     )
 
 
-def format_recent_events(events: Iterable[RecentEvent], width: int, twins: Collection[str] = ()) -> Content:
-    """Return recent events as lines of at most `width` cells.
+def convert_operation(operation: Operation) -> RecentEvent:
+    """Convert a change of the journal into a recent event."""
+    ref = Ref(operation.system, operation.queue)
+    return RecentEvent(
+        operation.at_ms / 1000, operation.verb, ref, operation.describe_outcomes(), more=len(operation.others)
+    )
+
+
+NOTHING_HAPPENED = "nothing yet: N enqueues a job"
+
+
+def format_recent_events(
+    events: Iterable[RecentEvent], width: int, twins: Collection[str] = (), empty: str = NOTHING_HAPPENED
+) -> Content:
+    """Return recent events as lines of at most `width` cells, or the sentence `empty` if there are none.
 
     `twins` are names that queues of several systems share, which need their system beside them.
     """
@@ -86,11 +99,7 @@ def format_recent_events(events: Iterable[RecentEvent], width: int, twins: Colle
                 ("  " + formats.fit_to_width(safe(words), max(8, width - 40)).rstrip(), "$muted"),
             )
         )
-    return (
-        Content("\n").join(lines)
-        if lines
-        else Content.styled(keys.apply_keymap("nothing yet: N enqueues a job"), "$muted")
-    )
+    return Content("\n").join(lines) if lines else Content.styled(keys.apply_keymap(empty), "$muted")
 
 
 def _list_loop_events(loop: Loop) -> list[RecentEvent]:

@@ -132,7 +132,13 @@ class Errors(ReportView):
         self._last_group = groups_by_id.get(str(self.table.cursor_id), previous)
 
     def build_report(self, engine: Engine) -> Iterator[Report | None]:
-        """Read a sample of the dead and scheduled jobs, grouped by error."""
+        """Read a sample of the dead and scheduled jobs, grouped by error; of a recording the causes of its moment."""
+        state, snapshot = self.session.replay, self.session.snapshot
+        if state is not None and snapshot is not None:
+            from rqtui.recording.replay import build_recorded_errors
+
+            refs = self.list_queues_in_scope()
+            return iter([build_recorded_errors(state, snapshot, self.session.systems, refs, self.width)])
         return errors.yield_error_reports(engine, self.list_queues_in_scope(), self.width)
 
     def apply_report(self) -> None:
@@ -144,7 +150,7 @@ class Errors(ReportView):
         from rqtui.reports import postmortem
         from rqtui.tui.widgets.queue_preview import select_causes_of_death
 
-        if self.width is not Width.CAUSE or self.report is None:
+        if self.width is not Width.CAUSE or self.report is None or self.session.is_replay:
             return
         causes = postmortem.summarise_causes(self.report)
         self.session.largest_causes = postmortem.choose_larger_causes(self.session.largest_causes, causes)
@@ -152,6 +158,10 @@ class Errors(ReportView):
             causes_of_death = select_causes_of_death(self.report, ref)
             if causes_of_death is not None:
                 self.session.death_causes[ref] = causes_of_death
+
+    def explain_empty_report(self) -> str:
+        """Return the sentence shown without errors; a recording has only those that a finding named."""
+        return "no finding named a cause of failures at this time" if self.session.is_replay else self.EMPTY
 
     def list_error_groups(self) -> tuple[Group, ...]:
         """Return all error groups of the report."""
@@ -310,7 +320,7 @@ class Errors(ReportView):
 
     def build_focus(self, refs: list[Ref]) -> Focus:
         """Request at each refresh the example job of the error group under the cursor, with all of its attempts."""
-        group = self.find_selected_group() if self.has_preview else None
+        group = self.find_selected_group() if self.has_preview and not self.session.is_replay else None
         focus = super().build_focus(refs)
         return focus if group is None else focus._replace(job=(_build_queue_ref(group.example), group.example.id))
 
@@ -337,9 +347,12 @@ class Errors(ReportView):
         group, pane = self.find_selected_group(), self.query_one("#example", LongText)
         if not self.has_preview:
             return
-        if group is None:
+        if group is None or self.session.is_replay:
             pane.border_title = Content(" details ")
-            pane.show_text(Content.styled("the error under the cursor is shown here in full", "$muted"))
+            text = "the error under the cursor is shown here in full"
+            if self.session.is_replay:
+                text = "The number of jobs among those that a health check read is recorded; the jobs are not."
+            pane.show_text(Content.styled(text, "$muted"))
             return
         job = group.example
         if self._example_job is not None and (self._example_job.id, self._example_job.queue) == (job.id, job.queue):

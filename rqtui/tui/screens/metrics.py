@@ -7,9 +7,10 @@ a sample of the age of the oldest ready job, which has no counter.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult, RenderResult
 from textual.containers import Grid
@@ -29,6 +30,9 @@ from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import frame, plot
 from rqtui.tui.widgets.plot import AREA, LINE, Points
+
+if TYPE_CHECKING:
+    from rqtui.recording.replay import MinuteTotals
 
 MAX_QUEUES = 50  # queues plotted together
 AREA_SIGN, LINE_SIGN = "▆", "┄"  # the legend of a plot, in its title: the filled part and the dotted line
@@ -144,6 +148,8 @@ class Metrics(View):
         self._samples: deque[Sample] = deque(maxlen=3000)
         self._previous_counters: tuple[int, Counter[str]] | None = None
         self._snapshot: Snapshot | None = None
+        self._recorded: tuple[MinuteTotals, ...] = ()  # in a replay: the minutes before its moment
+        self._recorded_requests: dict[int, tuple[Request[tuple[MinuteTotals, ...]], ...]] = {}  # by range in minutes
 
     def compose_view(self) -> ComposeResult:
         """Create the four plots of queue metrics."""
@@ -244,11 +250,32 @@ class Metrics(View):
 
     def build_focus(self, refs: list[Ref]) -> Focus:
         """Request at each refresh the counts of the plotted queues, and their counters of the last two minutes."""
+        if self.session.is_replay:
+            return Focus(self._refs, requests={"recorded": self._build_recorded_requests()})
         systems = self.session.systems
         for ref in self._queues_with_counters:
             if ref not in self._requests:
                 self._requests[ref] = stats.build_history_request(systems[ref.system], ref.queue, 2)
         return Focus(self._refs, requests={"history": tuple(self._requests.values())})
+
+    def _build_recorded_requests(self) -> tuple[Request[tuple[MinuteTotals, ...]], ...]:
+        """Return the cached request for the recorded minutes of the chosen range; none without a recording."""
+        engine, minutes = self.session.engine, self._minutes
+        if minutes not in self._recorded_requests and engine is not None:
+            self._recorded_requests[minutes] = (engine.build_minutes_request(self._refs, minutes),)  # type: ignore[attr-defined]
+        return self._recorded_requests.get(minutes, ())
+
+    def _draw_recorded_charts(self, snapshot: Snapshot) -> None:
+        """Draw the minutes of a recording before its moment, if the snapshot has those of the chosen range."""
+        for totals in snapshot.results.get("recorded", ()):
+            if isinstance(totals, tuple):
+                self._recorded = totals
+        end_ms = snapshot.taken_ms
+        begin_ms = end_ms - self._minutes * stats.MINUTE_MS
+        charts = build_recorded_charts(self._recorded, begin_ms)
+        for pane, chart in zip(self.query(PlotPane), charts, strict=True):
+            pane.show_chart(chart, begin_ms, end_ms)
+        self.host.show_header()
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Add a sample of a new snapshot, merge the last two minutes, and redraw the plots.
@@ -256,6 +283,9 @@ class Metrics(View):
         Plots of long time ranges are redrawn every 10 s only.
         """
         self._snapshot = snapshot
+        if self.session.is_replay:
+            self._draw_recorded_charts(snapshot)
+            return
         queues = [queue for ref in self._refs if (queue := snapshot.find_queue(ref)) is not None]
         if len(queues) == len(self._refs) and queues:
             self._add_sample(snapshot.taken_ms, queues)
@@ -427,7 +457,7 @@ class Metrics(View):
         )
         missing_text = (
             ""
-            if counting_queues == len(self._refs)
+            if self.session.is_replay or counting_queues == len(self._refs)
             else "   counted by the day"
             if not counting_queues and self._systems_with_days
             else "   counts nothing by the minute"
@@ -468,6 +498,9 @@ class Metrics(View):
         """Switch the plots to the time range with this number."""
         if number <= len(self._ranges):
             self._range_index = number - 1
+            if self.session.is_replay:
+                self.host.request_refresh()
+                return
             self._load_counters()
             if self._minutes > stats.MAX_MINUTES:
                 self._load_days()
@@ -477,6 +510,39 @@ class Metrics(View):
     def action_page(self, step: int) -> None:
         """Switch the plots to the next longer or shorter time range."""
         self.action_place(1 + max(0, min(len(self._ranges) - 1, self._range_index + step)))
+
+
+def build_recorded_charts(totals: Sequence[MinuteTotals], begin_ms: int) -> tuple[Chart, ...]:
+    """Build the four charts from the minutes and hours of a recording. A gap is unknown, and no value is 0 there."""
+    rates: dict[str, list[tuple[float, float | None]]] = {name: [] for name in ("enqueued", "completed", "failed")}
+    depths: list[tuple[float, float | None]] = []
+    oldest: list[tuple[float, float | None]] = []
+    previous_end_ms = begin_ms
+    for minute in totals:
+        gap: list[tuple[float, float | None]] = [(previous_end_ms, None)] if minute.at_ms > previous_end_ms else []
+        for name, points in rates.items():
+            seconds = minute.watched_ms / 1000
+            points += [*gap, (minute.at_ms, getattr(minute, name) / seconds if seconds else None)]
+        depths += [*gap, (minute.at_ms, minute.unfinished)]
+        oldest += [*gap, (minute.at_ms, minute.oldest_ready_ms)]
+        previous_end_ms = minute.at_ms + minute.span_ms
+    peak = max((value for name in ("enqueued", "completed") for _at, value in rates[name] if value), default=0.0)
+    failed, completed = sum(minute.failed for minute in totals), sum(minute.completed for minute in totals)
+    share = f"{formats.format_count(failed)} of {formats.format_count(failed + completed)} attempts" if totals else ""
+    out, in_, most = rates["completed"], rates["enqueued"], f"most {_format_rate(peak)}"
+    return (
+        Chart("throughput", out, in_, "out", "in", "$state-ready", _format_rate, most),
+        Chart("depth", depths, area_label="not done", note="scheduled, ready, reserved", is_level=True),
+        Chart(
+            "failures",
+            rates["failed"],
+            area_label="failing",
+            hue="$state-dead",
+            format_value=_format_rate,
+            note=share,
+        ),
+        Chart("oldest ready", oldest, area_label="waits", format_value=_format_time_span, is_level=True),
+    )
 
 
 def _compute_minute_rates(

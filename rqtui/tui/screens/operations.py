@@ -36,6 +36,7 @@ COLUMNS = (
     Column("answers", "answers", 16, weight=3, drop=2),
     Column("undo", "undo", 13, drop=1),
 )
+_NOT_RECORDED = "no change was recorded until this moment"
 _EMPTY = "no change was made here yet; your changes appear here, and z undoes them"
 
 
@@ -59,7 +60,7 @@ class Operations(View):
         """Create the table of operations, and a pane with the details of the operation under the cursor."""
         yield Table(
             COLUMNS,
-            empty=keys.apply_keymap(_EMPTY),
+            empty=_NOT_RECORDED if self.session.is_replay else keys.apply_keymap(_EMPTY),
             id="operations",
             has_marks=False,
             ascii_only=self.session.settings.is_ascii,
@@ -116,6 +117,8 @@ class Operations(View):
             for key, operation in reversed(self._operations_by_row.items())
         ]
         self.fit_table_height(self._table, len(matching))
+        if self.session.is_replay:
+            self._table.expect_similar_list()  # A change of another moment must not stay under the cursor.
         self._table.update(rows)
         self._update_frame(own_operations)
         self._show_operation_details()
@@ -155,6 +158,9 @@ class Operations(View):
         """Return for the header the number of changes, how many can be undone, and the journal's user or its error."""
         journal = self.session.journal
         own_operations = journal.operations
+        if self.session.is_replay:
+            count = formats.format_quantity(len(own_operations), "change")
+            return Content.styled(f"{count} recorded until this moment", "$muted"), Content()
         undoable = sum(bool(operation.undo) and not operation.undone_at_ms for operation in own_operations)
         change_count = formats.format_quantity(len(own_operations), "change")
         undo_text = f"{formats.format_count(undoable, width=9)} can be undone" if undoable else "nothing to undo"

@@ -338,6 +338,9 @@ class Overview(View):
                 for ref in cache.keys() - listed:
                     del cache[ref]
             self._pruned_refs = refs
+            if self.session.is_replay:
+                self._table.expect_similar_list()  # A queue of another moment must not stay under the cursor.
+                self._drawn_items = None
             systems = self.session.systems
             system_names = {ref.system for ref in refs} & systems.keys()
             self._has_shared = any(
@@ -671,7 +674,7 @@ class Overview(View):
 
     def _search_other_databases(self) -> None:
         """Search the other databases of the server for queues, once: this rqtui shows one database."""
-        if self._has_searched_databases or self.session.demo:
+        if self._has_searched_databases or self.session.demo or self.session.is_replay:
             return
         from rqtui.reports.other_databases import find_other_databases
 
@@ -693,7 +696,10 @@ class Overview(View):
             return
         max_lines = max(MIN_RECENT_LINES, pane.content_size.height) if self.is_large else MIN_RECENT_LINES
         text = recent.format_recent_events(
-            self.session.list_recent_entries(max_lines), pane.content_size.width, self.session.ambiguous_names
+            self.session.list_recent_entries(max_lines),
+            pane.content_size.width,
+            self.session.ambiguous_names,
+            "nothing in the hour before" if self.session.is_replay else recent.NOTHING_HAPPENED,
         )
         if not text.is_same(self._recent_text):
             self._recent_text = text
@@ -772,6 +778,7 @@ class Overview(View):
             self._histories.get(selected),
             self._workers.get(selected),
             changes,
+            self.session.is_replay,
         )
         inputs = (preview_data, width, height)
         if inputs != self._preview_inputs:  # Of a queue at rest nothing is built again.

@@ -120,6 +120,8 @@ class ReportView(View):
         if takes_long or (message.is_last and not message.error):
             self.report = self._partial_report or self.report
             self._is_report_partial = not message.is_last
+            if self.session.is_replay and self.is_drawn:
+                self.table.expect_similar_list()  # A row of another moment must not stay under the cursor.
             self.apply_report()
         if self.is_drawn and (message.result is not None or message.is_last):
             self._rebuild_rows()
@@ -166,8 +168,8 @@ class ReportView(View):
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Redraw the ages in the report, and start a new report if the last one is too old or covers other queues."""
-        self._now_ms = snapshot.taken_ms
-        is_due = time.monotonic() >= self._next_report_s or self._report_refs != self.list_queues_in_scope()
+        is_moved, self._now_ms = self.session.is_replay and snapshot.taken_ms != self._now_ms, snapshot.taken_ms
+        is_due = is_moved or time.monotonic() >= self._next_report_s or self._report_refs != self.list_queues_in_scope()
         if is_due and not (self.is_frozen and self.report):
             self.recompute()
         if self.report is not None:
@@ -235,6 +237,8 @@ class ReportView(View):
             pieces.append(
                 Piece(f"the first {MOST_ROWS} of {formats.format_count(len(self._matching_items))} · ", "warning")
             )
+        if self.session.is_replay:
+            return [*pieces, *format_sample_size(size)]
         pieces += format_sample_size(size, self.SAMPLE_NOTE)
         age_ms = self._now_ms - self.report.size.taken_ms
         age_text = (

@@ -51,11 +51,15 @@ class FrameContent:
         loops: Loops,
         lock: WriteLock,
         demo_message: Callable[[], str],
+        build_time_bar: Callable[[int], frame.Sides],
     ) -> None:
-        """Connect the services that are shown. `demo_message` returns the demo's message, shown instead of its keys."""
+        """Connect the services that are shown. `demo_message` returns the demo's message, shown instead of its keys.
+
+        `build_time_bar` returns the time bar of a replay for a width.
+        """
         self._host, self._session, self._navigation = host, session, navigation
         self._verb_starter, self._undo, self._loops, self._lock = verb_starter, undo, loops, lock
-        self._demo_message = demo_message
+        self._demo_message, self._build_time_bar = demo_message, build_time_bar
         self._shown_durations_ms: dict[str, float] = {}  # durations as the header shows them
 
     def show_header(self) -> None:
@@ -74,7 +78,9 @@ class FrameContent:
             frame.format_status_line(self._build_status(), shown_loops, width), *views_lines, second_line
         )
         view.set_class(self._session.settings.is_guarded, "-guarded")
-        if self._session.demo:
+        if self._session.is_replay:
+            view.strip.show_lines(self._build_time_bar(width))
+        elif self._session.demo:
             view.strip.show_lines(self._build_demo_strip(width))
 
     def list_view_links(self) -> list[frame.ViewLink]:
@@ -146,6 +152,8 @@ class FrameContent:
             return frame.Status(url, "connecting …")
         systems = self._format_system_counts()
         queue_count = formats.format_quantity(len(self._session.refs), "queue")
+        if self._session.is_replay:
+            return frame.Status(f"recording of {url}", systems, queue_count)
         if self._session.is_replica:
             state = "READ-ONLY REPLICA: no change is possible"
             return frame.Status(url, f"{state}  {systems}", "READ-ONLY REPLICA", is_wrong=True)
@@ -251,15 +259,25 @@ class FrameContent:
         middle_keys = [*queue_keys, *view_keys] if view.NAME == "board" else [*view_keys, *queue_keys]
         rare_keys = [*list_verb_keys("way"), *(list_verb_keys("grey") if view.NAME in keys.LISTS else [])]
         groups = (
-            list_verb_keys("job"),
-            list_general_keys(*keys.FOOTER_AFTER_VERBS),
+            self._list_time_keys() if self._session.is_replay else list_verb_keys("job"),
+            [] if self._session.is_replay else list_general_keys(*keys.FOOTER_AFTER_VERBS),
             [*middle_keys, *rare_keys],
             list_general_keys(*keys.FOOTER_END),
         )
         view.footer.show_lines(frame.format_keys_line(*groups, self._build_mode_text(), self._host.app.size.width - 2))
 
+    def _list_time_keys(self) -> list[frame.Key]:
+        """Return the keys of the time bar of a replay: two keys that belong together have one label."""
+        playing = self._session.replay is not None and self._session.replay.is_playing
+        return [
+            (" ".join(map(keys.find_current_key, ids)), "pause" if playing and label == "play" else label, True)
+            for ids, label in keys.REPLAY_FOOTER
+        ]
+
     def _is_general_key_usable(self, general_key: keys.GeneralKey) -> bool:
         """Return whether a key that changes nothing works now."""
+        if self._session.is_replay and general_key.id in keys.NOT_IN_REPLAY:
+            return False
         if general_key.id == "undo":
             return self._undo.is_possible
         if general_key.id == "views":  # only if the header is too narrow for their names
@@ -290,6 +308,8 @@ class FrameContent:
         return self._verb_starter.format_progress() or Content()
 
     def _build_lock_text(self) -> Content:
+        if self._session.is_replay:
+            return Content.styled("nothing can be changed", "$muted")
         if self._session.is_read_only:
             return Content.styled("read-only", "$state-ready")
         return Content.styled(self._lock.format_lock_state(), "$accented")

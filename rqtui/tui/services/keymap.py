@@ -74,6 +74,10 @@ def list_movable_bindings() -> dict[str, MovableBinding]:
         groups = [key_names] if len(ids) == 1 else [[key] for key in key_names]
         for binding_id, group in zip(ids, groups, strict=True):
             bindings[binding_id] = MovableBinding(tuple(group), general_key.screens, f'"{general_key.label}"')
+    for replay_key in keys.REPLAY_KEYS:
+        bindings[replay_key.id] = MovableBinding(
+            tuple(replay_key.keys.split(",")), ("Replay",), f'"{replay_key.label}" of a recording'
+        )
     for key in keys.VERB_KEYS:
         names = " or ".join(verb.label for verb in keys.find_verbs_on_key(key))
         bindings[f"verb_{key}"] = MovableBinding((key,), _ALL_SCREENS, f'"{names}"')

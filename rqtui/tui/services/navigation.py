@@ -71,7 +71,7 @@ class Navigation:
         The new view replaces another view of the header.
         """
         view = self.view
-        if view is None or name == view.NAME or self.has_dialog:
+        if view is None or name == view.NAME or self.has_dialog or self._refuse_unrecorded_view(name):
             return
         new_view = self._create_view(name, view.list_scope_queues())
         if view.NAME in keys.VIEWS:
@@ -80,8 +80,19 @@ class Navigation:
             self._host.app.push_screen(new_view)
         self._host.app.call_after_refresh(self.draw_opened_view)
 
+    def _refuse_unrecorded_view(self, name: str) -> bool:
+        """Show that a recording has no data for a view. Return whether that is so."""
+        if not self._host.session.is_replay or name in keys.RECORDED_VIEWS:
+            return False
+        from rqtui.recording.replay import NOTHING_ELSE
+
+        self._host.show_toast(NOTHING_ELSE, "warning")
+        return True
+
     def push_view(self, view: Any) -> None:
         """Push a view on top of the stack and draw it."""
+        if isinstance(view, View) and view.NAME != "board" and self._refuse_unrecorded_view(view.NAME):
+            return
         self._host.app.push_screen(view)
         self._host.app.call_after_refresh(self.draw_opened_view)
 
@@ -129,6 +140,7 @@ class Navigation:
             active_names,
             controls,
             can_change=not session.is_read_only,
+            in_replay=session.is_replay,
             missing_verbs=missing_verbs,
             verb_labels=system.verb_labels if system else {},
         )

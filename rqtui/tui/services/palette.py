@@ -250,7 +250,7 @@ class Palette:
         for verb, summary in self._list_verbs():
             # The verb's own name finds it where the users of the system call it otherwise.
             yield Command(verb.label, summary, partial(self._start_verb, verb), verb.name)
-        for general_key in keys.GENERAL_KEYS:
+        for general_key in (*keys.GENERAL_KEYS, *keys.REPLAY_KEYS):
             if (
                 bool(general_key.action)
                 and general_key.id not in _EXCLUDED_IDS
@@ -260,7 +260,8 @@ class Palette:
                 yield Command(
                     _name_general_key(general_key), description, partial(self._run_action, general_key.action)
                 )
-        yield from self._list_profiles()
+        if not self._session.is_replay:
+            yield from self._list_profiles()
         for general_key in keys.COMMANDS:
             if self.is_general_key_usable(general_key):
                 yield Command(
@@ -349,6 +350,10 @@ class Palette:
         if view is not None and not view.offers_action(general_key.action):
             return False
         is_available = bool(self._session.demo) or not general_key.in_demo
+        if self._session.is_replay and general_key.id in keys.NOT_IN_REPLAY:
+            return False
+        if self._session.is_replay and general_key.id in keys.VIEWS and general_key.id not in keys.RECORDED_VIEWS:
+            return False
         action = general_key.action.partition("(")[0]
         return is_available and is_here and self._host.app.check_action(action, (general_key.action,)) is not False
 

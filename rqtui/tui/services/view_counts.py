@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rqtui.model import Queue, Ref, State
 from rqtui.reports import schedules
+from rqtui.tui import keys
 from rqtui.tui.format import groups
 from rqtui.tui.session import Session
 
@@ -32,6 +33,8 @@ def count_view_rows(view_name: str, session: Session, refs: Iterable[Ref]) -> Ro
 
 def is_view_relevant(view_name: str, session: Session) -> bool:
     """Return whether a view can show anything in this Redis. A view that cannot is hidden."""
+    if session.is_replay:
+        return view_name in keys.RECORDED_VIEWS
     has_data = _RELEVANCE_CHECKS.get(view_name)
     return has_data is None or has_data(session)
 

@@ -27,22 +27,25 @@ def build_key_groups(
     can_change: bool = True,
     missing_verbs: Mapping[str, str] = MappingProxyType({}),
     verb_labels: Mapping[str, str] = MappingProxyType({}),
+    in_replay: bool = False,
 ) -> list[KeyGroup]:
     """Group every key for the help page: first those in `active_names`, which work on the current row now.
 
     Then follow other keys of this screen, changes, keys of every screen, keys of the demo, and keys of other screens.
     `missing_verbs` says for a verb why it does not exist here. `verb_labels` has the words of the queue's system for
-    verbs, beside which the help names the verb of `rqtui act`.
+    verbs, beside which the help names the verb of `rqtui act`. In a replay the keys of the time bar come first, and
+    there are no changes.
     """
     controls = tuple(controls)
-    general_keys = keys.list_general_keys(with_demo=bool(controls))
+    general_keys = keys.list_general_keys(with_demo=bool(controls), in_replay=in_replay)
     view_keys = [general_key for general_key in general_keys if view in general_key.screens]
-    verbs = [verb for key in keys.VERB_KEYS for verb in keys.find_verbs_on_key(key)]
+    verbs = [verb for key in (() if in_replay else keys.VERB_KEYS) for verb in keys.find_verbs_on_key(key)]
     active = _build_active_group(active_names, verbs, view_keys, verb_labels)
     other_verbs = [verb for verb in verbs if verb.name not in active_names]
     elsewhere = " elsewhere" if active.lines and len(other_verbs) < len(verbs) else ""
     lock_note = "" if can_change else ", off now (read-only)"
     groups = [
+        _build_general_key_group("The time of the recording", keys.REPLAY_KEYS if in_replay else ()),
         active,
         _build_general_key_group(
             "On this screen", [general_key for general_key in view_keys if general_key.id not in active_names]

@@ -29,6 +29,7 @@ from rqtui.tui.widgets.frame import align_sides, format_failure_share, format_ra
 
 if TYPE_CHECKING:
     from rqtui.engine.dead_sample import DeadSample
+    from rqtui.recording.records import ErrorCount
     from rqtui.reports.errors import Errors, Group
 
 HISTORY_MINUTES = 60
@@ -51,6 +52,7 @@ class QueueDetails:
     history: History | None = None
     workers: tuple[Worker, ...] | None = None
     changes: tuple[RecentEvent, ...] = ()  # changes of this queue that were sent from this session
+    is_recorded: bool = False  # of a recording, whose metrics view has the history
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,9 @@ def _choose_plot_series(details: QueueDetails) -> _Series:
             0,
             max(1, len(polls)),
             caption,
-            "no job left the queue since rqtui first saw it",
+            "m shows the throughput before this moment"
+            if details.is_recorded
+            else "no job left the queue since rqtui first saw it",
             f"out, last {formats.format_quantity(len(polls), 'refresh')}",
             has_clock=False,
         )
@@ -390,6 +394,12 @@ def select_causes_of_death(report: Errors, ref: Ref) -> DeathCauses | None:
             retrying += sum(job.state is not State.DEAD for job in jobs)
     ordered = tuple(sorted(found, key=lambda cause: -cause.jobs))
     return DeathCauses(ordered, dead, dead, report.size.taken_ms, retrying)
+
+
+def collect_recorded_causes(causes: Sequence[ErrorCount], dead: int) -> DeathCauses:
+    """Return the recorded causes of a queue with `dead` failed jobs, as far as findings named them."""
+    found = [DeathCause(cause.cause, cause.cause, "", cause.jobs, None, None, "") for cause in causes]
+    return DeathCauses(tuple(found), dead, sum(cause.jobs for cause in causes))
 
 
 def _build_death_cause(group: Group) -> DeathCause:

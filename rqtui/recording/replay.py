@@ -1,0 +1,486 @@
+"""Replay a recording: an engine that takes the snapshots of a screen from a file instead of from Redis.
+
+`rqtui replay` opens the screen with a `ReplayEngine`. Its queues, findings and changes are those of one moment, which
+keys move (`move`) and which advances by itself while the recording is played. No connection is opened. Jobs, workers
+and everything else that is not recorded raise RecordingError with a sentence that says so. All methods run on the
+thread of the screen's ticker; the screen reads the `ReplayState` in each snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from rqtui.engine.engine import FULL_FOCUS, Engine
+from rqtui.engine.history import UNFINISHED_STATES
+from rqtui.errors import RecordingError, RqtuiError
+from rqtui.model import (
+    NO_EVENT_COVERAGE,
+    Focus,
+    Job,
+    Page,
+    Place,
+    Queue,
+    RecentActivity,
+    Ref,
+    Snapshot,
+    State,
+    Verdict,
+)
+from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting, parse_operation
+from rqtui.recording.moment import Moment, read_moment
+from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
+from rqtui.recording.store import Reader
+from rqtui.reports.errors import Errors, build_report
+from rqtui.reports.sampling import Extent
+from rqtui.system_base.system import Request, System
+from rqtui.systems import registry
+from rqtui.text.causes import Width
+from rqtui.text.formats import format_date_and_time
+
+T = TypeVar("T")
+SPEEDS = (1, 10, 60, 600, 3600)  # seconds of the recording per second
+DEFAULT_SPEED = 60  # a recorded minute per second
+MAX_MARKS = 100_000  # findings, changes and recorded minutes that are listed of one file, the newest ones
+MAX_JOBS_PER_CAUSE = 5_000  # as many as a health check reads
+REPLAY_RESULT = "replay"  # the name of the `ReplayState` in the results of a snapshot
+NOTHING_ELSE = "This is a recording: it has counts, findings, causes of failures and changes, and nothing else."
+NOT_RECORDED_THEN = "not recorded at this time"
+
+
+class ReplayState(NamedTuple):
+    """The moment that a replay shows, and what the time bar and the views need beside the snapshot of the queues."""
+
+    at_ms: int  # the moment
+    record_ms: int  # the begin of the recorded minute or hour that contains the moment
+    span_ms: int  # a duration: of that minute or hour
+    begin_ms: int  # the span of the recording
+    end_ms: int
+    is_playing: bool
+    speed: int
+    findings: tuple[int, ...]  # when findings began, the oldest first
+    changes: tuple[int, ...]  # when changes ended, the oldest first
+    spans: tuple[tuple[int, int], ...]  # the recorded times, without the gaps between them
+    causes: tuple[ErrorCount, ...] = ()
+    operations: tuple[Operation, ...] = ()  # until the moment, the newest first
+    sightings: tuple[Sighting, ...] = ()  # findings that began or ended in the hour before the moment
+
+
+class MinuteTotals(NamedTuple):
+    """The recorded minute or hour of several queues together. Flows are jobs; a number is None if it is unknown."""
+
+    at_ms: int
+    span_ms: int
+    watched_ms: int
+    enqueued: int
+    completed: int
+    failed: int
+    unfinished: int | None
+    oldest_ready_ms: int | None  # the highest age
+
+
+class RecordedSystem(System):
+    """A queue system as a recording knows it: its places, and no script, so that no verb exists."""
+
+    def __init__(self, name: str, queues: Sequence[RecordedQueue]) -> None:
+        # The base class would load the scripts of the system, which may not be installed here.
+        self.name = name
+        self.specs = ({},)
+        self.is_explicit = False
+        self.scripts = MappingProxyType({})  # type: ignore[assignment]
+        self.event_coverage = NO_EVENT_COVERAGE
+        self._clock = (0, 0.0)
+        original = _find_original_system(name)
+        if original is not None:
+            self.known_fields, self.shares_workers = original.known_fields, original.shares_workers  # type: ignore[misc]
+        known = {(place.name, place.state): place for place in (original.places if original else ())}
+        recorded = {place.name: place for queue in queues for place in queue.places}
+        self.places = tuple(  # type: ignore[misc]
+            known.get((place.name, place.state), Place(place.name, place.state, "", "list"))._replace(
+                has_failures=place.has_failures, is_shared=False, is_from_events=False, is_key_per_job=False
+            )
+            for place in recorded.values()
+        )
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """Return no keys: a recording does not name them."""
+        return {}
+
+    def queue_request(self, queue: str) -> Request[Queue]:
+        """Build a request that raises RecordingError: a queue is read together with all others of its moment."""
+        return Request((), _raise_not_recorded)
+
+    def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
+        """Build a request that raises RecordingError, because jobs are not recorded."""
+        return Request((), _raise_not_recorded)
+
+    def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Any]:
+        """Build a request that raises RecordingError, because jobs are not recorded."""
+        return Request((), _raise_not_recorded)
+
+    def workers_request(self, queue: str) -> Request[Any]:
+        """Build a request that raises RecordingError: of workers only the number is recorded."""
+        return Request((), _raise_not_recorded)
+
+
+class _NoRedis:
+    """Stands for the connection of an engine that has none: every command raises RecordingError."""
+
+    is_cluster = False
+
+    class connection_pool:
+        """A pool without connections, which counts no commands."""
+
+        connection_class = object
+
+    def __getattr__(self, name: str) -> Any:
+        raise RecordingError(NOTHING_ELSE)
+
+
+class ReplayEngine(Engine):
+    """Takes snapshots of the moment that `move` chose, from a recording. Every change is refused.
+
+    `at_ms` is the first moment; None: the end of the recording. `clock` is in seconds, and drives the replay while it
+    is played. Raises RecordingError if nothing was recorded, or not at `at_ms`.
+    """
+
+    def __init__(self, reader: Reader, at_ms: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        queues_by_system: dict[str, list[RecordedQueue]] = defaultdict(list)
+        for queue in reader.list_queues():
+            queues_by_system[queue.ref.system].append(queue)
+        super().__init__(
+            _NoRedis(), [RecordedSystem(name, queues) for name, queues in queues_by_system.items()], read_only=True
+        )
+        self._reader, self._clock = reader, clock
+        self._spans = tuple(reader.read_spans(MAX_MARKS))
+        first_ms, last_ms = reader.find_recorded_ms(0), reader.find_refresh_ms(1 << 53, 0)
+        if first_ms is None or last_ms is None:
+            raise RecordingError(f"the recording {reader.path} is empty: nothing was recorded yet.")
+        self._begin_ms, self._end_ms = first_ms, last_ms
+        self._findings = tuple(at for at in reader.list_finding_times(MAX_MARKS) if first_ms <= at <= last_ms)
+        self._changes = tuple(at for at in reader.list_change_times(MAX_MARKS) if first_ms <= at <= last_ms)
+        self._is_playing, self._speed, self._since_s = False, DEFAULT_SPEED, 0.0
+        self._at_ms = last_ms if at_ms is None else self._find_first_moment(at_ms)
+        self._moment = read_moment(reader, self._at_ms)
+        self._state = self._build_state(self._moment)
+
+    @classmethod
+    def open(cls, path: Path, at_ms: int | None = None) -> ReplayEngine:
+        """Open the recording at `path`. Raises RecordingError if it cannot be read, or has nothing of `at_ms`."""
+        reader = Reader.open(path)
+        try:
+            return cls(reader, at_ms)
+        except BaseException:
+            reader.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        """The masked URL of the Redis that was recorded."""
+        return self._reader.read_meta().get("url", "")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._reader.close()
+
+    def _find_first_moment(self, at_ms: int) -> int:
+        """Return the first recorded moment from `at_ms` on. Raises RecordingError for a time outside the recording."""
+        if not self._begin_ms <= at_ms < self._reader.find_span_end_ms(self._end_ms):
+            raise RecordingError(
+                f"nothing is recorded at {format_date_and_time(at_ms)} in {self._reader.path}; it covers "
+                f"{format_date_and_time(self._begin_ms)} to {format_date_and_time(self._end_ms)}, perhaps with gaps."
+            )
+        return self._reader.find_recorded_ms(at_ms) or self._end_ms
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    def move(self, target: str, step: int = 1) -> str:
+        """Move the moment to the next or previous `record`, `finding` or `change`, or to an `end` of the recording.
+
+        `step` is 1 or -1. Returns a sentence about the new moment, or why there is none; it may be empty.
+        """
+        self._advance()
+        now_ms = self._at_ms
+        if target == "end":
+            moved_ms = self._end_ms if step > 0 else self._reader.find_refresh_ms(self._begin_ms, 0)
+        elif target == "record":
+            moved_ms = self._reader.find_refresh_ms(now_ms, step)
+        else:
+            moved_ms = self._find_mark(self._findings if target == "finding" else self._changes, step)
+        if moved_ms is None:
+            edge = "later" if step > 0 else "earlier"
+            return f"The recording has no {edge} {'minute' if target == 'record' else target}."
+        self._at_ms, self._is_playing = moved_ms, self._is_playing and target == "record"
+        return self._describe_marks(moved_ms, target)
+
+    def _find_mark(self, marks: Sequence[int], step: int) -> int | None:
+        """Return the moment of the next or previous mark; of a mark in a gap, the first recorded moment after it."""
+        number = bisect_right(marks, self._at_ms) if step > 0 else bisect_left(marks, self._at_ms) - 1
+        while 0 <= number < len(marks):
+            moment_ms = self._reader.find_recorded_ms(marks[number])
+            if moment_ms is not None and (moment_ms - self._at_ms) * step > 0:
+                return moment_ms
+            number += step
+        return None
+
+    def _describe_marks(self, at_ms: int, target: str) -> str:
+        """Return what began or was changed at a moment, for a jump to it."""
+        if target == "finding":
+            found = [each for each in self._reader.read_findings(at_ms, at_ms + 1) if each.begin_ms == at_ms]
+            texts = [f"{each.ref.queue if each.ref else 'the server'}: {each.text}" for each in found]
+        elif target == "change":
+            changes = [each for each in self._list_operations(at_ms) if each.at_ms == at_ms]
+            texts = [
+                " ".join(filter(None, (each.verb, each.queue_label, each.describe_outcomes()))) for each in changes
+            ]
+        else:
+            return ""
+        more = f" · {len(texts) - 1} more" if len(texts) > 1 else ""
+        return f"{texts[0]}{more}" if texts else ""
+
+    def toggle_playing(self) -> str:
+        """Play the recording from the present moment on, or pause it. Returns a sentence if it cannot be played."""
+        self._advance()
+        if not self._is_playing and self._at_ms >= self._end_ms:
+            return "This is the end of the recording."
+        self._is_playing, self._since_s = not self._is_playing, self._clock()
+        return ""
+
+    def change_speed(self, step: int) -> str:
+        """Switch to the next higher speed, or with `step` -1 to the next lower one."""
+        self._advance()
+        position = SPEEDS.index(self._speed) + step
+        self._speed = SPEEDS[min(len(SPEEDS) - 1, max(0, position))]
+        return ""
+
+    def _advance(self) -> None:
+        """Add the time that passed since the last call to the moment, if the recording is played. Gaps are left out."""
+        if not self._is_playing:
+            return
+        now_s = self._clock()
+        target_ms = self._at_ms + int((now_s - self._since_s) * 1000 * self._speed)
+        self._since_s = now_s
+        moment_ms = self._reader.find_recorded_ms(target_ms)
+        self._at_ms = self._end_ms if moment_ms is None else min(moment_ms, self._end_ms)
+        self._is_playing = self._at_ms < self._end_ms
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
+
+    def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
+        """Return the snapshot of the present moment, with its `ReplayState` in the results."""
+        self._advance()
+        if self._moment.at_ms != self._at_ms:
+            self._moment = read_moment(self._reader, self._at_ms)
+            self._state = self._build_state(self._moment)
+        moment = self._moment
+        recorded = moment.snapshot.map_queues_by_ref()
+        if self.refs != [*recorded]:
+            self.refs = [*recorded]
+        self.warnings = moment.server_findings
+        refs = self.refs if focus.queues is None else focus.queues
+        state = self._state._replace(is_playing=self._is_playing, speed=self._speed)
+        results = {name: tuple(map(_answer_request, requests)) for name, requests in focus.requests.items()}
+        return Snapshot(
+            moment.at_ms,
+            tuple(recorded.get(ref) or _build_unrecorded_queue(ref) for ref in refs),
+            tuple(_build_page_without_jobs(ref, place, recorded) for ref, place, *_rest in focus.pages),
+            rates={
+                ref: rate._replace(recent=_build_recent_activity(moment.periods[ref]))
+                for ref, rate in moment.snapshot.rates.items()
+            },
+            results={**results, REPLAY_RESULT: (state,)},
+            refs=tuple(refs),
+        )
+
+    def _build_state(self, moment: Moment) -> ReplayState:
+        return ReplayState(
+            moment.at_ms,
+            moment.begin_ms,
+            moment.span_ms,
+            self._begin_ms,
+            self._end_ms,
+            self._is_playing,
+            self._speed,
+            self._findings,
+            self._changes,
+            self._spans,
+            moment.causes,
+            self._list_operations(moment.at_ms),
+            self._list_sightings(moment.at_ms),
+        )
+
+    def _list_operations(self, at_ms: int) -> tuple[Operation, ...]:
+        """Return the changes until a moment, the newest first. A change that cannot be read is left out."""
+        operations = []
+        for change in self._reader.read_last_changes(at_ms, MAX_OPERATIONS):
+            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
+                operations.append(replace(parse_operation(dict(change.fields)), at_ms=change.at_ms, undo=()))
+        return tuple(operations)
+
+    def _list_sightings(self, at_ms: int) -> tuple[Sighting, ...]:
+        """Return the findings of queues that began or ended in the hour before a moment, the oldest first."""
+        sightings = []
+        for finding in self._reader.read_findings(at_ms - HOUR_MS, at_ms + 1):
+            if finding.ref is None:
+                continue
+            begin = Sighting(finding.begin_ms, finding.ref.queue, finding.ref.system, *finding[1:4])
+            sightings.append(begin)
+            if finding.end_ms is not None and finding.end_ms <= at_ms:
+                sightings.append(replace(begin, at_ms=finding.end_ms, is_over=True))
+        return tuple(sorted(sightings, key=lambda sighting: sighting.at_ms))
+
+    def build_minutes_request(self, refs: Sequence[Ref], minutes: int) -> Request[tuple[MinuteTotals, ...]]:
+        """Build the request for the recorded minutes of some queues together, up to the moment of the snapshot."""
+        return Request((), lambda _replies: self._read_minutes(refs, minutes))
+
+    def _read_minutes(self, refs: Sequence[Ref], minutes: int) -> tuple[MinuteTotals, ...]:
+        queues, wanted = {queue.ref: queue for queue in self._reader.list_queues()}, set(refs)
+        periods: dict[tuple[int, int], list[Period]] = defaultdict(list)
+        for period in self._reader.read_all_periods(self._at_ms - minutes * MINUTE_MS, self._at_ms + 1):
+            if period.ref in wanted:
+                periods[period.at_ms, period.span_ms].append(period)
+        return tuple(_sum_periods(*key, group, queues) for key, group in sorted(periods.items()))
+
+    # -- what needs Redis -------------------------------------------------------------------------------------------
+
+    def discover(self, fully: bool = False, max_keys: int | None = None) -> Iterator[list[Ref]]:
+        """Yield nothing: the queues are those of the moment."""
+        yield from ()
+
+    def send_requests(self, requests: Sequence[Request[Any]]) -> list[Any]:
+        """Answer requests that the recording can answer. Raises RecordingError for any other."""
+        return [self.send_request(request) for request in requests]
+
+    def send_request(self, request: Request[T]) -> T:
+        """Answer a request that the recording can answer. Raises RecordingError for any other."""
+        if request.calls:
+            raise RecordingError(NOTHING_ELSE)
+        return request.parse(())
+
+    def check_server(self) -> bool:
+        """Return whether the recording has findings about the server at the present moment."""
+        return bool(self.warnings)
+
+    def ping(self) -> None:
+        """Send nothing."""
+
+    def start_listening(self) -> None:
+        """Subscribe to nothing."""
+
+
+class RecordedJournal(Journal):
+    """The changes and findings of a recording up to its moment, in place of those of a session. Nothing is written."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(None, url)
+        self._shown: tuple[Sequence[Operation], Sequence[Sighting]] = ((), ())
+
+    def show_state(self, state: ReplayState) -> None:
+        """Show the changes and findings of another moment."""
+        self._shown = state.operations, state.sightings
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The changes until the moment, the newest first."""
+        return [*self._shown[0]]
+
+    @property
+    def sightings(self) -> list[Sighting]:
+        """The findings that began or ended in the last hour, the oldest first."""
+        return [*self._shown[1]]
+
+
+def build_recorded_errors(
+    state: ReplayState, snapshot: Snapshot, systems: Mapping[str, System], refs: Sequence[Ref], width: Width
+) -> Errors:
+    """Build the error report of a moment from the causes that findings named, of some queues.
+
+    A cause has no jobs of its own here, so each of its jobs is the same placeholder without an id.
+    """
+    queues = snapshot.map_queues_by_ref()
+    jobs: list[Job] = []
+    for cause in state.causes:
+        if cause.ref in refs and cause.ref.system in systems:
+            places = systems[cause.ref.system].places
+            dead = next((place for place in places if place.state is State.DEAD), places[0])
+            placeholder = Job(b"", cause.ref.queue, cause.ref.system, dead.name, State.DEAD, b"", error=cause.cause)
+            jobs += [placeholder] * min(cause.jobs, MAX_JOBS_PER_CAUSE)
+    dead_jobs = sum(queues[ref].count_failed() for ref in refs if ref in queues)
+    size = Extent(state.at_ms, len(jobs), max(len(jobs), dead_jobs), len(refs), len(refs))
+    return build_report(jobs, width, size)
+
+
+def _find_original_system(name: str) -> System | None:
+    """Return the installed system of this name, which knows more of its places than the recording; None without one."""
+    with suppress(RqtuiError):
+        return registry.create_system(name.partition("@")[0])
+    return None
+
+
+def _raise_not_recorded(_replies: object) -> NoReturn:
+    raise RecordingError(NOTHING_ELSE)
+
+
+def _answer_request(request: Request[Any]) -> Any:
+    """Return the result of a request of a view, or its error."""
+    try:
+        return request.parse(()) if not request.calls else RecordingError(NOTHING_ELSE)
+    except RqtuiError as error:
+        return error
+
+
+def _build_unrecorded_queue(ref: Ref) -> Queue:
+    verdict = Verdict("unknown", NOT_RECORDED_THEN)
+    return Queue(ref.queue, ref.system, workers=None, verdict=verdict, error=f"{ref.queue} was {NOT_RECORDED_THEN}.")
+
+
+def _build_page_without_jobs(ref: Ref, place: str, recorded: Container[Ref]) -> Page:
+    reason = (
+        "The number of jobs is recorded; the jobs are not."
+        if ref in recorded
+        else f"The queue was {NOT_RECORDED_THEN}."
+    )
+    return Page(ref.queue, ref.system, place, (), 0, error=reason)
+
+
+def _build_recent_activity(period: Period) -> RecentActivity:
+    """Return the activity of the recorded minute or hour, of which the header shows the share of failures."""
+    return RecentActivity(
+        min(period.span_ms, period.watched_ms), period.enqueued, period.completed, period.failed, period.died
+    )
+
+
+def _sum_periods(
+    at_ms: int, span_ms: int, periods: Sequence[Period], queues: Mapping[Ref, RecordedQueue]
+) -> MinuteTotals:
+    """Return the totals of the records of several queues with the same begin."""
+    numbers = [
+        count
+        for period in periods
+        for place, count in zip(queues[period.ref].places, period.counts, strict=False)
+        if place.state in UNFINISHED_STATES
+    ]
+    ages = [period.oldest_ready_max_ms for period in periods if period.oldest_ready_max_ms is not None]
+    is_nothing_ready = all(
+        count == 0
+        for period in periods
+        for place, count in zip(queues[period.ref].places, period.counts, strict=False)
+        if place.state is State.READY
+    )
+    return MinuteTotals(
+        at_ms,
+        span_ms,
+        max(period.watched_ms for period in periods),
+        sum(period.enqueued for period in periods),
+        sum(period.completed for period in periods),
+        sum(period.failed for period in periods),
+        None if None in numbers else sum(map(int, filter(None, numbers))),
+        max(ages) if ages else 0 if is_nothing_ready else None,
+    )
