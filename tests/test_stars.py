@@ -40,7 +40,7 @@ STARS: dict[str, tuple[str, str, str]] = {
     "verdict": (
         "overview-80x24",
         "no worker is alive",
-        "engine/test_health.py::test_a_verdict_says_why_and_what_helps",
+        "engine/test_health.py::test_a_verdict_explains_why_and_what_helps",
     ),
     "unlock and lock": (
         "read-only-80x24",
@@ -52,28 +52,32 @@ STARS: dict[str, tuple[str, str, str]] = {
         "as old as",
         "tui/services/test_bulk_changes.py::test_all_in_a_place_get_a_dry_run_before_anything_happens",
     ),
-    "undo": ("delete-80x24", "z undoes it", "tui/screens/test_operations.py::test_undo_says_what_it_could_not_restore"),
+    "undo": (
+        "delete-80x24",
+        "z undoes it",
+        "tui/screens/test_operations.py::test_undo_reports_what_it_could_not_restore",
+    ),
     "drip requeue": (
         "drip-120x35",
         "At 5/s this takes",
-        "operations/test_rate_limit.py::test_a_drip_on_the_screen_stops_itself_at_the_line",
+        "operations/test_rate_limit.py::test_a_throttled_requeue_on_the_screen_stops_at_its_limit",
     ),
     "freeze": (
         "overview-frozen-80x24",
         "frozen",
-        "tui/screens/test_overview.py::test_frozen_rows_stand_while_the_counters_run",
+        "tui/screens/test_overview.py::test_frozen_rows_stay_while_the_counters_run",
     ),
     "cost meter": (
         "overview-160x45",
         "commands in ",
-        "tui/test_hard_cases.py::test_the_header_tells_what_a_picture_costs",
+        "tui/test_hard_cases.py::test_the_header_shows_what_a_refresh_costs",
     ),
-    "acl": ("acl-viewer", "ACL SETUSER", "test_stars.py::test_the_least_rights_of_a_viewer_look_as_they_did"),
+    "acl": ("acl-viewer", "ACL SETUSER", "test_stars.py::test_the_least_rights_of_a_viewer_match_their_snapshots"),
 }
 
 
 @run_in_one_test("star", STARS)
-def test_a_star_is_shown_by_a_kept_picture_and_used_by_a_test(star: str) -> None:
+def test_a_star_is_shown_by_a_stored_picture_and_used_by_a_test(star: str) -> None:
     picture, words, test = STARS[star]
     assert words in (FOLDER / f"{picture}.txt").read_text("utf-8")
     file, _colons, name = test.partition("::")
@@ -86,5 +90,5 @@ def test_a_star_is_shown_by_a_kept_picture_and_used_by_a_test(star: str) -> None
     assert not any("skip" in ast.unparse(mark) for mark in found[0].decorator_list)
 
 
-def test_the_least_rights_of_a_viewer_look_as_they_did(url: str) -> None:
+def test_the_least_rights_of_a_viewer_match_their_snapshots(url: str) -> None:
     check_snapshot("acl-viewer", shell(url, "acl", "viewer", "mail").out.rstrip("\n"))

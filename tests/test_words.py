@@ -115,7 +115,7 @@ def _is_counted(before: ast.expr | None, words: ast.expr) -> bool:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
-def test_label_question_and_toast_of_a_verb_say_its_name(verb: Verb) -> None:
+def test_label_question_and_toast_of_a_verb_show_its_name(verb: Verb) -> None:
     label = LABELS.get(verb.name, verb.name)
     assert verb.label == label
     assert not verb.question or verb.question.startswith((label.capitalize(), label.split()[-1].capitalize()))

@@ -183,7 +183,7 @@ except (asyncio.CancelledError, KeyboardInterrupt):
 
 
 @run_on_event_loop
-async def test_a_function_that_blocks_the_loop_is_told_of_once(
+async def test_a_function_that_blocks_the_loop_is_reported_once(
     client: Redis, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rqtui.aio.heartbeat.BLOCKED_S", 0.2)
@@ -294,7 +294,7 @@ async def test_a_job_that_came_back_by_anext_with_a_limit_does_not_end_the_consu
 
 
 @run_on_event_loop
-async def test_a_loop_that_is_left_inside_its_context_gives_back_while_the_context_goes_on(
+async def test_a_loop_that_is_left_inside_its_context_gives_back_while_the_context_continues(
     client: Redis, url: str
 ) -> None:
     async with Queue("mail", url) as queue:
@@ -310,7 +310,7 @@ async def test_a_loop_that_is_left_inside_its_context_gives_back_while_the_conte
             assert client.hlen(WORKERS) == 1
 
 
-def test_a_context_that_nobody_leaves_ends_with_its_loop(client: Redis, url: str) -> None:
+def test_a_context_that_is_not_closed_ends_with_its_loop(client: Redis, url: str) -> None:
     async def main() -> None:
         queue = Queue("mail", url)
         await queue.put_many(range(200))

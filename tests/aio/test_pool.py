@@ -47,7 +47,7 @@ def following(find: Finder, **options: Any) -> pools.Pool:
 
 
 @run_on_event_loop
-async def test_a_connection_follows_the_primary_after_it_was_told_to_leave(client: Redis, url: str) -> None:
+async def test_a_connection_follows_the_primary_after_an_order_to_leave(client: Redis, url: str) -> None:
     with Proxy(url) as proxy:
         find = Finder(url)
         pool = following(find)

@@ -143,7 +143,7 @@ async def test_a_cancelled_put_leaves_no_reply_for_the_next(client: Redis, url: 
 
 
 @run_on_event_loop
-async def test_a_server_that_says_nothing_is_unreachable_and_the_next_call_connects_anew(
+async def test_a_server_that_reports_nothing_is_unreachable_and_the_next_call_connects_again(
     client: Redis, url: str
 ) -> None:
     with Proxy(url) as proxy:
@@ -156,7 +156,7 @@ async def test_a_server_that_says_nothing_is_unreachable_and_the_next_call_conne
 
 
 @run_on_event_loop
-async def test_a_server_that_restarts_is_connected_to_anew(client, url: str) -> None:
+async def test_a_server_that_restarts_is_connected_to_again(client, url: str) -> None:
     with Proxy(url) as proxy:
         async with Queue("mail", proxy.url) as queue:
             await queue.put(0)
@@ -168,7 +168,7 @@ async def test_a_server_that_restarts_is_connected_to_anew(client, url: str) -> 
 
 
 @run_on_event_loop
-async def test_the_end_of_a_block_outside_of_a_consumer_is_told_at_once(client: Redis, url: str) -> None:
+async def test_the_end_of_a_block_outside_of_a_consumer_is_reported_at_once(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         await queue.put_many([{"body": 1, "id": "a"}, {"body": 2, "id": "b"}])
         first, second = await queue.reserve(2)

@@ -53,7 +53,7 @@ def test_a_program_puts_jobs_and_its_worker_runs_every_one_of_them(client: Redis
     assert client.zcard("rqtui:{bench}:ready") == client.zcard("rqtui:{bench}:reserved") == 0
 
 
-def test_a_worker_that_dies_ends_the_measurement_and_says_so(url: str) -> None:
+def test_a_worker_that_dies_ends_the_measurement_and_reports_it(url: str) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); from protocol import Peer, main\n"
         "main(lambda url, variant: Peer(lambda bodies: None, lambda setting, wants_delays: None))"
@@ -80,7 +80,7 @@ for program in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_every_program_says_how_it_is_called(url: str) -> None:
+def test_every_program_reports_how_it_is_called(url: str) -> None:
     paths = {"PYTHONPATH": f"{FOLDER.parent}:{FOLDER}"}  # as `homes.py` has it for programs of rqtui's own environment
     names = ("run.py", "floor.py", "growth.py", "scaling.py", "peers/on_bare.py", "peers/on_rqtui.py")
     command = [sys.executable, "-c", CALLED, *(str(FOLDER / name) for name in names)]
@@ -108,7 +108,7 @@ def build_run(**missing: str) -> dict[str, Any]:
     return {"machine": where, "found": found, "missing": missing}
 
 
-def test_the_table_has_medians_with_their_spread_and_says_what_is_missing(modules: Any) -> None:
+def test_the_table_has_medians_with_their_spread_and_reports_what_is_missing(modules: Any) -> None:
     text = modules("tables").build_report(build_run(rq="no network"))
     assert "50 000 [5 000 … 50 000]" in text
     assert "* rq: not measured: no network" in text
@@ -118,7 +118,7 @@ def test_the_table_has_medians_with_their_spread_and_says_what_is_missing(module
     assert "| put in bulk: times rq | not measured | ≥ 8 |" in text
 
 
-def test_what_rqtui_costs_by_itself_stands_below_with_goal_and_verdict(modules: Any) -> None:
+def test_what_rqtui_costs_by_itself_is_below_with_goal_and_verdict(modules: Any) -> None:
     tables, line = modules("tables"), modules("own.line").Line
     own = [
         line("first paint of rqtui", 0.5, "s"),
@@ -144,7 +144,7 @@ def test_every_peer_has_a_program(modules: Any) -> None:
 
 
 @pytest.mark.matrix  # it makes an environment and asks pip
-def test_a_peer_that_cannot_be_installed_says_why(modules: Any, tmp_path: Path) -> None:
+def test_a_peer_that_cannot_be_installed_explains_why(modules: Any, tmp_path: Path) -> None:
     entries, homes = modules("entries"), modules("homes")
     nowhere = entries.Entry("none", "on_rq.py", "none", ("./no-such-folder",), 1, 0, True, "")
     with pytest.raises(homes.Missing, match="pip install"):

@@ -61,7 +61,7 @@ def test_the_same_as_json_with_machine_and_versions(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.matrix
-def test_on_a_server_that_cannot_say_what_it_spent_everything_else_is_measured(
+def test_on_a_server_that_cannot_report_what_it_spent_everything_else_is_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert bench("engine", as_json=True, server="fake", scale=0.005) == 0
@@ -71,7 +71,7 @@ def test_on_a_server_that_cannot_say_what_it_spent_everything_else_is_measured(
     assert "not measured" in memory["note"]
 
 
-def test_a_server_that_cannot_say_what_it_spent_makes_a_line_that_says_so(fake_server: EmbeddedServer) -> None:
+def test_a_server_that_cannot_report_its_cpu_time_gets_a_line_about_that(fake_server: EmbeddedServer) -> None:
     with connect(fake_server.url) as client:
         on = Bench(fake_server, client, 0.001)
         lines = [*engine.measure_lifecycle_cpu(on), *engine.measure_memory_per_job(on)]
@@ -152,7 +152,7 @@ SYSTEMS = {"RQ": "rq info", "Sidekiq": "Sidekiq's API", "BullMQ": "getJobCounts(
 
 
 @pytest.mark.slow
-def test_a_tick_of_every_large_system_is_one_round_trip_and_its_looks_are_timed(
+def test_a_poll_of_every_large_system_is_one_round_trip_and_is_timed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert bench("scale", as_json=True, scale=0.002, beside=False) == 0
@@ -178,7 +178,7 @@ def test_the_tools_of_the_systems_count_the_same_queues(capsys: pytest.CaptureFi
 
 
 @pytest.mark.matrix
-def test_without_a_slow_log_the_longest_call_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_slow_log_the_longest_call_reports_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench("layouts", as_json=True, server="fake", scale=0.0002) == 0
     found = json.loads(capsys.readouterr().out)
     longest = [line for line in found["results"] if "longest call" in line["name"]]

@@ -207,7 +207,7 @@ def test_metrics_that_were_trimmed_are_known_from_their_oldest_minute(mail: Redi
     assert ended[:3] == [(5, 1), (5, 1), (0, 0)]
 
 
-def test_without_metrics_stats_say_so(mail: Redis, url: str) -> None:
+def test_without_metrics_stats_report_it(mail: Redis, url: str) -> None:
     [stats] = shell(url, "stats", MAIL, "--json").json
     assert (stats["minutes"], stats["totals"], stats["rates"]) == (None, None, None)
     assert "no worker keeps metrics" in shell(url, "stats", MAIL).out

@@ -55,7 +55,7 @@ def shape(out: str) -> str:
 
 
 @pytest.mark.parametrize("off", [DAYS, -DAYS])
-def test_an_age_is_told_by_the_servers_clock(
+def test_an_age_is_reported_by_the_servers_clock(
     planted: Redis, url: str, monkeypatch: pytest.MonkeyPatch, off: int
 ) -> None:
     right = [shell(url, *words) for words in COMMANDS]

@@ -195,7 +195,7 @@ def test_without_json_the_same_line_speaks_to_people(mail: Queue, url: str, word
     assert not ran.out.startswith("{")
 
 
-def test_the_places_of_a_snapshot_stand_in_their_order(mail: Queue, url: str) -> None:
+def test_the_places_of_a_snapshot_are_in_their_order(mail: Queue, url: str) -> None:
     [queue] = shell(url, "snapshot", "--json").json["queues"]
     assert [(count["place"], count["count"]) for count in queue["places"]][:3] == [
         ("scheduled", 1),
@@ -205,13 +205,13 @@ def test_the_places_of_a_snapshot_stand_in_their_order(mail: Queue, url: str) ->
     assert [count["state"] for count in queue["places"]] == list(STATE)
 
 
-def test_a_page_tells_how_many_there_are_and_where_to_go_on(mail: Queue, url: str) -> None:
+def test_a_page_shows_the_total_and_where_to_continue(mail: Queue, url: str) -> None:
     mail.put_many([{"body": n} for n in range(3)])
     page = shell(url, "jobs", "mail", "ready", "--limit", "2", "--json").json
     assert (page["total"], page["exact"], page["next"], len(page["jobs"])) == (4, True, "2", 2)
 
 
-def test_every_verb_of_every_system_tells_where_it_takes_jobs_from_and_where_it_brings_them(url: str) -> None:
+def test_every_verb_of_every_system_names_its_sources_and_targets(url: str) -> None:
     verbs = {each["layout"]: each["verbs"] for each in shell(url, "layouts", "--json").json}
     assert {"native", "dispatcher", "redisched", "timeout_sets", "orizuru", "safe_pop"} <= set(verbs)
     for each in verbs.values():
@@ -221,7 +221,7 @@ def test_every_verb_of_every_system_tells_where_it_takes_jobs_from_and_where_it_
     assert "ack" not in verbs["dispatcher"]
 
 
-def test_the_systems_are_told_with_their_places_and_their_verbs_to_people_too(url: str) -> None:
+def test_the_systems_are_printed_with_their_places_and_verbs_as_text_too(url: str) -> None:
     documents, lines = shell(url, "layouts", "--json").json, shell(url, "layouts").out.splitlines()
     for each in documents:
         at = lines.index(f"{each['layout']}: {', '.join(place['place'] for place in each['places'])}")
@@ -302,7 +302,7 @@ def test_health_sees_failure_names_the_cause_and_puts_the_worst_first(
     ]  # fmt: skip
 
 
-def test_health_says_what_nobody_can_know(client: Redis, url: str, settings: Callable[[str, str], None]) -> None:
+def test_health_reports_what_cannot_be_known(client: Redis, url: str, settings: Callable[[str, str], None]) -> None:
     settings("save", "3600 1")
     client.zadd("delayedtaskset", {"task": time.time() + 3600})
     client.rpush("readytasklist", "a")
@@ -387,7 +387,7 @@ def test_events_are_one_document_per_line(mail: Queue, url: str) -> None:
     assert (event["verb"], event["id"]) == ("kill", "in-ready")
 
 
-def test_undo_takes_back_and_operations_tell(mail: Queue, url: str) -> None:
+def test_undo_reverts_a_change_and_operations_lists_it(mail: Queue, url: str) -> None:
     shell(url, "act", "delete", "mail", "in-dead", "in-ready", "--yes")
     listed = shell(url, "undo", "--list", "--json").json
     check_shape(listed, UNDO)
@@ -417,7 +417,7 @@ def test_bytes_that_are_no_text_are_base64_everywhere(mail: Queue, url: str) -> 
     assert document == ["base64://4="]
 
 
-def test_every_command_says_what_it_does_in_a_line_and_one_example(url: str) -> None:
+def test_every_command_reports_what_it_does_in_a_line_and_one_example(url: str) -> None:
     listed = shell(url, "--help").out.partition("Look:")[2]
     names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
     assert {

@@ -65,7 +65,7 @@ def test_the_demo_plays_headless_on_every_server(
     assert found["server"]["title"].split()[0] in err
 
 
-def test_the_demo_says_in_words_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_describes_in_a_sentence_what_happened(capsys: pytest.CaptureFixture[str]) -> None:
     assert demo("poison", headless=True, seconds=1) == 0
     out, err = capsys.readouterr()
     assert "jobs put" in out
@@ -75,7 +75,7 @@ def test_the_demo_says_in_words_what_happened(capsys: pytest.CaptureFixture[str]
     assert "redis-cli -u redis://127.0.0.1:" in err
 
 
-def test_the_demo_says_how_every_job_of_another_system_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_reports_how_every_job_of_another_system_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert demo(headless=True, seconds=3) == 0
     out, err = capsys.readouterr()
     assert err.splitlines()[-1].startswith("delays: ")
@@ -166,6 +166,6 @@ def test_a_demo_that_is_killed_leaves_no_folder_behind(tmp_path: Path, words: li
         wait_until(lambda: not [*folder.iterdir()], 30, "its folder is gone")
 
 
-def test_jobs_that_are_lost_are_told_by_their_number() -> None:
+def test_the_number_of_lost_jobs_is_reported() -> None:
     found = {"findings": [], "lost": 2, "digest": "4f", "seed": 1, "server": {"title": "Redis 7"}}
     assert _format_job_check(found) == ["  LOST 2 jobs", "jobs 4f (seed 1) on Redis 7"]

@@ -60,7 +60,7 @@ def test_the_options_of_the_original_mean_what_they_meant(client: Redis, url: st
 
 
 @pytest.mark.slow
-def test_it_goes_on_until_it_is_asked_to_end(client: Redis, url: str) -> None:
+def test_it_continues_until_it_is_asked_to_end(client: Redis, url: str) -> None:
     tasks(client, *(time.time() - n for n in range(12)), key="later")
     with running("-u", url, "-d", "later", "-r", "now", "-n", "10", "-v") as program:
         wait_until(lambda: client.llen("now") == 12, PATIENCE_S, "all were dispatched")
@@ -145,14 +145,14 @@ def test_the_default_names_are_served_beside_the_native_queues(client: Redis, ur
     assert {(line["queue"], line["dispatched"]) for line in ran.lines} == {("mail", 1), ("readytasklist", 1)}
 
 
-def test_where_none_of_its_keys_are_nothing_is_said_of_it(client: Redis, url: str) -> None:
+def test_a_system_without_keys_is_not_reported(client: Redis, url: str) -> None:
     with Queue("mail", client) as queue:
         queue.put(1)
     ran = shell(url, "dispatch", "--once", "--json")
     assert [line["queue"] for line in ran.lines] == ["mail"]
 
 
-def test_default_names_that_somebody_else_uses_are_no_fault_of_the_native_queues(client: Redis, url: str) -> None:
+def test_default_names_that_another_program_uses_are_no_fault_of_the_native_queues(client: Redis, url: str) -> None:
     client.set("readytasklist", "a string")
     client.set("delayedtaskset", "a string")
     ran = shell(url, "dispatch", "--once")
@@ -306,13 +306,13 @@ def test_a_batch_size_beyond_ours_is_taken_as_ours(client: Redis, url: str) -> N
     assert "batches of 1000" in ran.err
 
 
-def test_without_a_system_it_says_whose_queues_it_serves(client: Redis, url: str) -> None:
+def test_without_a_system_it_reports_whose_queues_it_serves(client: Redis, url: str) -> None:
     with running("-u", url) as program:
         first = program.stderr.readline().decode()  # type: ignore[union-attr]
     assert "all queues of native, dispatcher" in first
 
 
-def test_a_list_that_a_system_was_told_of_is_no_other_ones(client: Redis, url: str) -> None:
+def test_a_list_named_by_an_option_of_a_system_belongs_to_no_other_one(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a")
     ran = shell(url, "--system", "dispatcher", "--system", "safe_pop", "jobs", "readytasklist", "ready", "--json")
     assert (ran.code, ran.json["layout"]) == (0, "dispatcher")

@@ -72,7 +72,7 @@ def listens(client: Redis) -> bool:
     return int(client.execute_command("PUBSUB", "NUMPAT")) == 3
 
 
-def test_a_look_says_that_nobody_listened_and_not_that_there_is_none(run: Callable[..., Ran]) -> None:
+def test_a_report_names_missing_listeners_and_does_not_claim_that_there_is_nothing(run: Callable[..., Ran]) -> None:
     ran = run("snapshot", "--json")
     assert places(ran.json) == {
         "waiting": {"place": "waiting", "state": "ready", "count": 4, "exact": True},
@@ -94,7 +94,7 @@ def test_a_look_says_that_nobody_listened_and_not_that_there_is_none(run: Callab
     assert "dead" not in ran.out and "done" not in ran.out
 
 
-def test_a_page_of_what_nobody_heard_is_no_empty_page(run: Callable[..., Ran]) -> None:
+def test_a_page_without_received_events_is_no_empty_page(run: Callable[..., Ran]) -> None:
     ran = run("jobs", "mail", "failed", "--json")
     assert ran.code == 0
     assert {name: ran.json[name] for name in ("total", "exact", "heard_since_at_ms", "jobs")} == {
@@ -109,20 +109,20 @@ def test_a_page_of_what_nobody_heard_is_no_empty_page(run: Callable[..., Ran]) -
     assert "waiting:" in ran.out and "failed" not in ran.out and NOBODY in ran.err
 
 
-def test_health_says_what_only_a_listener_would_know(run: Callable[..., Ran]) -> None:
+def test_health_reports_what_only_a_listener_would_know(run: Callable[..., Ran]) -> None:
     ran = run("health", "mail", "--json")
     assert "failures" in ran.json["unknown"][0]["what"]
     said = run("health", "mail").out
     assert "does not record them or publishes them only to programs that listen, as the screen does: failures" in said
 
 
-def test_workers_kinds_and_errors_say_that_nobody_listened(run: Callable[..., Ran]) -> None:
+def test_workers_kinds_and_errors_report_that_no_client_listened(run: Callable[..., Ran]) -> None:
     for command in ("workers", "kinds", "errors"):
         assert NOBODY in run(command, "mail").err, command
         assert run(command, "mail", "--json").code == 0, command
 
 
-def test_systems_tell_which_places_have_no_key(run: Callable[..., Ran]) -> None:
+def test_systems_show_which_places_have_no_key(run: Callable[..., Ran]) -> None:
     [found] = [each for each in run("layouts", "--json").json if each["layout"] == "crier"]
     assert [(place["place"], place["heard"]) for place in found["places"]] == [
         ("waiting", False),
@@ -132,7 +132,7 @@ def test_systems_tell_which_places_have_no_key(run: Callable[..., Ran]) -> None:
     ]
 
 
-def test_a_verb_on_a_place_without_a_key_is_refused_in_words(client: Redis, run: Callable[..., Ran]) -> None:
+def test_a_verb_on_a_place_without_a_key_is_refused_in_a_sentence(client: Redis, run: Callable[..., Ran]) -> None:
     ran = run("act", "delete", "mail", "--place", "finished", "--all", "--yes")
     assert ran.code == 2
     reason = "its jobs were seen in Pub/Sub events, and Redis does not store them."
@@ -147,7 +147,7 @@ def test_a_viewer_gets_the_channels(run: Callable[..., Ran]) -> None:
 
 
 @pytest.mark.slow
-def test_a_watch_listens_and_tells_since_when(client: Redis, program: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_a_watch_listens_and_shows_since_when(client: Redis, program: Callable[..., subprocess.Popen[bytes]]) -> None:
     watching = program("snapshot", "--watch", "0.1", "--json")
     wait_until(lambda: listens(client), what="its patterns")
     publish_end(client, "mail", "a", "b")

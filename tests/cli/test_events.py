@@ -45,7 +45,7 @@ def test_the_newest_page_is_the_end_in_the_same_order(any_client: Redis) -> None
     assert list_events(any_client, limit=2, newest=True) == [("enqueue", b"3"), ("enqueue", b"4")]
 
 
-def test_it_tells_until_when_is_recorded(any_client: Redis) -> None:
+def test_it_shows_until_when_is_recorded(any_client: Redis) -> None:
     assert not run_script(any_client, "events", limit=1).values["known"], "nobody used this queue"
     enqueue_ids(any_client, b"a")
     states = []
@@ -82,7 +82,7 @@ def test_recording_turns_itself_off(client: Redis) -> None:
     assert [event.id for event in feed.events] == [b"during"]
 
 
-def test_a_filter_looks_into_verb_id_worker_and_queue() -> None:
+def test_a_filter_searches_verb_id_worker_and_queue() -> None:
     event = Event(MAIL, NOW, 0, "reject", b"invoice-42", "w7")
     for expression in ("", "reject", "INVOICE", "w7 mail", "!ack", "/invoice-\\d+/", "!/x{3}/ reject"):
         assert events.build_event_matcher(expression)(event), expression
@@ -92,7 +92,7 @@ def test_a_filter_looks_into_verb_id_worker_and_queue() -> None:
         events.build_event_matcher("/(/")
 
 
-def test_what_was_recorded_is_told_oldest_first(client: Redis, url: str) -> None:
+def test_what_was_recorded_is_reported_oldest_first(client: Redis, url: str) -> None:
     client.hset(build_key("meta"), mapping={"version": 1, "events": "on"})
     mail = Queue("mail", client)
     mail.put(1, id="a")
@@ -110,7 +110,7 @@ def test_what_was_recorded_is_told_oldest_first(client: Redis, url: str) -> None
     assert [line["verb"] for line in shell(url, "events", "--filter", "w1", "--json").lines] == ["reserve"]
 
 
-def test_looking_alone_records_nothing_and_says_so(client: Redis, url: str) -> None:
+def test_reading_records_nothing_and_reports_that(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a")
     ran = shell(url, "events", "mail")
     assert (ran.code, ran.out) == (0, "") and "nothing records" in ran.err
@@ -132,12 +132,12 @@ def test_a_read_only_session_turns_nothing_on(client: Redis, url: str) -> None:
     assert client.hget(build_key("meta"), "events") is None
 
 
-def test_a_queue_that_nobody_used_is_not_made_by_watching_it(client: Redis, url: str) -> None:
+def test_a_queue_that_was_never_used_is_not_created_by_watching_it(client: Redis, url: str) -> None:
     assert shell(url, "events", "nosuch", "--record").code == 0
     assert client.keys("*") == []
 
 
-def test_a_system_without_events_says_so(client: Redis, url: str) -> None:
+def test_a_system_without_events_reports_it(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a")
     ran = shell(url, "events", "dispatcher:readytasklist")
     assert ran.code == 0 and "no events are recorded by dispatcher" in ran.err
@@ -147,7 +147,7 @@ def test_a_system_without_events_says_so(client: Redis, url: str) -> None:
 
 
 @pytest.mark.slow
-def test_following_tells_each_event_once_until_it_is_stopped(client: Redis, url: str) -> None:
+def test_following_shows_each_event_once_until_it_is_stopped(client: Redis, url: str) -> None:
     mail = Queue("mail", client)
     mail.put(0, id="before")
     running = start_process(url, "events", "mail", "--follow", "--json")

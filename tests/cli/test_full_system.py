@@ -35,7 +35,7 @@ def run(client: Redis, url: str, mill: type[Mill]):  # type: ignore[no-untyped-d
     return command
 
 
-def test_nine_places_stand_in_every_document(run) -> None:  # type: ignore[no-untyped-def]
+def test_nine_places_are_in_every_document(run) -> None:  # type: ignore[no-untyped-def]
     [queue] = run("snapshot", "flour", "--json").json["queues"]
     assert [(each["place"], each["count"]) for each in queue["places"]] == [
         (place, number) for number, place in enumerate(NAMES, 1)
@@ -90,7 +90,7 @@ def test_the_word_of_a_state_means_all_of_its_places(client: Redis, run) -> None
     assert (only.code, only.json["results"][0]["id"]) == (0, "intermediate0"), "the only one that the verb takes"
 
 
-def test_calls_and_facts_are_shown_and_told(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
+def test_calls_and_facts_are_shown_and_reported(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
     add_mill_jobs(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", facts=FACTS)
     add_mill_jobs(client, "flour", "failed", "f2", error="Traceback:\n  in f\nValueError: chaff, password=hunter2")
     [job] = run("jobs", "flour", "failed", "--filter", "call:wheat", "--json").json["jobs"]
@@ -115,7 +115,7 @@ def test_calls_and_facts_are_shown_and_told(client: Redis, run) -> None:  # type
     assert "hunter2" in run("show", "flour", "f1", "--reveal").out
 
 
-def test_a_worker_of_several_queues_is_told_of_once_and_told_to_stop(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
+def test_a_worker_of_several_queues_is_listed_once_and_ordered_to_stop(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
     add_mill_jobs(client, "bran", "intermediate", "b1", worker="w1")
     add_mill_worker(client, "w1", ["flour", "bran"], job="b1", state="busy", facts=[["jobs run", 41]])
     [worker] = run("workers", "--json").json
@@ -129,7 +129,7 @@ def test_a_worker_of_several_queues_is_told_of_once_and_told_to_stop(client: Red
     assert client.lrange("mill:orders", 0, -1) == [b"stop w1"]
 
 
-def test_a_verb_that_does_more_here_than_its_name_says_is_not_done_unasked(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
+def test_a_verb_that_does_more_here_than_its_name_says_asks_first(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
     ran = run("act", "pause", "flour")
     assert ran.code == 1 and not client.exists("mill:paused")
     assert "pause on flour does more than its name says and was not done; --yes does it" in ran.err
@@ -179,7 +179,9 @@ def test_schedules_are_listed_by_their_next_time(client: Redis, url: str, run) -
     )
 
 
-def test_a_right_that_is_missing_is_told_of_systems_that_are_there(client: Redis, url: str, mill: type[Mill]) -> None:
+def test_a_missing_right_is_reported_only_for_systems_that_are_present(
+    client: Redis, url: str, mill: type[Mill]
+) -> None:
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:*", "~mill:queues", "+@all")
     narrow = url.replace("redis://", "redis://narrow:x@")
     try:

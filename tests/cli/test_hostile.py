@@ -113,7 +113,7 @@ BROKEN: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("lines", BROKEN.values(), ids=BROKEN)
-def test_a_record_that_cannot_be_read_is_told_and_the_next_is_taken_back(
+def test_a_record_that_cannot_be_read_is_reported_and_the_next_is_taken_back(
     mail: Seeded, url: str, state_folder: Path, lines: list[Any]
 ) -> None:
     shell(url, "act", "kill", "mail", "a", "--yes")
@@ -168,7 +168,7 @@ def test_a_denied_verb_is_refused_by_every_command(
 
 
 @pytest.mark.parametrize("words", [words for words, _verb in CHANGES], ids=" ".join)
-def test_a_read_only_profile_says_that_it_is_the_reason(
+def test_a_read_only_profile_reports_that_it_is_the_reason(
     mail: Seeded, client: Redis, url: str, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     before = keyspace.dump(client)

@@ -81,7 +81,7 @@ def test_a_quiet_queue_needs_nothing(url: str, client: Redis) -> None:
     )
 
 
-def test_a_system_without_names_of_workers_says_unknown(url: str, client: Redis) -> None:
+def test_a_system_without_names_of_workers_shows_unknown(url: str, client: Redis) -> None:
     client.rpush("readytasklist", "a")
     ran = shell(url, "--system", "dispatcher", "incident", "dispatcher:readytasklist")
     assert ran.code == 0 and "  unknown: dispatcher stores no names of workers" in ran.out

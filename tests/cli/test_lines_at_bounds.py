@@ -241,7 +241,7 @@ def text(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
                 yield from diff_lines(usual, printed(with_fields(value, **{name: other}), write))
 
 
-def test_lines_are_those_of_the_kept_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_match_the_stored_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()

@@ -144,7 +144,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
 @pytest.mark.parametrize(
     "words", [(), ("redis://localhost:1",), ("--read-only", "redis://localhost:1", "--system", "native")]
 )
-def test_without_a_terminal_the_screen_says_what_to_do_instead(words: tuple[str, ...]) -> None:
+def test_without_a_terminal_the_screen_reports_what_to_do_instead(words: tuple[str, ...]) -> None:
     ran = shell(NOWHERE, *words)
     assert ran.code == 2
     assert "needs a terminal" in ran.err
@@ -158,7 +158,7 @@ def test_after_a_url_no_command_follows_and_the_password_is_masked() -> None:
 
 
 @pytest.mark.parametrize("words", [("--url", "{url}", "snapshot", "--json"), ("snapshot", "--json", "-u", "{url}")])
-def test_common_options_stand_before_or_after_the_command(client: Redis, url: str, words: tuple[str, ...]) -> None:
+def test_common_options_are_before_or_after_the_command(client: Redis, url: str, words: tuple[str, ...]) -> None:
     assert shell(NOWHERE, *(word.format(url=url) for word in words)).code == 0
 
 
@@ -427,7 +427,7 @@ def test_pages_follow_one_another_without_gap_or_overlap(client: Redis, url: str
     assert seen == [f"j{n:04}" for n in range(1234)]
 
 
-def test_a_filter_goes_on_where_the_last_page_ended(client: Redis, url: str) -> None:
+def test_a_filter_continues_where_the_last_page_ended(client: Redis, url: str) -> None:
     Queue("mail", client).put_many(
         [{"body": {"n": n}, "id": f"j{n:04}", "name": "odd" if n % 2 else "even"} for n in range(900)]
     )
@@ -463,7 +463,7 @@ def test_a_body_is_shown_by_what_it_is(client: Redis, url: str, body: bytes, sho
     assert shell(url, "jobs", "mail", "ready", "--json").json["jobs"][0]["body"] == shown
 
 
-def test_a_long_body_comes_when_it_is_asked_for(client: Redis, url: str) -> None:
+def test_a_long_body_comes_when_it_is_requested(client: Redis, url: str) -> None:
     Queue("mail", client, codec=BYTES).put(b"x" * 100_000, id="a")
     assert shell(url, "show", "mail", "a", "--json", "--body").json["body"]["value"] == "x" * 100_000
     assert shell(url, "show", "mail", "a", "--raw").out == "x" * 100_000
@@ -494,7 +494,7 @@ def test_every_id_has_its_answer_in_the_order_given(client: Redis, url: str) -> 
     assert ran.json["moved"] == 1
 
 
-def test_the_token_that_was_seen_goes_along_and_another_is_stale(client: Redis, url: str) -> None:
+def test_the_displayed_token_is_sent_and_another_one_is_stale(client: Redis, url: str) -> None:
     queue = Queue("mail", client)
     queue.put(1, id="a")
     queue.reserve()
@@ -542,7 +542,7 @@ def test_a_filter_acts_on_all_that_it_finds_in_a_long_place(client: Redis, url: 
     assert shell(url, "jobs", "mail", "ready", "--filter", "job:send", "--json").json["jobs"] == []
 
 
-def test_a_screenful_of_answers_is_told_one_by_one_and_more_are_counted(client: Redis, url: str) -> None:
+def test_a_screenful_of_answers_is_reported_one_by_one_and_more_are_counted(client: Redis, url: str) -> None:
     for number, is_told in ((50, True), (51, False)):
         Queue("mail", client).put_many([{"body": n, "id": f"job-{n}"} for n in range(number)])
         ran = shell(url, "act", "delete", "mail", "--place", "ready", "--all", "--yes")
@@ -550,7 +550,7 @@ def test_a_screenful_of_answers_is_told_one_by_one_and_more_are_counted(client: 
         assert ran.out.count("job-") == (number if is_told else 0)
 
 
-def test_a_list_tells_how_long_a_job_still_waits_or_has_waited(client: Redis, url: str) -> None:
+def test_a_list_shows_how_long_a_job_still_waits_or_has_waited(client: Redis, url: str) -> None:
     queue = Queue("mail", client)
     queue.put(1, id="later", delay="5d")
     queue.put(2, id="held")
@@ -561,7 +561,7 @@ def test_a_list_tells_how_long_a_job_still_waits_or_has_waited(client: Redis, ur
         assert any(word.endswith(told) and word[0].isdigit() for word in row.split()), row
 
 
-def test_what_is_dangerous_says_whether_it_could_be_undone(
+def test_what_is_dangerous_reports_whether_it_could_be_undone(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 3)
@@ -571,7 +571,7 @@ def test_what_is_dangerous_says_whether_it_could_be_undone(
         assert ran.code == 1 and f"{number} jobs of mail" in ran.err and told in ran.err, ran.err
 
 
-def test_a_list_tells_of_a_job_its_error_else_its_body_else_its_size(client: Redis, url: str) -> None:
+def test_a_list_shows_the_error_of_a_job_else_its_body_else_its_size(client: Redis, url: str) -> None:
     queue = Queue("mail", client, codec=BYTES)
     queue.put(b"its body", id="failed")
     queue.reserve(1)[0].reject("boom", final=True)
@@ -641,7 +641,7 @@ def test_settings_take_durations_and_an_empty_value_brings_the_default_back(clie
     assert client.hget("rqtui:{mail}:meta", "ttr_ms") is None
 
 
-def test_read_only_refuses_every_change_and_allows_every_look(client: Redis, url: str) -> None:
+def test_read_only_refuses_every_change_and_allows_every_read(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a", delay=60)
     before = dump(client)
     for words in (
@@ -662,7 +662,7 @@ def test_read_only_refuses_every_change_and_allows_every_look(client: Redis, url
 # ── check and health ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_check_names_what_is_broken_and_repair_mends_it(client: Redis, url: str) -> None:
+def test_check_names_what_is_broken_and_repair_fixes_it(client: Redis, url: str) -> None:
     Queue("mail", client).put_many([{"body": n, "id": f"j{n}"} for n in range(5)])
     client.zadd("rqtui:{mail}:dead", {"j0": 1})  # in two places
     client.zrem("rqtui:{mail}:ready", "j1")  # in none
@@ -680,7 +680,7 @@ def test_check_names_what_is_broken_and_repair_mends_it(client: Redis, url: str)
     assert shell(url, "check", "mail").code == 0
 
 
-def test_health_tells_the_worst_by_its_exit_code(client: Redis, url: str, settings) -> None:
+def test_the_exit_code_of_health_is_that_of_the_worst_finding(client: Redis, url: str, settings) -> None:
     settings("save", "3600 1")
     Queue("mail", client).put(1, delay=3600)  # that a ready one has no worker would be told after five seconds
     assert (shell(url, "health").code, shell(url, "health", "--json").json["severity"]) == (0, "ok")
@@ -694,7 +694,7 @@ def test_health_tells_the_worst_by_its_exit_code(client: Redis, url: str, settin
     assert (away.code, away.json) == (3, {"severity": "unknown", "findings": [], "unknown": []})
 
 
-def test_a_queue_that_nobody_has_seen_is_said_to_be_unknown(client: Redis, url: str) -> None:
+def test_a_queue_that_was_never_seen_is_reported_as_unknown(client: Redis, url: str) -> None:
     ran = shell(url, "snapshot", "mial", "--json")
     assert ran.code == 0
     assert 'nothing is known of a queue "mial"' in ran.err
@@ -747,7 +747,7 @@ def test_each_document_of_a_stream_comes_at_once_through_a_pipe(client: Redis, u
         program.communicate()
 
 
-def test_the_list_of_what_can_be_undone_says_where_bodies_are_kept(client: Redis, url: str) -> None:
+def test_the_list_of_what_can_be_undone_reports_where_bodies_are_kept(client: Redis, url: str) -> None:
     assert "no change was kept here" in shell(url, "undo", "--list").err
     Queue("mail", client).put(1, id="a")
     assert shell(url, "act", "delete", "mail", "a", "--yes").code == 0
@@ -797,7 +797,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(client: Redis, url: str) -> Non
     assert program.stderr.read() == b""
 
 
-def test_the_reaper_tells_what_it_took_back(client: Redis, url: str) -> None:
+def test_the_reaper_shows_what_it_took_back(client: Redis, url: str) -> None:
     queue = Queue("mail", client)
     queue.put(1, id="a")
     queue.put(1, id="b", max_attempts=1)
@@ -813,7 +813,7 @@ def test_the_reaper_tells_what_it_took_back(client: Redis, url: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_dispatcher_goes_on_when_redis_comes_back(client: Redis, url: str) -> None:
+def test_the_dispatcher_continues_when_redis_comes_back(client: Redis, url: str) -> None:
     from proxy import Proxy
 
     Queue("mail", client).put(1, id="a", delay=0.2)
@@ -887,7 +887,7 @@ def test_an_id_that_is_no_text_is_named_as_documents_write_it(client: Redis, url
     assert Queue("mail", client).counts()["ready"] == 0
 
 
-def test_a_change_of_too_many_jobs_stands_on_the_list_at_its_time_and_has_no_undo(client: Redis, url: str) -> None:
+def test_a_change_of_too_many_jobs_is_listed_at_its_time_and_has_no_undo(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a")
     journal = Journal(find_state_folder(), url)
     journal.record_change("kill", "mail", "native", count=20_000)

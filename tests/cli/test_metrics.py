@@ -72,7 +72,7 @@ def read_value(found: Parsed, metric: str, **labels: str) -> float:
     return value
 
 
-def test_depth_age_workers_and_counters_are_told(client: Redis, url: str) -> None:
+def test_depth_age_workers_and_counters_are_reported(client: Redis, url: str) -> None:
     mail = Queue("mail", client)
     mail.put(1, id="a")
     mail.put(2, id="b")
@@ -164,12 +164,12 @@ def test_a_queue_that_cannot_be_counted_has_a_verdict_and_no_numbers() -> None:
     ]
 
 
-def test_only_counters_that_never_shrink_are_told_as_counters() -> None:
+def test_only_counters_that_never_shrink_are_reported_as_counters() -> None:
     (moved,) = (family for family in build_families([build_counted("mail")]) if family.type == "counter")
     assert {dict(labels)["event"] for labels in moved.samples} == {"in"}
 
 
-def test_without_redis_it_says_so_and_exits_with_3() -> None:
+def test_a_redis_that_is_away_is_reported_with_exit_code_3() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         ran = shell(f"redis://127.0.0.1:{closed.getsockname()[1]}", "metrics")
@@ -220,7 +220,7 @@ def test_it_is_served_with_a_health_check(client: Redis, url: str) -> None:
 
 
 @pytest.mark.slow
-def test_while_redis_is_away_the_server_goes_on_and_tells_it() -> None:
+def test_while_redis_is_away_the_server_continues_and_reports_it() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"redis://127.0.0.1:{closed.getsockname()[1]}"
@@ -236,12 +236,12 @@ def test_a_port_alone_listens_on_the_loopback() -> None:
 
 
 @run_in_one_test("word", ["", "host", "host:", "host:99999", "::1:80", "h:8o"])
-def test_an_address_that_is_none_is_refused_in_words(word: str) -> None:
+def test_an_address_that_is_none_is_refused_in_a_sentence(word: str) -> None:
     with pytest.raises(UsageError, match="is no address"):
         parse_listen_address(word)
 
 
-def test_a_port_that_is_taken_is_said_in_words(url: str) -> None:
+def test_a_port_that_is_taken_is_reported_in_a_sentence(url: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

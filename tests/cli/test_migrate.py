@@ -487,7 +487,7 @@ def test_a_batch_on_its_way_is_finished_into_the_queue_it_was_on_its_way_to(
     assert copies(client) == planted
 
 
-def test_what_a_run_left_between_the_originals_and_the_copies_is_let_go_and_counted_by_the_next(
+def test_what_a_run_left_between_the_originals_and_the_copies_is_released_and_counted_by_the_next(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redisched = next(system for system in SYSTEMS if system.name == "redisched")
@@ -555,7 +555,7 @@ def test_two_migrations_of_one_list_are_one_too_many(client: Redis, monkeypatch:
 
 @pytest.mark.slow
 @every_system
-def test_workers_and_producers_of_the_original_go_on_and_each_job_is_run_or_moved_once(
+def test_workers_and_producers_of_the_original_continue_and_each_job_is_run_or_moved_once(
     system: MigratedSystem, client: Redis, url: str
 ) -> None:
     expected, ran, lock = system.plant(client, 300), Counter[bytes](), threading.Lock()
@@ -754,7 +754,7 @@ def test_a_dry_run_counts_and_writes_nothing(system: MigratedSystem, client: Red
     assert keyspace.diff(before, keyspace.dump(client)) == []
 
 
-def test_a_dry_run_says_what_would_stay_and_why(client: Redis, url: str) -> None:
+def test_a_dry_run_reports_what_would_stay_and_why(client: Redis, url: str) -> None:
     program = redisched.Scheduler(client, "mail")
     program.put("x" * 600, "long", delay_s=-1)
     program.put("busy", "body", delay_s=-1)
@@ -768,7 +768,7 @@ def test_a_dry_run_says_what_would_stay_and_why(client: Redis, url: str) -> None
     assert ran.json["skipped"] == [{"id": "y" * 600, "text": "its id has 600 bytes; a native id has 1 to 512"}]
 
 
-def test_the_document_says_what_was_moved_and_the_exit_code_whether_all_was(client: Redis, url: str) -> None:
+def test_the_document_reports_what_was_moved_and_the_exit_code_whether_all_was(client: Redis, url: str) -> None:
     program = redisched.Scheduler(client, "mail")
     program.put("a", "body", delay_s=-1)
     ran = shell(url, "migrate", "redisched:mail", "native:new", "--json")
@@ -824,7 +824,7 @@ def test_a_system_that_was_not_named_is_found_by_the_source(client: Redis, url: 
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it_between_two_batches_and_it_goes_on_later(client: Redis, url: str, many: int) -> None:
+def test_ctrl_c_ends_it_between_two_batches_and_it_continues_later(client: Redis, url: str, many: int) -> None:
     program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     wait_until(lambda: client.zcard("rqtui:{new}:ready") > 500)
     program.send_signal(signal.SIGINT)
@@ -856,7 +856,7 @@ def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many:
 
 
 @pytest.mark.slow
-def test_when_redis_goes_away_the_document_says_what_was_moved(client: Redis, url: str, many: int) -> None:
+def test_when_redis_goes_away_the_document_reports_what_was_moved(client: Redis, url: str, many: int) -> None:
     program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     wait_until(lambda: client.zcard("rqtui:{new}:ready") > 500)
     while program.poll() is None:  # an idle connection is made anew, and nothing is noticed
@@ -878,7 +878,9 @@ def test_a_source_of_no_system_is_answered_with_those_there_are(client: Redis, u
     assert "dispatcher, native, orizuru" in ran.err
 
 
-def test_a_source_that_cannot_be_counted_ends_it_and_is_never_said_to_be_moved(client: Redis, url: str) -> None:
+def test_a_source_that_cannot_be_counted_ends_the_migration_and_is_not_reported_as_moved(
+    client: Redis, url: str
+) -> None:
     plant_dispatcher(client, 3)
     client.set("delayedtaskset", "mine")
     before = keyspace.dump(client)

@@ -417,7 +417,7 @@ def test_a_charge_that_is_meant_to_run_once_is_allowed_one_run(client: Redis, ur
         assert (system.name, left_to_run(client)[id]) == (system.name, 1)
 
 
-def test_ages_and_due_times_go_on(client: Redis, url: str) -> None:
+def test_ages_and_due_times_continue(client: Redis, url: str) -> None:
     for system, old, later in (
         (SYSTEMS[0], "once", "later"),
         (SYSTEMS[2], "charge", "later"),
@@ -438,7 +438,7 @@ def test_ages_and_due_times_go_on(client: Redis, url: str) -> None:
     assert abs(time.time() * 1000 - (migrate_job(client, "first").since_ms or 0) - AGE_S * 1000) < 60_000
 
 
-def test_a_paused_source_is_said_to_be_moved_to_a_queue_that_runs(client: Redis, url: str) -> None:
+def test_a_paused_source_is_reported_to_move_to_a_queue_that_is_not_paused(client: Redis, url: str) -> None:
     plant_bullmq(client)
     client.hset("bull:mail:meta", "paused", 1)
     words = ("migrate", "bullmq:mail", "native:new", "--dry-run")
@@ -514,7 +514,7 @@ def test_a_run_that_ends_between_a_dead_copy_and_its_original_doubles_nothing(
     assert (client.zcard("dead"), client.zcard("rqtui:{new}:dead")) == (0, 1)
 
 
-def test_a_run_that_ends_before_its_copies_are_let_go_loses_no_order_and_no_attempt(
+def test_a_run_that_ends_before_its_copies_are_released_loses_no_order_and_no_attempt(
     client: Redis, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = SYSTEMS[0]

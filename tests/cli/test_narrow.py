@@ -26,7 +26,7 @@ ROWS = [
 ]
 
 
-def test_a_narrow_table_keeps_numbers_and_what_tells_names_apart() -> None:
+def test_a_narrow_table_keeps_numbers_and_what_distinguishes_names() -> None:
     for width in (80, 100, 120):
         titles, rows = fit_queue_table(TITLES, ROWS, width)
         assert {"queue", "ready", "dead", "verdict"} <= set(titles)

@@ -111,7 +111,7 @@ def test_jobs_without_a_place_filters_each_place(mail: Seeded, url: str) -> None
     ]
 
 
-def test_jobs_of_an_empty_queue_says_so(client: Redis, url: str) -> None:
+def test_the_command_jobs_reports_an_empty_queue(client: Redis, url: str) -> None:
     ran = shell(url, "jobs", "mail")
     assert (ran.code, ran.out) == (0, "")
     assert "no job is in mail" in ran.err
@@ -127,7 +127,7 @@ def test_a_cursor_belongs_to_a_place(mail: Seeded, url: str) -> None:
 # -- ids of yesterday -------------------------------------------------------------------------------------------------
 
 
-def test_an_id_that_is_nowhere_is_gone_before_anybody_is_asked(mail: Seeded, client: Redis, url: str) -> None:
+def test_an_unknown_id_is_reported_before_any_question(mail: Seeded, client: Redis, url: str) -> None:
     before = keyspace.dump(client)
     ran = shell(url, "act", "delete", "mail", "nobody", "neither", "--json")
     assert ran.code == 1
@@ -136,13 +136,13 @@ def test_an_id_that_is_nowhere_is_gone_before_anybody_is_asked(mail: Seeded, cli
     assert keyspace.dump(client) == before
 
 
-def test_of_several_ids_those_that_are_there_are_asked_for(mail: Seeded, url: str) -> None:
+def test_the_existing_ones_of_several_ids_are_requested(mail: Seeded, url: str) -> None:
     ran = shell(url, "act", "delete", "mail", "nobody", "a")
     assert (ran.code, ran.out, mail.ids("ready")) == (1, "", ["a", "b"])
     assert "delete on 1 job of mail is dangerous" in ran.err
 
 
-def test_what_nobody_knows_is_dripped_without_a_question(mail: Seeded, url: str) -> None:
+def test_an_unknown_number_of_jobs_is_requeued_slowly_without_a_question(mail: Seeded, url: str) -> None:
     ran = shell(url, "act", "delete", "mail", "nobody", "--rate", "100/s")
     assert "--yes" not in ran.err
 
@@ -181,7 +181,7 @@ def two_servers(mail: Seeded, url: str) -> str:
     return other.url
 
 
-def test_operations_tells_the_changes_of_this_server_alone(two_servers: str, url: str) -> None:
+def test_operations_shows_only_the_changes_of_this_server(two_servers: str, url: str) -> None:
     ran = shell(url, "operations")
     assert [line.split()[3] for line in ran.out.splitlines()[1:]] == ["kill"]
     assert "1 change of other servers is left out; --all lists it" in ran.err
@@ -202,7 +202,7 @@ def test_operations_of_all_servers_name_each(two_servers: str, url: str) -> None
     assert "elsewhere:6379" in when and "elsewhere:6379" in row
 
 
-def test_the_limit_counts_the_changes_that_are_told(two_servers: str, url: str) -> None:
+def test_the_limit_counts_the_changes_that_are_reported(two_servers: str, url: str) -> None:
     Journal(find_state_folder(), two_servers).record_change("purge", "images", "native")
     assert [one["verb"] for one in shell(url, "operations", "--limit", "1", "--json").json["operations"]] == ["kill"]
 
@@ -219,7 +219,7 @@ def test_an_undo_of_a_pause_counts_no_jobs(mail: Seeded, url: str) -> None:
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_what_a_command_prints_are_whole_lines_told_apart_from_ours(mail: Seeded, url: str, is_json: bool) -> None:
+def test_what_a_command_prints_are_whole_lines_distinguished_from_ours(mail: Seeded, url: str, is_json: bool) -> None:
     code = "import os,sys; os.write(1, b'hello\\n\\x1b[31mred\\x1b[0m\\tbye'); os.write(2, b'oops \\x1b]0;title\\x07')"
     options = ["--json"] if is_json else []
     ran = shell(url, "work", "mail", "--burst", *options, "--", sys.executable, "-S", "-c", code)
@@ -268,7 +268,7 @@ def test_a_slip_is_answered_with_how_it_is_written(words: tuple[str, ...], sente
     assert sentence in ran.err
 
 
-def test_a_verb_behind_the_queue_is_told(mail: Seeded, url: str) -> None:
+def test_a_verb_after_the_queue_is_reported(mail: Seeded, url: str) -> None:
     ran = shell(url, "act", "mail", "retry", "a")
     assert (ran.code, ran.out) == (2, "")
     assert "the verb comes before the queue: rqtui act requeue mail." in ran.err
@@ -277,12 +277,12 @@ def test_a_verb_behind_the_queue_is_told(mail: Seeded, url: str) -> None:
 @pytest.mark.parametrize(
     "words", ["snapshot", "jobs", "workers", "errors", "kinds", "health", "check", "events", "stats", "loops"]
 )
-def test_a_queue_that_nobody_has_seen_is_told_once(mail: Seeded, url: str, words: str) -> None:
+def test_a_queue_that_was_never_seen_is_reported_once(mail: Seeded, url: str, words: str) -> None:
     said = 'nothing is known of a queue "mial" (native)'
     assert shell(url, words, "mial").err.count(said) == 1
     assert said not in shell(url, words, "mail").err
 
 
-def test_without_a_change_operations_says_so(url: str) -> None:
+def test_without_a_change_operations_reports_it(url: str) -> None:
     ran = shell(url, "operations")
     assert (ran.code, ran.out, ran.err) == (0, "", "rqtui: no change was made from here.\n")

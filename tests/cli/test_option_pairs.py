@@ -65,7 +65,7 @@ ENDS = ("dispatch", "reap")  # only with --once
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_options_go_together_or_are_refused_as_the_kept_text_says(client: Redis, url: str, command: str) -> None:
+def test_options_are_combined_or_refused_as_in_the_stored_text(client: Redis, url: str, command: str) -> None:
     seeded = Seeded(client)
     seeded.bury("dead-1", "dead-2")
     seeded.put("ready-1")

@@ -15,7 +15,7 @@ __all__ = ["mill"]  # a fixture
 DEAD = "rqtui:{mail}:dead"
 
 
-def test_an_instant_is_no_duration_and_a_duration_says_its_unit(client: Redis, url: str) -> None:
+def test_an_instant_is_no_duration_and_a_duration_has_a_unit(client: Redis, url: str) -> None:
     Queue("mail", client).put({}, id="a", delay="1h")
 
     def due_ms() -> float:
@@ -53,7 +53,7 @@ def test_what_a_job_cannot_be_given_is_refused_with_what_it_can(client: Redis, u
     assert not client.keys("*")
 
 
-def test_a_loop_that_no_queue_needs_says_so(client: Redis, url: str, mill: type[Mill]) -> None:
+def test_a_loop_that_no_queue_needs_reports_it(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "queued", "q1")
     client.sadd("rq:queues", "rq:queue:default")
     client.rpush("rq:queue:default", "j1")
@@ -69,7 +69,7 @@ def test_a_loop_that_no_queue_needs_says_so(client: Redis, url: str, mill: type[
     assert "no queue" not in shell(url, "reap", "--once").err
 
 
-def test_a_celery_task_that_nobody_sees_is_gone_and_no_refusal(client: Redis, url: str) -> None:
+def test_a_celery_task_that_no_worker_reports_is_missing_and_not_refused(client: Redis, url: str) -> None:
     client.sadd("_kombu.binding.celery", "celery\x06\x16\x06\x16celery")
     ran = shell(url, "act", "requeue", "celery:celery", "nope", "--yes", "--json")
     assert [each["word"] for each in ran.json["results"]] == ["gone"] and ran.code == 1

@@ -30,7 +30,7 @@ def guarded(tmp_path: Path) -> Path:
         *((True, answer, False) for answer in ("", "y", "yes", "Mail", "mai", "mail2")),
     ],
 )
-def test_a_dangerous_verb_is_done_only_after_the_answer_that_it_asks_for(
+def test_a_dangerous_verb_runs_only_after_the_answer_that_it_asks_for(
     client: Redis,
     url: str,
     guarded: Path,
@@ -73,7 +73,7 @@ def test_a_line_without_a_command_opens_the_screen(
 
 
 @pytest.mark.parametrize("loop", ["dispatch", "reap"])
-def test_the_columns_of_a_loop_stand_below_their_titles(client: Redis, url: str, loop: str) -> None:
+def test_the_columns_of_a_loop_are_below_their_titles(client: Redis, url: str, loop: str) -> None:
     for queue in ("mail", "a-queue-whose-name-is-much-longer-than-its-column"):
         Seeded(client, queue).put("a")
         titles, row = shell(url, loop, queue, "--once").out.splitlines()

@@ -187,7 +187,7 @@ def test_a_span_is_exported_to_a_file_of_its_own(mail: Queue, url: str, tmp_path
     assert ran.code == 1 and "nothing is recorded in this time" in ran.err and not (tmp_path / "c.rqt").exists()
 
 
-def test_without_a_recording_the_status_says_so(url: str) -> None:
+def test_without_a_recording_the_status_reports_it(url: str) -> None:
     ran = shell(url, "record", "--status")
     assert ran.code == 1 and "there is no recording" in ran.err and ".rqt" in ran.err
 

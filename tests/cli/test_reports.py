@@ -126,13 +126,13 @@ def test_without_json_it_is_a_table_for_people(troubled: Queue, url: str, words:
 
 
 @pytest.mark.parametrize("name", ["workers", "errors", "kinds"])
-def test_an_empty_redis_is_said_in_words(client: Redis, url: str, name: str) -> None:
+def test_an_empty_redis_is_reported_in_a_sentence(client: Redis, url: str, name: str) -> None:
     ran = shell(url, name)
     assert (ran.code, ran.out) == (0, "")
     assert "no " in ran.err
 
 
-def test_systems_that_keep_no_names_say_so(client: Redis, url: str) -> None:
+def test_systems_that_keep_no_names_report_it(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a")
     for name, words in (("workers", "no names of workers"), ("errors", "no errors"), ("kinds", "no kinds of jobs")):
         ran = shell(url, "--system", "dispatcher", name, "readytasklist")
@@ -140,7 +140,7 @@ def test_systems_that_keep_no_names_say_so(client: Redis, url: str) -> None:
         assert f"dispatcher keeps {words}" in ran.err
 
 
-def test_a_key_of_another_type_is_told_and_the_exit_code_says_so(client: Redis, url: str) -> None:
+def test_a_key_of_another_type_is_reported_and_the_exit_code_reports_it(client: Redis, url: str) -> None:
     client.set(build_queue_keys("mail")["workers"], "x")
     client.hset(build_queue_keys("mail")["meta"], "version", 1)
     ran = shell(url, "workers", "mail", "--json")
@@ -149,7 +149,7 @@ def test_a_key_of_another_type_is_told_and_the_exit_code_says_so(client: Redis, 
 
 
 @pytest.mark.parametrize("name", ["errors", "kinds"])
-def test_a_queue_that_cannot_be_counted_is_told_and_the_others_are_shown(
+def test_a_queue_that_cannot_be_counted_is_reported_and_the_others_are_shown(
     troubled: Queue, client: Redis, url: str, name: str
 ) -> None:
     client.set(build_queue_keys("images")["dead"], "x")

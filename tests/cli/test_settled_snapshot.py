@@ -62,7 +62,7 @@ def ask(world: World, command: str = "health") -> Ran:
     return shell(world.url, "--system", world.spec, command, "--json")
 
 
-def test_a_job_that_is_taken_at_the_second_look_shows_that_the_workers_are_well(world: World) -> None:
+def test_a_job_that_is_taken_at_the_second_snapshot_shows_that_the_workers_are_well(world: World) -> None:
     with record_waits(world, lambda _look: world.run(1)) as waits:
         ran = ask(world)
     assert (ran.code, ran.json["severity"], ran.json["findings"]) == (0, "ok", [])
@@ -110,7 +110,7 @@ def test_a_command_does_not_wait_for_a_queue_at_rest(world: World) -> None:
     assert waits == []
 
 
-def test_a_snapshot_has_the_verdict_of_the_second_look(world: World) -> None:
+def test_a_snapshot_has_the_verdict_of_the_second_snapshot(world: World) -> None:
     with record_waits(world):
         (queue,) = [each for each in ask(world, "snapshot").json["queues"] if each["queue"] == world.queue]
     assert queue["verdict"]["severity"] == "warning"

@@ -50,7 +50,7 @@ def test_a_snapshot_counts_every_place(
 
 
 @pytest.mark.parametrize("command", [("put", "redishced:mail", "1"), ("act", "pause", "redishced:mail")])
-def test_a_slip_in_the_name_of_a_system_makes_no_native_queue(
+def test_a_slip_in_the_name_of_a_system_creates_no_native_queue(
     client: Redis, url: str, command: tuple[str, ...]
 ) -> None:
     before = dump(client)
@@ -62,7 +62,7 @@ def test_a_slip_in_the_name_of_a_system_makes_no_native_queue(
     assert shell(url, *command).code == 0, "now it is a queue that somebody has seen"
 
 
-def test_a_put_says_once_that_it_makes_a_new_native_queue(client: Redis, url: str) -> None:
+def test_a_put_reports_once_that_it_creates_a_new_native_queue(client: Redis, url: str) -> None:
     client.hset("mail:id", "a", "b")  # nobody's
     said = "mail is a new native queue; another system's is put into as SYSTEM:QUEUE."
     assert [said in shell(url, "put", "mail", "1").err for _time in range(2)] == [True, False]
@@ -92,9 +92,7 @@ def test_jobs_of_a_place_by_its_own_name_and_by_its_state(
 
 
 @every_system
-def test_a_page_goes_on_at_its_cursor_and_a_filter_looks_at_all(
-    sh: Callable[..., Shell], system: PlantedSystem
-) -> None:
+def test_a_page_continues_at_its_cursor_and_a_filter_reads_all(sh: Callable[..., Shell], system: PlantedSystem) -> None:
     on = sh(system, planted=True)
     both = on.ids("ready")
     first = on.run("jobs", system.queue, "ready", "--limit", "1", "--json").json
@@ -268,7 +266,7 @@ def test_a_second_put_of_an_id_is_a_no_op(client: Redis, url: str, queue: str) -
     assert "exists" in again.out and dump(client) == before
 
 
-def test_every_system_either_tells_that_an_id_exists_or_refuses_ids() -> None:
+def test_every_system_either_shows_that_an_id_exists_or_refuses_ids() -> None:
     for name in registry.list_system_names():
         system = registry.create_system(name)
         enqueue = system.scripts["enqueue"]

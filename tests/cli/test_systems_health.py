@@ -317,7 +317,7 @@ HOSTILE = (b"\xff\xfe", b"\x93\x01", b"\x1b]0;owned\x07", b"id|notanumber", b"",
 
 
 @every_system
-def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
+def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_poll(
     client: Redis, url: str, system: PlantedSystem
 ) -> None:
     keys: dict[PlantedSystem, dict[str, object]] = {
@@ -370,7 +370,7 @@ BIG = 30 * 2**20
     [each if each in (RQ, TIMEOUT_SETS) else pytest.param(each, marks=pytest.mark.matrix) for each in SYSTEMS],
     ids=str,
 )
-def test_a_payload_of_30_megabytes_is_told_by_its_size_and_goes_whole_when_it_is_meant(
+def test_a_payload_of_30_megabytes_is_shown_by_its_size_and_moved_complete(
     client: Redis, url: str, system: PlantedSystem
 ) -> None:
     body = b"\xc6" + BIG.to_bytes(4, "big") + b"x" * BIG

@@ -108,7 +108,7 @@ def test_a_loop_that_a_named_queue_does_not_need_is_a_slip_and_no_reason_to_wait
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_five_systems_and_our_own_stand_in_one_redis(client: Redis, url: str) -> None:
+def test_five_systems_and_our_own_are_in_one_redis(client: Redis, url: str) -> None:
     for system in SYSTEMS:
         plant(client, system.keys())
     assert shell(url, "put", "native:mail", "1").code == 0
@@ -192,7 +192,7 @@ def test_a_system_that_was_left_out_is_no_part_of_a_name(client: Redis, url: str
     assert dump(client) == {}
 
 
-def test_whoever_only_stands_in_the_keys_of_orizuru_is_found_by_every_command(client: Redis, url: str) -> None:
+def test_a_consumer_known_only_from_its_keys_is_found_by_every_command(client: Redis, url: str) -> None:
     """A consumer that neither registered nor sent a heartbeat is found only by a walk over the keys."""
     client.rpush("orizuru:consumers:stray:unacked", b"\x91\x07")
     words = ("--system", "orizuru:source=jobs")

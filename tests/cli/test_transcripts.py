@@ -123,7 +123,7 @@ def transcript(url: str, system: PlantedSystem) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("system", (NATIVE, BULLMQ, CELERY, *SYSTEMS), ids=str)
-def test_commands_print_the_kept_lines(system: PlantedSystem, client: Redis, url: str) -> None:
+def test_commands_print_the_stored_lines(system: PlantedSystem, client: Redis, url: str) -> None:
     plant(client, system.keys())
     if system is NATIVE:
         plant_native(client)

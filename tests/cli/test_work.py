@@ -136,7 +136,7 @@ def test_the_error_of_a_job_names_the_exit_code_or_the_signal(queue: Queue, clie
         assert errors(client, id) == [said]
 
 
-def test_a_line_is_told_whole_and_in_pieces_where_it_is_much_longer_than_a_chunk(queue: Queue) -> None:
+def test_a_line_is_passed_on_complete_or_in_pieces_if_it_is_much_longer_than_a_chunk(queue: Queue) -> None:
     said: list[tuple[str, int, int]] = []
     for size in (0, CHUNK, 4 * CHUNK + 5):
         said.clear()
@@ -298,7 +298,7 @@ def test_a_command_that_does_not_finish_in_time_is_ended_and_its_job_released(
     assert job.attempt == 1
 
 
-def test_an_outcome_that_redis_could_not_be_told_is_told_later(
+def test_an_outcome_that_could_not_be_sent_to_redis_is_sent_later(
     client: Redis, url: str, tmp_path: Path, background: Any
 ) -> None:
     with Queue("mail", url) as direct, Proxy(url) as proxy, Queue("mail", proxy.url) as queue:

@@ -29,7 +29,7 @@ def calls(client: Redis) -> int:
 
 
 @pytest.mark.slow
-def test_beats_that_fail_are_told_once_until_one_is_taken(
+def test_heartbeats_that_fail_are_reported_once_until_one_is_taken(
     client: Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, kind: Any, url: str
 ) -> None:
     monkeypatch.setattr(heartbeat, "RETRY_S", 0.02)
@@ -56,7 +56,7 @@ def test_beats_that_fail_are_told_once_until_one_is_taken(
         queue.close()
 
 
-def test_outcomes_that_a_beat_was_sending_when_it_was_cancelled_are_sent_again() -> None:
+def test_outcomes_that_a_heartbeat_was_sending_when_it_was_cancelled_are_sent_again() -> None:
     async def cancelled(calls: Sequence[Any]) -> Any:
         raise asyncio.CancelledError
 

@@ -80,7 +80,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(monkeypatch)
 
 
-def test_a_worker_beats_at_once_and_at_each_third_of_its_minute(scene: Scene) -> None:
+def test_a_worker_sends_a_heartbeat_at_once_and_at_each_third_of_its_minute(scene: Scene) -> None:
     assert scene.look() == ["beat"] and scene.orders == ["run"]
     assert scene.sent[0][0][1] == {"worker": "w1", "ttl_ms": 60_000, "job": b"now"}
     assert scene.beats._compute_rest_time_s() == 20
@@ -112,7 +112,7 @@ def test_a_lease_is_extended_after_a_third_of_its_time(
         assert held.learned == [("extended", BEGAN_S, held.ttr_ms)] and fresh.learned
 
 
-def test_a_lease_that_is_over_or_let_go_is_held_no_more(scene: Scene) -> None:
+def test_a_lease_that_is_over_or_released_is_held_no_more(scene: Scene) -> None:
     jobs = [Job(token, 5.0) for token in ("over", "let-go", "kept")]
     scene.beats.extend_leases_until_settled(jobs)
     scene.beats.stop_extending_lease(jobs[1])
@@ -158,7 +158,9 @@ def test_a_batch_of_leases_that_fails_leaves_the_other_one_extended(
     assert caplog.records[-1].getMessage() == "heartbeat of w1: away"
 
 
-def test_a_failure_is_tried_again_after_a_second_and_said_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_tried_again_after_a_second_and_reported_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     scene.words["beat"] = ServerError("away")
     assert scene.look() == ["beat"] and scene.orders == []
     assert scene.look(0.99) == [] and scene.beats._compute_rest_time_s() == pytest.approx(0.01)
@@ -171,7 +173,7 @@ def test_a_failure_is_tried_again_after_a_second_and_said_once(scene: Scene, cap
     assert len(caplog.records) == 2, "a new failure is said again"
 
 
-def test_an_outcome_goes_along_after_it_waited_for_one_step(scene: Scene) -> None:
+def test_an_outcome_is_sent_along_after_it_waited_for_one_step(scene: Scene) -> None:
     scene.look()
     scene.outbox.add_outcome("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
     assert scene.beats._compute_rest_time_s() == 0.1

@@ -85,7 +85,9 @@ def test_each_result_of_a_batch_is_recorded_or_tried_again(
     assert bool(caplog.records) is (level is not None)
 
 
-def test_a_job_that_is_gone_when_its_outcome_is_sent_again_was_settled_before(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_that_is_missing_when_its_outcome_is_sent_again_was_settled_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     scene = Scene()
     [job] = scene.add_outcome("ack", "a")
     for _ in range(2):

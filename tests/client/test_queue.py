@@ -148,7 +148,7 @@ def test_large_bodies_make_small_batches(queue: Queue, client: Redis) -> None:
     assert counts(queue) == {"ready": 6}
 
 
-def test_the_name_of_a_queue_stands_on_the_list_after_the_first_put(queue: Queue, client: Redis) -> None:
+def test_the_name_of_a_queue_is_on_the_list_after_the_first_put(queue: Queue, client: Redis) -> None:
     assert client.smembers("rqtui:queues") == set()
     queue.put(1)
     assert client.smembers("rqtui:queues") == {b"mail"}
@@ -254,7 +254,7 @@ def test_a_body_that_a_codec_cannot_hold_gets_a_sentence(codec: Any, body: Any) 
         codec.encode(body)
 
 
-def test_a_body_that_is_no_json_is_found_where_it_is_asked_for(queue: Queue) -> None:
+def test_a_body_that_is_no_json_is_found_where_a_search_requests_it(queue: Queue) -> None:
     queue.put(b"\xff")
     [job] = queue.reserve()
     assert job.raw == b"\xff"
@@ -277,7 +277,7 @@ def test_what_is_no_client_is_refused_with_a_sentence(kind: Any) -> None:
 # Settling
 
 
-def test_an_ack_ends_a_job_and_a_second_one_learns_that_it_is_gone(queue: Queue, client: Redis) -> None:
+def test_an_ack_ends_a_job_and_a_second_one_gets_the_reply_gone(queue: Queue, client: Redis) -> None:
     queue.put(1)
     [job] = queue.reserve()
     assert job.ack() == "moved"
@@ -467,7 +467,9 @@ def test_leaving_the_block_acks(queue: Queue) -> None:
     assert counts(queue) == {}
 
 
-def test_an_exception_in_the_block_rejects_with_its_traceback_and_the_loop_goes_on(queue: Queue, client: Redis) -> None:
+def test_an_exception_in_the_block_rejects_with_its_traceback_and_the_loop_continues(
+    queue: Queue, client: Redis
+) -> None:
     queue.put_many([{"body": 1, "id": "a"}, {"body": 2, "id": "b"}])
     seen = []
     for job in queue.consume(burst=True):
@@ -772,7 +774,7 @@ def test_jobs_that_came_with_an_error_of_a_sweep_are_run(queue: Queue, client: R
 # Durability
 
 
-def test_a_durable_put_says_when_nothing_but_memory_holds_the_job(
+def test_a_durable_put_reports_when_nothing_but_memory_holds_the_job(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rqtui.client.durability.TIMEOUT_MS", 50)

@@ -154,7 +154,7 @@ def test_a_local_timer_is_on_time_to_the_millisecond(client: Redis, monkeypatch:
             assert abs(clock.now_s - began_s - timer_s) < 1e-6
 
 
-def test_withdrawing_leaves_nobody_blocked_and_no_reply_behind(client: Redis, bell: Any) -> None:
+def test_withdrawing_leaves_no_client_blocked_and_no_reply_behind(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         for timer_s in (0.01, 0.02, 0.0061, 0.03):
             assert waiter.wait(timer_s) is WakeReason.TIMER
@@ -187,7 +187,7 @@ def test_an_interrupt_and_an_event_end_a_wait(client: Redis, bell: Any) -> None:
     waiter.interrupt()  # too late, and harmless
 
 
-def test_redis_lets_go_by_itself_after_its_time(client: Redis, monkeypatch: pytest.MonkeyPatch, bell: Any) -> None:
+def test_redis_releases_a_client_after_its_time(client: Redis, monkeypatch: pytest.MonkeyPatch, bell: Any) -> None:
     monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", 0.1)
     with bell(client) as waiter:
         assert waiter.wait(None) is WakeReason.NOTHING
@@ -244,7 +244,7 @@ def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
         assert queue.counts()["acked"] == 1
 
 
-def test_a_user_who_may_not_wait_is_told_so(kind: Any, restricted: Callable[..., str]) -> None:
+def test_a_user_who_may_not_wait_is_informed(kind: Any, restricted: Callable[..., str]) -> None:
     with kind("mail", restricted("-bzpopmin")) as queue, pytest.raises(Denied, match="waiting for work"):
         next(queue.consume())
 
@@ -252,7 +252,7 @@ def test_a_user_who_may_not_wait_is_told_so(kind: Any, restricted: Callable[...,
 # Consumers
 
 
-def test_an_idle_consumer_is_woken_by_each_new_job_and_asks_for_nothing_meanwhile(
+def test_an_idle_consumer_is_woken_by_each_new_job_and_sends_nothing_meanwhile(
     queue: Queue, client: Redis, for_ever: None, consuming: Consuming
 ) -> None:
     ran = threading.Event()
@@ -396,7 +396,7 @@ def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(
     assert runs == ["a"]
 
 
-def test_quiet_and_stop_reach_a_worker_with_its_beat(
+def test_quiet_and_stop_reach_a_worker_with_its_heartbeat(
     queue: Queue, client: Redis, monkeypatch: pytest.MonkeyPatch, consuming: Consuming
 ) -> None:
     monkeypatch.setattr("rqtui.client.heartbeat.WORKER_TTL_MS", 300)
@@ -444,7 +444,7 @@ def test_a_socket_of_fakeredis_is_not_taken_for_a_file_of_this_process(monkeypat
     bell.close()
 
 
-def test_no_wait_is_longer_than_it_was_asked_for_because_a_selector_counts_in_milliseconds() -> None:
+def test_no_wait_is_longer_than_requested_because_a_selector_counts_in_milliseconds() -> None:
     for micros in range(0, 20_000, 7):
         rounded_ms = math.ceil(bells._round_seconds_down_to_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
         assert micros / 1e3 - 1 <= rounded_ms <= micros / 1e3

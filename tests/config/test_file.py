@@ -161,7 +161,7 @@ def test_a_url_comes_from_the_command_line_then_the_environment_then_the_profile
     assert url(CommandLine(), {"RQTUI_CONFIG": config}) == "redis://localhost:6379"
 
 
-def test_a_profile_whose_url_is_not_used_is_told_and_what_it_forbids_holds(tmp_path: Path) -> None:
+def test_a_profile_whose_url_is_not_used_is_reported_and_what_it_forbids_holds(tmp_path: Path) -> None:
     config = written(tmp_path, "[profiles.prod]\nurl = 'redis://file'\nread_only = true\n")
     settings = resolve_settings(CommandLine(profile="prod", config=config), {"REDIS_URL": "redis://other"}).settings
     assert settings.read_only
@@ -191,7 +191,7 @@ def test_always_read_only_cannot_be_unlocked_and_true_can() -> None:
 
 
 @pytest.mark.parametrize("text", ["calm = yes", "[profiles.a]\nurl='redis://a'\nreadonly = true\n"])
-def test_where_nobody_knows_what_a_broken_file_forbids_changes_are_off(text: str) -> None:
+def test_changes_are_off_while_it_is_unknown_what_a_broken_file_forbids(text: str) -> None:
     settings = resolve_profile_settings(reads(text), "a").settings
     assert settings.read_only and not settings.may_unlock
     assert "Changes are off" in settings.problems[-1]
@@ -264,7 +264,7 @@ def test_config_without_json_is_a_table_and_path_and_example_are_alone_on_stdout
     assert shell(NOWHERE, "config", "--example").out == EXAMPLE
 
 
-def test_config_tells_every_error_also_of_keys_and_themes_and_ends_with_2(tmp_path: Path) -> None:
+def test_config_shows_every_error_also_of_keys_and_themes_and_ends_with_2(tmp_path: Path) -> None:
     config = written(tmp_path, "calm = 3\ntheme = 'rqtiu'\n[keymap]\nworkers = 'e'\n")
     ran = shell(NOWHERE, "config", "--config", config)
     assert ran.code == 2

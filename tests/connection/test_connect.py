@@ -81,7 +81,7 @@ def test_the_proxy_sees_a_client_that_retries_lose_jobs(client: redis.Redis, pro
     assert client.llen("jobs") == 2
 
 
-def test_a_reply_that_is_too_late_is_not_asked_for_again(client: redis.Redis, proxy: Proxy) -> None:
+def test_a_reply_that_is_too_late_is_not_requested_again(client: redis.Redis, proxy: Proxy) -> None:
     client.rpush("jobs", *"abcde")
     proxy.fail("swallow", "EVAL", times=99)
     with connect(proxy.url, timeout_s=0.2) as through, pytest.raises(redis.TimeoutError):
@@ -246,7 +246,7 @@ def test_a_missing_socket_is_described(tmp_path: Path) -> None:
     assert "does not exist. Start Redis with that unixsocket" in str(_failure(f"unix://{tmp_path}/redis.sock"))
 
 
-def test_a_server_that_says_nothing_is_described(client: redis.Redis, proxy: Proxy) -> None:
+def test_a_server_that_reports_nothing_is_described(client: redis.Redis, proxy: Proxy) -> None:
     proxy.is_blackhole = True
     error = _failure(proxy.url, timeout_s=0.2)
     assert isinstance(error, Unreachable) and f"127.0.0.1:{proxy.port} did not answer in time" in str(error)
@@ -275,7 +275,7 @@ def test_a_database_that_does_not_exist_is_described(url: str) -> None:
     assert "no database of that number" in str(_failure(f"{url}/9999"))
 
 
-def test_a_password_that_nobody_set_is_described(url: str) -> None:
+def test_a_password_that_was_not_set_is_described(url: str) -> None:
     error = _failure(url.replace("://", "://:secret@"))
     assert isinstance(error, Denied) and "has no password" in str(error)
 
@@ -303,21 +303,21 @@ def test_an_error_of_ours_describes_itself() -> None:
 
 
 @pytest.mark.each_server
-def test_each_real_server_says_what_it_is(server: EmbeddedServer, server_client: redis.Redis) -> None:
+def test_each_real_server_reports_what_it_is(server: EmbeddedServer, server_client: redis.Redis) -> None:
     info = read_server_info(server_client, server.url)
     assert (info.kind, info.version) == (server.family, server.version)
     assert (info.role, info.mode, info.policy, info.maxmemory_bytes) == ("primary", "standalone", "noeviction", 0)
     assert info.is_persistent is False and info.used_bytes and info.denied == ()
 
 
-def test_fakeredis_says_what_it_is_and_what_it_lacks(fake_server: EmbeddedServer) -> None:
+def test_fakeredis_reports_what_it_is_and_what_it_lacks(fake_server: EmbeddedServer) -> None:
     with connect(fake_server.url) as client:
         info = read_server_info(client, fake_server.url)
     assert info.kind == "fakeredis" and info.version == fake_server.version
     assert info.maxmemory_bytes is None and any(line.startswith("INFO") for line in info.denied)
 
 
-def test_a_user_without_rights_still_connects_and_is_told_what_is_denied(client: redis.Redis, url: str) -> None:
+def test_a_user_without_rights_still_connects_and_is_informed_what_is_denied(client: redis.Redis, url: str) -> None:
     client.acl_setuser("viewer", enabled=True, nopass=True, keys=["*"], commands=["+get"], reset=True)
     try:
         theirs = url.replace("://", "://viewer:any@")

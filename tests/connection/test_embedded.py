@@ -35,7 +35,7 @@ def _lives(pid: int) -> bool:
 
 
 @pytest.mark.each_server
-def test_each_server_says_what_it_is_and_takes_jobs(any_server: EmbeddedServer) -> None:
+def test_each_server_reports_what_it_is_and_takes_jobs(any_server: EmbeddedServer) -> None:
     titles = {"redis": "Redis ", "valkey": "Valkey ", "fakeredis": "fakeredis "}
     assert any_server.kind.startswith(titles[any_server.family] + any_server.version)
     with connect(any_server.url) as client:
@@ -103,7 +103,7 @@ def test_options_reach_the_server() -> None:
         }
 
 
-def test_a_server_that_does_not_start_says_why() -> None:
+def test_a_server_that_does_not_start_explains_why() -> None:
     with pytest.raises(ServerError, match="ended at once.*nonsense"):
         start_server(options={"nonsense": "yes"})
 
@@ -126,7 +126,7 @@ def test_an_unknown_kind_and_a_missing_server_are_refused_in_a_sentence(monkeypa
         start_server("system")
 
 
-def test_a_reply_that_nobody_reads_for_a_while_arrives_whole_from_fakeredis(fake_server: EmbeddedServer) -> None:
+def test_a_reply_that_no_client_reads_for_a_while_arrives_whole_from_fakeredis(fake_server: EmbeddedServer) -> None:
     value = b"x" * 20_000_000
     with connect(fake_server.url) as client:
         client.set("long", value)

@@ -57,7 +57,7 @@ def test_threads_that_end_leave_their_connections_to_the_next(client: Redis, url
         assert len(pool._in_use_connections) <= 8
 
 
-def test_a_connection_that_the_server_closed_is_made_anew_before_anything_is_sent(client: Redis, url: str) -> None:
+def test_a_connection_that_the_server_closed_is_created_again_before_anything_is_sent(client: Redis, url: str) -> None:
     with Queue("mail", url) as queue, Proxy(url) as proxy, Queue("mail", proxy.url) as through:
         for times in range(1, 4):
             assert [queue.put(times).word, through.put(times).word] == ["moved"] * 2
@@ -73,7 +73,7 @@ def test_a_connection_that_the_server_closed_is_made_anew_before_anything_is_sen
         assert through.put(9).word == "moved"
 
 
-def test_what_was_not_read_reaches_nobody_else(client: Redis, url: str) -> None:
+def test_what_was_not_read_reaches_no_other_caller(client: Redis, url: str) -> None:
     with connect(url) as ours:
         connection: Any = ours.connection_pool.get_connection()
         connection.send_command("ECHO", "of the one before")

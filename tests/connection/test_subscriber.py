@@ -47,7 +47,7 @@ def take_messages(ear: Subscriber, number: int) -> list[Message]:
 
 
 @pytest.mark.each_server
-def test_it_hears_in_order_what_is_published_on_its_patterns(
+def test_it_receives_in_order_what_is_published_on_its_patterns(
     any_client: Redis, any_server: EmbeddedServer, listening: Callable[..., Subscriber]
 ) -> None:
     ear = listening(any_server.url, "news.*", "\udcff.*")
@@ -104,7 +104,7 @@ def test_messages_do_not_count_as_commands(client: Redis, url: str, listening: C
     assert meter.compute_total_cost() == before
 
 
-def test_a_lost_link_is_made_again_and_the_gap_is_told(
+def test_a_lost_link_is_created_again_and_the_gap_is_reported(
     client: Redis, url: str, listening: Callable[..., Subscriber]
 ) -> None:
     with Proxy(url) as proxy:
@@ -127,7 +127,7 @@ def test_a_lost_link_is_made_again_and_the_gap_is_told(
         assert ear.read_status("a.*").missed_s == found.missed_s
 
 
-def test_a_server_that_says_nothing_is_taken_for_lost(
+def test_a_server_that_reports_nothing_is_taken_for_lost(
     url: str, listening: Callable[..., Subscriber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ears, "PING_S", 0.0)
@@ -139,7 +139,7 @@ def test_a_server_that_says_nothing_is_taken_for_lost(
         assert found.missed_s > 0
 
 
-def test_a_pattern_that_an_acl_refuses_is_told_and_the_others_are_heard(
+def test_a_pattern_that_an_acl_refuses_is_reported_and_the_others_are_received(
     client: Redis, url: str, listening: Callable[..., Subscriber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ears, "RETRY_REFUSED_S", 0.0)
@@ -195,7 +195,7 @@ def test_closing_ends_thread_and_connection(client: Redis, url: str) -> None:
         wait_until(lambda: client.execute_command("PUBSUB", "NUMPAT") == 0, what="the end of the connection")
 
 
-def test_a_server_that_was_never_there_is_told_in_words() -> None:
+def test_a_server_that_was_never_there_is_described_in_a_sentence() -> None:
     with connect("redis://127.0.0.1:1") as away:
         ear = Subscriber(away)
         ear.subscribe(["a.*"])

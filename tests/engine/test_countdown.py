@@ -18,7 +18,7 @@ __all__ = ["mill"]  # a fixture
 NOW_MS = 1_800_000_000_000
 
 
-def test_what_is_left_is_said_in_front_and_what_ends_first_comes_first() -> None:
+def test_the_remaining_time_is_shown_first_and_sorts_the_findings() -> None:
     def build_finding(kind: str, jobs: int, until_ms: int | None = None) -> Finding:
         return Finding(kind, "critical", "flour", f"{kind} is there", jobs=jobs, until_ms=until_ms)
 
@@ -63,7 +63,7 @@ def test_the_shell_shows_the_time_left_relative_to_the_time_of_its_snapshot() ->
     assert left_ms == [41_000, 0, None]
 
 
-def test_health_tells_until_when(client: Redis, url: str, mill: type[Mill]) -> None:
+def test_health_shows_until_when(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "deferred", "d1")
     s, _us = client.time()
     client.hset("mill:mice", "flour", (s + 3_600) * 1000)

@@ -64,7 +64,7 @@ def numbers(queues: tuple[Counted, ...] | list[Counted]) -> list[object]:
     ]
 
 
-def test_what_many_are_told_is_what_each_is_told(any_client: Redis) -> None:
+def test_a_report_to_many_equals_the_report_to_each(any_client: Redis) -> None:
     mail, slow = Queue("mail", any_client), Queue("slow", any_client)
     mail.put_many(["a", "b", "c"])
     mail.put("later", delay="1h")
@@ -133,7 +133,7 @@ VERBS: dict[str, Callable[[Queue, random.Random], object]] = {
 }
 
 
-def test_a_queue_at_rest_is_told_once_and_every_change_at_once(client: Redis) -> None:
+def test_an_idle_queue_is_reported_once_and_every_change_at_once(client: Redis) -> None:
     """The counts by stamps equal the counts of one script per queue, whatever was done between two refreshes."""
     source = random.Random(5)
     queues = [Queue(f"q{at}", client) for at in range(6)]
@@ -155,7 +155,7 @@ def test_a_queue_at_rest_is_told_once_and_every_change_at_once(client: Redis) ->
         )
 
 
-def test_another_job_at_the_head_is_told_though_as_many_wait(client: Redis) -> None:
+def test_another_job_at_the_head_is_reported_though_as_many_wait(client: Redis) -> None:
     mail, other = Queue("mail", client), Queue("other", client)
     mail.put("old", id="old")
     other.put("x")
@@ -169,7 +169,7 @@ def test_another_job_at_the_head_is_told_though_as_many_wait(client: Redis) -> N
     assert engine.take_snapshot().queues[0].oldest_ready_ms < 60_000  # type: ignore[operator]
 
 
-def test_a_look_at_queues_at_rest_asks_four_things_of_each(client: Redis) -> None:
+def test_a_poll_of_idle_queues_sends_four_commands_for_each(client: Redis) -> None:
     for at in range(100):
         Queue(f"q{at:03}", client).put("x")
     engine = build_engine(client, [registry.create_system("native")])
@@ -232,7 +232,7 @@ def test_what_is_known_of_queues_at_rest_holds_when_the_trip_that_counts_the_oth
         assert numbers(engine.take_snapshot().queues) == numbers(alone(client, engine)) != numbers(before.queues)
 
 
-def test_what_hands_changed_and_no_stamp_tells_is_told_within_twenty_seconds(client: Redis) -> None:
+def test_a_manual_change_without_a_new_stamp_is_shown_within_twenty_seconds(client: Redis) -> None:
     for name in ("a", "b"):
         Queue(name, client).put("x")
     engine = build_engine(client, [registry.create_system("native")])
@@ -242,7 +242,7 @@ def test_what_hands_changed_and_no_stamp_tells_is_told_within_twenty_seconds(cli
     assert looks[-1].queues[0].counters["out"] == 7
 
 
-def test_a_key_of_another_type_is_told_of_its_queue_and_the_others_are_counted(client: Redis) -> None:
+def test_a_key_of_another_type_is_reported_for_its_queue_and_the_others_are_counted(client: Redis) -> None:
     engine = plant_queues(client, MANY)
     client.delete(build_queue_keys("q060")["dead"])
     client.set(build_queue_keys("q060")["dead"], "somebody's")
@@ -298,7 +298,7 @@ def test_calls_are_kept_for_queues_that_are_counted_in_turn_and_not_without_end(
     assert list(engine._counting._shared_requests) == turns[-3:]
 
 
-def test_queues_that_come_and_go_are_asked_anew(client: Redis) -> None:
+def test_queues_that_appear_and_disappear_are_searched_again(client: Redis) -> None:
     engine = plant_queues(client, 3)
     engine.take_snapshot()
     engine.refs = [*engine.refs[:2], Ref("native", "other")]

@@ -98,7 +98,7 @@ def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client:
     assert [client.zcard(f"rqtui:{{{name}}}:ready") for name in ("q007", "q123", "q299")] == [1, 1, 1]
 
 
-def test_what_falls_due_between_two_looks_is_not_kept_until_the_second(client: Redis) -> None:
+def test_what_falls_due_between_two_polls_is_not_kept_until_the_second(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(40)
     work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
@@ -108,7 +108,7 @@ def test_what_falls_due_between_two_looks_is_not_kept_until_the_second(client: R
 
 
 @pytest.mark.usefixtures("clock")
-def test_two_loops_share_a_look(client: Redis) -> None:
+def test_two_loops_share_a_poll(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(40)
     works = [
         build_round(verb, client, NATIVE, lambda: refs, max_idle=30, due_times=heads) for verb in ("dispatch", "reap")
@@ -153,7 +153,7 @@ def test_every_queue_has_its_turn_all_the_same(client: Redis) -> None:
     assert seen == set(refs)
 
 
-def test_a_look_knows_to_the_millisecond_when_jobs_are_due(client: Redis) -> None:
+def test_a_poll_knows_to_the_millisecond_when_jobs_are_due(client: Redis) -> None:
     heads, (first, second, *others) = DueTimes(NATIVE), build_refs(40)
     seconds, _microseconds = client.time()
     for ref, ago_s in ((first, 5), (second, 1)):
@@ -171,7 +171,7 @@ def test_up_to_a_limit_all_queues_are_called_in_the_first_round(
     assert (len(work().steps) == MANY) == (limit >= MANY)
 
 
-def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: Redis) -> None:
+def test_a_poll_writes_nothing_and_counts_a_key_of_another_type_as_due(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(50)
     client.set("rqtui:{q001}:scheduled", "x")
     for name, members in {
@@ -190,7 +190,7 @@ def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: R
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_look_tells_what_stands_there_whatever_stood_there_at_the_last_one(client: Redis, seed: int) -> None:
+def test_a_poll_shows_what_is_there_whatever_was_there_at_the_last_one(client: Redis, seed: int) -> None:
     heads, refs, random = DueTimes(NATIVE), build_refs(60), Random(seed)
     places = {"dispatch": ("scheduled", "done"), "reap": ("reserved", "done")}
     for _ in range(12):
@@ -207,7 +207,7 @@ def test_a_look_tells_what_stands_there_whatever_stood_there_at_the_last_one(cli
             assert look and set(look.due_s) == late
 
 
-def test_only_where_times_in_milliseconds_tell_it_the_heads_are_asked() -> None:
+def test_the_heads_are_read_only_if_times_are_in_milliseconds() -> None:
     assert find_due_keys(NATIVE["native"], "reap", "q") == ["rqtui:{q}:reserved", "rqtui:{q}:done"]
     assert find_due_keys(NATIVE["native"], "dispatch", "q") == ["rqtui:{q}:scheduled", "rqtui:{q}:done"]
     for name in ("redisched", "timeout_sets", "safe_pop:queue=q", "orizuru", "dispatcher:ready=q"):
@@ -216,7 +216,7 @@ def test_only_where_times_in_milliseconds_tell_it_the_heads_are_asked() -> None:
         )
 
 
-def test_where_no_head_tells_anything_nothing_is_asked(client: Redis) -> None:
+def test_where_no_head_shows_anything_nothing_is_asked(client: Redis) -> None:
     systems = {"dispatcher": registry.create_system("dispatcher")}
     heads, refs = DueTimes(systems), [Ref("dispatcher", "readytasklist")]
     client.zadd("delayedtaskset", {"late": 1})
@@ -237,14 +237,14 @@ def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: R
     assert done.moved == 1 and [bool(step.error) for step in done.steps] == [False, True]
 
 
-def test_a_look_at_a_redis_that_is_away_raises_what_a_loop_backs_off_from() -> None:
+def test_a_poll_of_a_redis_that_is_away_raises_what_a_loop_backs_off_from() -> None:
     heads = DueTimes(NATIVE)
     with connect("redis://127.0.0.1:1") as nobody, pytest.raises(Unreachable):
         heads.poll(nobody, "dispatch", build_refs(2))
 
 
 @pytest.mark.slow
-def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Redis, url: str) -> None:
+def test_one_slow_poll_does_not_put_off_the_next_and_two_in_a_row_do(client: Redis, url: str) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(MANY)
     with Proxy(url) as proxy, connect(proxy.url) as slow:
 
@@ -261,7 +261,7 @@ def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Red
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) -> None:
+def test_a_snapshot_replaces_a_poll_if_it_has_all_that_one_reads(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(40)
     engine = Engine(client, [NATIVE["native"]])
     engine.refs, engine.on_snapshot_counts = refs, heads.use_snapshot_counts
@@ -289,7 +289,7 @@ def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) ->
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_picture_of_some_queues_or_of_kept_jobs_or_of_an_error_is_no_look(client: Redis) -> None:
+def test_a_snapshot_of_some_queues_of_stored_jobs_or_of_an_error_replaces_no_poll(client: Redis) -> None:
     refs = build_refs(3)
     engine = Engine(client, [NATIVE["native"]])
     client.set("rqtui:{q002}:dead", "somebody's")

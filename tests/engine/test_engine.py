@@ -72,7 +72,7 @@ def test_a_snapshot_is_one_round_trip_whatever_the_number_of_queues(
     assert snapshot.job is None
 
 
-def test_a_picture_counts_places_and_shows_pages_and_a_job(engine: Engine, queue: Queue) -> None:
+def test_a_snapshot_counts_places_and_shows_pages_and_a_job(engine: Engine, queue: Queue) -> None:
     queue.put(1, id="later", delay=60)
     queue.put_many([{"body": {"n": n}, "id": f"j{n}", "name": "send"} for n in range(3)])
     [held] = queue.reserve(1, worker="w1")
@@ -95,14 +95,14 @@ def test_a_picture_counts_places_and_shows_pages_and_a_job(engine: Engine, queue
     assert snapshot.find_queue(Ref("native", "nosuch")) is None
 
 
-def test_a_body_of_64_kib_comes_unasked_and_a_longer_one_does_not(engine: Engine, queue: Queue) -> None:
+def test_a_body_of_64_kib_comes_without_a_request_and_a_longer_one_does_not(engine: Engine, queue: Queue) -> None:
     for size, comes in ((65_536, True), (65_537, False)):
         queue.put(b"x" * size, id=f"of-{size}")
         job = engine.fetch_job(MAIL, f"of-{size}".encode())
         assert job is not None and (job.body is not None, job.body_bytes) == (comes, size)
 
 
-def test_rates_come_from_two_pictures(engine: Engine, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_come_from_two_refreshes(engine: Engine, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
     monkeypatch.setattr("rqtui.engine.engine.time", SimpleNamespace(monotonic=lambda: now_s, time=time.time))
     focus = Focus((MAIL,))
@@ -115,7 +115,7 @@ def test_rates_come_from_two_pictures(engine: Engine, queue: Queue, monkeypatch:
 
 
 @pytest.mark.parametrize("wrong_s", [-7200, 7200])
-def test_the_time_of_a_picture_is_the_servers(
+def test_the_time_of_a_refresh_is_the_servers(
     engine: Engine, queue: Queue, client: Redis, monkeypatch: pytest.MonkeyPatch, wrong_s: int
 ) -> None:
     right = time.time
@@ -143,7 +143,7 @@ def test_a_broken_queue_leaves_the_others_readable(client: Redis, engine: Engine
     assert "holds a string" in page.error
 
 
-def test_looking_writes_nothing(client: Redis, engine: Engine, queue: Queue) -> None:
+def test_reading_writes_nothing(client: Redis, engine: Engine, queue: Queue) -> None:
     queue.put_many([{"body": n, "id": f"j{n}"} for n in range(5)])
     before = dump(client)
     list(engine.discover())
@@ -179,7 +179,7 @@ def test_a_search_by_id_reports_matches_and_queues_that_could_not_be_searched(cl
     assert (search.skipped_systems, search.failed_queues) == (("safe_pop",), 1)
 
 
-def test_a_redis_that_is_away_is_an_error_and_not_an_empty_picture() -> None:
+def test_a_redis_that_is_away_is_an_error_and_not_an_empty_snapshot() -> None:
     engine = Engine(connect("redis://127.0.0.1:1"), [registry.create_system("native")])
     with pytest.raises(Unreachable):
         engine.take_snapshot(Focus((MAIL,)))
@@ -207,7 +207,7 @@ def test_a_user_without_rights_gets_words(client: Redis, url: str) -> None:
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_discovery_finds_queues_that_stand_in_no_list(client: Redis, engine: Engine) -> None:
+def test_discovery_finds_queues_that_are_in_no_list(client: Redis, engine: Engine) -> None:
     for name in ("b", "a"):
         Queue(name, client).put(1)
     client.delete("rqtui:queues")
@@ -242,7 +242,7 @@ def test_a_name_that_no_queue_of_the_system_can_have_is_refused(client: Redis, e
     assert engine.resolve("x" * 200) == Ref("native", "x" * 200)
 
 
-def test_a_name_that_stands_in_two_systems_has_to_be_told_apart(engine: Engine) -> None:
+def test_a_name_that_is_in_two_systems_has_to_be_distinguished(engine: Engine) -> None:
     engine.refs = [MAIL, Ref("other", "mail")]
     with pytest.raises(UsageError, match="name one, as SYSTEM:mail"):
         engine.resolve("mail")
@@ -458,7 +458,7 @@ def test_acts_on_a_redis_that_is_away_are_not_sent() -> None:
     assert [one.word for one in engine.apply_verb("pause", MAIL)] == ["not sent"]
 
 
-def test_a_lost_reply_to_a_look_is_an_error_that_harms_nothing(client: Redis, url: str) -> None:
+def test_a_lost_reply_to_a_poll_is_an_error_that_harms_nothing(client: Redis, url: str) -> None:
     Queue("mail", client).put(1)
     with Proxy(url) as proxy:
         engine = behind(proxy)
@@ -481,7 +481,7 @@ def test_an_error_of_the_server_is_the_answer_of_each_job(client: Redis, engine:
     assert dump(client) == before
 
 
-def test_a_walk_that_took_long_rests_until_it_is_asked_for(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_that_took_long_rests_until_it_is_requested(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.engine.walk.REST_FACTOR", 1e9)
     monkeypatch.setattr("rqtui.engine.walk.MAX_KEYS_PER_DISCOVERY", 0)  # a walk of any number of keys is a long one
     client.set("other", 1)
@@ -497,7 +497,7 @@ def test_a_walk_that_took_long_rests_until_it_is_asked_for(client: Redis, monkey
 
 
 @pytest.mark.slow
-def test_queues_are_known_while_the_walk_goes_on(client: Redis) -> None:
+def test_queues_are_known_while_the_walk_continues(client: Redis) -> None:
     pipe = client.pipeline(transaction=False)
     for number in range(30_000):
         pipe.set(f"other:{number}", 1)

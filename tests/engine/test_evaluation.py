@@ -120,7 +120,7 @@ def looks(random: Random) -> Iterator[Look]:
 
 
 @pytest.mark.slow
-def test_a_queue_at_rest_is_judged_as_it_would_be_anew() -> None:
+def test_the_cached_evaluation_of_an_idle_queue_equals_a_new_one() -> None:
     reused = 0
     for seed in range(400):
         story = [*looks(Random(seed))]
@@ -133,7 +133,7 @@ def test_a_queue_at_rest_is_judged_as_it_would_be_anew() -> None:
     assert reused > 1_000, "and mostly it is not made anew"
 
 
-def test_what_a_look_found_is_told_though_the_queue_rests() -> None:
+def test_what_a_poll_found_is_reported_though_the_queue_rests() -> None:
     judge, queue = Judge(Random(0), forgets=False), Queue("mail", "native", (Count("ready", State.READY, 0),), 1_000)
     at_rest = [judge.look(Look(queue._replace(counted_ms=ms), ms / 1000, {}))[0] for ms in (1_000, 3_000, 5_000)]
     assert all(not each.findings for each in at_rest)
@@ -169,7 +169,7 @@ def test_a_wait_becomes_unusual_while_the_queue_stays_as_it_was() -> None:
     assert none[MAIL].usual_wait_ms is None and not [each for each in fresh.findings if each.detail]
 
 
-def test_a_queue_at_rest_is_judged_again_when_its_usual_wait_becomes_known() -> None:
+def test_an_idle_queue_is_evaluated_again_when_its_usual_wait_becomes_known() -> None:
     queue = Queue("mail", "native", (Count("ready", State.READY, 5),), 1_000_000, workers=2, oldest_ready_ms=120_000)
     judging = HealthEvaluator(NATIVE, Rates(), Probes(NATIVE), lambda _ref: DEFAULTS)
     for later_ms, usual_ms, expected in ((0, None, []), (2_000, None, []), (4_000, 2_000, ["oldest-ready"])):

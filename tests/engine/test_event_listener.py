@@ -102,7 +102,7 @@ def test_what_became_of_jobs_is_counted_and_listed_by_queue(client: Redis, liste
     assert engine.fetch_job(MAIL, b"nobodys") is None is engine.fetch_job(MAIL, b"x")
 
 
-def test_nobody_listens_unless_it_was_asked_for(client: Redis, listened: Callable[..., Engine]) -> None:
+def test_no_client_listens_unless_it_was_requested(client: Redis, listened: Callable[..., Engine]) -> None:
     engine = listened(is_listening=False)
     queue = count_queue(engine)
     assert [(count.place, count.is_count_known, count.shared_total) for count in queue.counts] == [
@@ -138,9 +138,7 @@ def test_the_ear_opens_with_the_first_queue_in_sight_and_not_before(client: Redi
     wait_until(lambda: client.execute_command("PUBSUB", "NUMPAT") == 0, what="the end")
 
 
-def test_a_gap_is_told_and_what_was_heard_before_stays(
-    client: Redis, url: str, listened: Callable[..., Engine]
-) -> None:
+def test_a_gap_is_reported_and_earlier_events_stay(client: Redis, url: str, listened: Callable[..., Engine]) -> None:
     with Proxy(url) as proxy:
         engine = listened(proxy.url)
         publish_end(client, "mail", "a")
@@ -160,7 +158,7 @@ def test_a_gap_is_told_and_what_was_heard_before_stays(
         assert ids(engine.fetch_page(MAIL, "finished").jobs) == [b"c", b"a"]
 
 
-def test_a_right_that_is_missing_is_told_and_breaks_nothing(
+def test_a_right_that_is_missing_is_reported_and_breaks_nothing(
     client: Redis, url: str, listened: Callable[..., Engine]
 ) -> None:
     client.execute_command("ACL", "SETUSER", "deaf", "reset", "on", ">x", "~*", "resetchannels", "+@all")
@@ -202,7 +200,7 @@ def test_a_system_that_cannot_read_a_message_stops_no_other(client: Redis, liste
     assert wait_for_jobs(engine, "finished", 1).error == ""
 
 
-def test_rates_are_told_by_what_was_heard(client: Redis, listened: Callable[..., Engine]) -> None:
+def test_rates_are_computed_from_received_events(client: Redis, listened: Callable[..., Engine]) -> None:
     engine = listened()
     client.lpop("crier:mail")
     lately = engine.take_snapshot().rates[MAIL].recent
@@ -226,7 +224,7 @@ def test_rates_are_told_by_what_was_heard(client: Redis, listened: Callable[...,
     assert (lately.enqueued, lately.completed) == (1, done + 1)
 
 
-def test_reports_read_what_was_heard(client: Redis, listened: Callable[..., Engine]) -> None:
+def test_reports_read_received_events(client: Redis, listened: Callable[..., Engine]) -> None:
     engine = listened()
     publish_heartbeat(client, "w1", "mail", "post")
     publish_begin(client, "mail", "d", worker="w1")
@@ -250,20 +248,20 @@ def test_reports_read_what_was_heard(client: Redis, listened: Callable[..., Engi
     assert 'rqtui_jobs{layout="crier",queue="mail",place="failed",state="dead"} 2' in text
 
 
-def test_metrics_leave_out_what_nobody_heard(client: Redis, listened: Callable[..., Engine]) -> None:
+def test_metrics_leave_out_what_no_event_reported(client: Redis, listened: Callable[..., Engine]) -> None:
     text = prometheus.format_exposition(listened(is_listening=False).take_snapshot(), 0.1)
     assert 'place="waiting"' in text
     assert 'place="failed"' not in text and "rqtui_shared_jobs" not in text
 
 
-def test_verbs_take_nothing_from_a_heard_place(client: Redis, listened: Callable[..., Engine]) -> None:
+def test_verbs_take_nothing_from_a_place_from_events(client: Redis, listened: Callable[..., Engine]) -> None:
     crier = listened().systems["crier"]
     assert crier.can("delete", "waiting")
     assert not any(crier.can("delete", place) for place in ("running", "finished", "failed"))
     assert not crier.is_shared("finished") and crier.is_from_events("finished") and not crier.is_from_events("waiting")
 
 
-def test_the_ticker_listens_between_pictures_and_stops_with_it(
+def test_the_ticker_listens_between_refreshes_and_stops_with_it(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_ready_jobs(client, "mail", "a")

@@ -117,7 +117,7 @@ def test_an_expression_passes_the_job_over(expression: str) -> None:
 
 
 @pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:"])
-def test_an_expression_that_means_nothing_is_refused_in_words(expression: str) -> None:
+def test_an_expression_that_means_nothing_is_refused_in_a_sentence(expression: str) -> None:
     with pytest.raises(UsageError, match="the filter"):
         parse_filter(expression)
 
@@ -134,12 +134,12 @@ def test_a_number_of_a_body_is_found_as_it_is_and_not_as_a_part() -> None:
     assert not accepts(".net:12.50", b'{"net": 12.51}') and not accepts(".net:12.50", b'{"net": 112.5}')
 
 
-def test_a_dot_is_a_dot_unless_slashes_stand_around_it() -> None:
+def test_a_dot_is_a_dot_unless_slashes_are_around_it() -> None:
     assert not parse_filter("smtp.10")(JOB)
     assert parse_filter("/smtp.10/")(JOB)
 
 
-def test_a_filter_tells_whether_it_needs_bodies() -> None:
+def test_a_filter_shows_whether_it_needs_bodies() -> None:
     assert parse_filter("text").needs_job_bodies
     assert parse_filter("body:x").needs_job_bodies
     assert parse_filter("call:x").needs_job_bodies and parse_filter("id:x .to:y").needs_job_bodies

@@ -145,7 +145,7 @@ def text() -> Iterator[str]:
             yield f"{part}: {actual_text} #{sha256(''.join(wholes[part]).encode()).hexdigest()[:8]}"
 
 
-def test_findings_begin_and_end_at_the_numbers_of_the_kept_text() -> None:
+def test_findings_begin_and_end_at_the_numbers_of_the_stored_text() -> None:
     lines = [*text()]
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         KEPT.write_text("\n".join(lines) + "\n", "utf-8")

@@ -63,7 +63,7 @@ def test_an_idle_queue_is_fine() -> None:
         (QUEUE._replace(counts=build_counts(dead=95)), "dead-near-cap"),
     ],
 )
-def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> None:
+def test_what_is_wrong_is_found_once_and_in_a_sentence(queue: Queue, kind: str) -> None:
     assert kinds(queue) == [kind]
     finding = rules.attach_findings(queue).findings[0]
     assert finding.severity in ("warning", "critical")
@@ -81,11 +81,11 @@ def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> No
         QUEUE._replace(counts=build_counts(dead=80, done=120)),
     ],
 )
-def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) -> None:
+def test_what_a_loop_or_a_worker_is_about_to_repair_is_no_finding(queue: Queue) -> None:
     assert kinds(queue) == []
 
 
-def test_a_fault_that_a_resume_mends_says_that_the_queue_is_paused() -> None:
+def test_a_fault_that_a_resume_repairs_reports_that_the_queue_is_paused() -> None:
     mixed = Finding("mixed", "critical", "mail", "5 and 6 share this paused queue", "rqtui act resume mail", key="P")
     judged = rules.attach_findings(QUEUE._replace(is_paused=True, findings=(mixed,)))
     assert [one.kind for one in judged.findings] == ["mixed"] and judged.verdict.severity == "critical"
@@ -112,7 +112,7 @@ def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
     assert kinds(queue, Rate(recent=growing._replace(growing_ready=-10))) == []
 
 
-def test_what_helps_is_said_in_the_words_of_the_system_and_nothing_is_said_twice() -> None:
+def test_what_helps_is_reported_in_the_words_of_the_system_and_nothing_is_reported_twice() -> None:
     waiting = QUEUE._replace(name="two words", counts=build_counts(ready=1), oldest_ready_ms=6_000)
     [finding] = rules.attach_findings(waiting, remedies={"no-live-worker": "mill start {queue}"}).findings
     assert (finding.kind, finding.remedy, finding.key) == ("no-live-worker", "mill start 'two words'", "")
@@ -191,7 +191,7 @@ def test_the_worst_finding_is_the_verdict() -> None:
         ),
     ],
 )
-def test_a_verdict_says_why_and_what_helps(queue: Queue, rate: Rate, words: str) -> None:
+def test_a_verdict_explains_why_and_what_helps(queue: Queue, rate: Rate, words: str) -> None:
     assert rules.attach_findings(queue, rate).verdict.text == words
 
 
@@ -228,7 +228,7 @@ def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause
     assert format_date_and_time(finding.since_ms) in rules.format_finding(finding, NOW_MS + 86_400_000)
 
 
-def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern() -> None:
+def test_one_failure_in_ten_is_a_warning_and_a_few_attempts_are_no_pattern() -> None:
     assert [one.severity for one in failing(10, 90).findings] == ["info"], "none died: the retries do their work"
     assert [one.severity for one in failing(15, 85).findings] == ["warning"]
     assert failing(9, 91).findings == ()
@@ -292,7 +292,7 @@ def test_dead_jobs_below_the_threshold_are_no_finding_however_few_others_there_a
     assert kinds(QUEUE._replace(counts=build_counts(dead=999), counters={})) == []
 
 
-def test_a_paused_queue_with_waiting_jobs_is_information_and_its_verdict_says_paused() -> None:
+def test_a_paused_queue_with_waiting_jobs_is_information_and_its_verdict_reports_paused() -> None:
     queue = QUEUE._replace(
         is_paused=True, counts=build_counts(ready=5), paused_ms=NOW_MS - 60_000, oldest_ready_ms=60_000
     )
@@ -362,7 +362,7 @@ def test_canceled_jobs_are_no_failures() -> None:
     assert (finding.kind, finding.text, finding.jobs) == ("dead-many", "1 000 jobs are dead", 1_000)
 
 
-def test_jobs_that_die_one_after_another_are_told() -> None:
+def test_jobs_that_die_one_after_another_are_reported() -> None:
     dying = Rate(recent=RecentActivity(300_000, completed=400, failed=5, dead=23))
     queue = QUEUE._replace(counts=build_counts(dead=23, done=400))
     [finding] = rules.attach_findings(queue, dying).findings
@@ -552,7 +552,7 @@ def test_a_full_server_is_found(client: Redis, settings) -> None:
     assert [finding.kind for finding in rules.find_server_problems(client)] == ["memory"]
 
 
-def test_a_server_that_tells_nothing_about_itself_has_no_findings() -> None:
+def test_a_server_that_shows_nothing_about_itself_has_no_findings() -> None:
     try:
         server = start_server("fake")
     except UsageError as error:
@@ -603,7 +603,7 @@ def test_a_job_that_is_plausibly_late_is_late_since_it_was_due() -> None:
     ]
 
 
-def test_a_job_put_with_an_old_score_is_late_since_the_look_before_it_came() -> None:
+def test_a_job_put_with_an_old_score_is_late_since_the_poll_before_it() -> None:
     assert list_finding_texts((0, 0, 0, 0), (10, 1, 1, 0), (14, 1, 1, 0), (16, 1, 1, 0))[1:] == [
         "1 job is due, and no dispatcher has run for 10 s",
         "1 job is due, and no dispatcher has run for 14 s",
@@ -619,7 +619,7 @@ def test_while_somebody_dispatches_old_scores_are_no_finding() -> None:
     assert list_finding_texts((0, 40, 1, 0), *((2 * n, 40 - n, 1, 0) for n in range(1, 9)))[1:] == [""] * 8
 
 
-def test_an_engine_remembers_between_its_looks(client: Redis) -> None:
+def test_an_engine_keeps_data_between_its_polls(client: Redis) -> None:
     engine = Engine(client, [registry.create_system("native")])
     ref = Ref("native", "mail")
     engine.apply_verb("enqueue", ref, (), {"id": "a", "body": b"1", "delay_ms": 3_600_000})

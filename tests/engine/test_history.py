@@ -75,13 +75,13 @@ def test_depth_is_counted_back_from_now() -> None:
     assert stats.compute_unfinished_per_minute([(START, {"enqueued": 5})], 2) == [(START, 0)], "never below zero"
 
 
-def test_a_later_look_adds_its_minutes() -> None:
+def test_a_later_poll_adds_its_minutes() -> None:
     old = History(MAIL, {"acked": 1}, {START: {"acked": 0}})
     new = History(MAIL, {"acked": 9}, {START + MINUTE: {"acked": 4}})
     assert old.merge(new) == History(MAIL, {"acked": 9}, {START: {"acked": 0}, START + MINUTE: {"acked": 4}})
 
 
-def test_stats_tell_minutes_totals_and_rates(client: Redis, url: str) -> None:
+def test_stats_show_minutes_totals_and_rates(client: Redis, url: str) -> None:
     mail = Queue("mail", client)
     for n in range(4):
         mail.put(n)
@@ -96,7 +96,7 @@ def test_stats_tell_minutes_totals_and_rates(client: Redis, url: str) -> None:
     assert "mail" in shell(url, "stats").out
 
 
-def test_a_system_without_counters_says_so(client: Redis, url: str) -> None:
+def test_a_system_without_counters_reports_it(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a")
     (found,) = shell(url, "stats", "dispatcher:readytasklist", "--json").json
     assert (found["minutes"], found["totals"], found["waiting"]) == (None, None, 1)
@@ -134,7 +134,7 @@ def test_an_area_is_filled_from_below() -> None:
     assert drawn([0.001, None], [], 1, 8) == ["⡀"], "what is not zero is seen"
 
 
-def test_a_line_stands_above_the_area_and_says_so() -> None:
+def test_a_line_above_the_area_is_marked_as_such() -> None:
     assert plot.draw_plot([4, 4], [8, 8], 2, 8) == [[("⠉", plot.LINE)], [("⣿", plot.AREA)]]
 
 

@@ -82,7 +82,7 @@ def test_a_success_makes_it_forget_how_long_it_waited() -> None:
     assert clock.waits == [1, 1, 2, 0.5, 1, 1]
 
 
-def test_an_error_that_nobody_foresaw_is_logged_reported_and_survived(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_that_was_not_foreseen_is_logged_reported_and_survived(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> Round:
         raise ZeroDivisionError("a mistake of ours")
 
@@ -199,7 +199,7 @@ def test_a_reaper_rests_until_the_next_lease_expires(client: Redis) -> None:
     assert 0.4 < done.wait_s <= 0.5
 
 
-def test_a_batch_that_is_full_says_so_and_an_empty_one_does_not(client: Redis) -> None:
+def test_a_batch_that_is_full_reports_it_and_an_empty_one_does_not(client: Redis) -> None:
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(25)])
     move_queue_into_past(client, "mail", 61_000)
     work = dispatcher(client, limit=10)
@@ -288,7 +288,7 @@ def test_a_loop_never_takes_the_wake_marker(client: Redis) -> None:
     assert client.zcard("rqtui:{mail}:wake") == 1
 
 
-def test_a_loop_survives_an_outage_and_goes_on(client: Redis, url: str) -> None:
+def test_a_loop_survives_an_outage_and_continues(client: Redis, url: str) -> None:
     with Proxy(url) as proxy, connect(proxy.url, timeout_s=1) as through:
         loop = Loop("dispatch", dispatcher(through, max_wait_s=0.05))
         loop.start()
@@ -315,7 +315,7 @@ def test_a_loop_survives_a_server_that_forgot_its_scripts(client: Redis) -> None
 # ── many queues ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_of_many_idle_queues_some_are_looked_at_in_turn_and_what_is_due_at_once(client: Redis) -> None:
+def test_many_idle_queues_are_called_in_turn_and_due_ones_at_once(client: Redis) -> None:
     refs = [Ref("native", f"q{number:02}") for number in range(40)]
     Queue("q33", client).put("later", delay="0.05s")
     urgent: set[Ref] = set()

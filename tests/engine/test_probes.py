@@ -106,7 +106,7 @@ def test_who_looks_once_knows_that_a_backlog_grows_but_not_where_jobs_are_delaye
     assert "backlog-grows" not in [one.kind for one in queue.findings]
 
 
-def test_a_screen_knows_it_after_three_pictures_of_one_trip_each(
+def test_a_screen_knows_it_after_three_refreshes_of_one_trip_each(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = int(time.time() * 1000)
@@ -145,7 +145,7 @@ def test_a_thousand_queues_that_fail_add_a_bounded_number_of_calls_to_a_tick(cli
     assert costs[-1].commands == 3
 
 
-def test_the_incident_is_seen_at_one_look(client: Redis, engine: Engine) -> None:
+def test_the_incident_is_visible_in_one_snapshot(client: Redis, engine: Engine) -> None:
     client.hset(build_queue_keys("orders")["meta"], "max_attempts", 3)
     create_past_jobs(
         client,
@@ -169,7 +169,7 @@ def test_the_incident_is_seen_at_one_look(client: Redis, engine: Engine) -> None
     assert compute_queue_urgency(queue) > 200
 
 
-def test_a_worker_that_beats_holds_its_leases_in_peace(client: Redis, engine: Engine) -> None:
+def test_a_worker_with_heartbeats_keeps_its_leases(client: Redis, engine: Engine) -> None:
     Queue("orders", client).put_many([{"body": n} for n in range(4)])
     now_ms = int(time.time() * 1000)
     run(client, "reserve", now_ms=now_ms - 300_000, limit=2, worker="alive", ttr_ms=3_600_000)
@@ -179,7 +179,7 @@ def test_a_worker_that_beats_holds_its_leases_in_peace(client: Redis, engine: En
     assert engine.take_snapshot(ONCE).queues[0].findings == (), "who has just begun may beat late"
 
 
-def test_leases_of_a_worker_that_never_beat_are_told(client: Redis, engine: Engine) -> None:
+def test_leases_of_a_worker_without_any_heartbeat_are_reported(client: Redis, engine: Engine) -> None:
     Queue("orders", client).put_many([{"body": n} for n in range(4)])
     now_ms = int(time.time() * 1000)
     run(client, "reserve", now_ms=now_ms - 300_000, limit=4, worker="mute", ttr_ms=3_600_000)
@@ -225,7 +225,7 @@ def test_thresholds_of_a_queue_hold_for_it_alone(client: Redis) -> None:
     assert judged[0].findings[0].detail == "mostly ValueError"
 
 
-def test_a_finding_that_comes_while_one_looks_began_then(
+def test_a_finding_that_comes_while_a_person_watches_began_then(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = Queue("orders", client)
@@ -241,7 +241,7 @@ def test_a_finding_that_comes_while_one_looks_began_then(
     assert since[0] == since[1]
 
 
-def test_a_look_that_is_denied_leaves_the_rest(client: Redis, url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_poll_that_is_denied_leaves_the_rest(client: Redis, url: str, caplog: pytest.LogCaptureFixture) -> None:
     from rqtui.connection.connect import connect
 
     caplog.set_level(logging.DEBUG, "rqtui")
@@ -354,7 +354,7 @@ def test_old_dead_jobs_are_a_number_and_those_of_a_day_a_finding(client: Redis, 
     assert (dead.severity, 3_000 <= dead.jobs <= 3_300) == ("warning", True), dead
 
 
-def test_ready_jobs_that_idle_workers_do_not_take_are_found_while_one_looks(
+def test_ready_jobs_that_idle_workers_do_not_take_are_found_while_a_person_watches(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Queue("orders", client).put_many([{"body": n} for n in range(5)])

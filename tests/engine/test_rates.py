@@ -29,7 +29,7 @@ def last(*looks: Queue, rates: Rates | None = None) -> Rate:
     return [rates.compute_rate(MAIL, look, (look.counted_ms - NOW_MS) / 1000) for look in looks][-1]
 
 
-def test_counters_tell_what_happened_lately() -> None:
+def test_counters_show_what_happened_recently() -> None:
     told = {"in": 100, "out": 50, "failed": 7, "dead": 1}
     later = {"in": 160, "out": 90, "failed": 47, "dead": 4}
     rate = last(queue(0, told, ready=3), queue(2_000, later, ready=23))
@@ -69,27 +69,27 @@ def test_what_happened_before_the_last_minutes_is_forgotten() -> None:
     assert WINDOW_MS <= rate.recent.duration_ms <= WINDOW_MS + CHECKPOINT_INTERVAL_MS
 
 
-def test_a_queue_at_rest_is_remembered_by_few_marks() -> None:
+def test_an_idle_queue_is_stored_by_few_checkpoints() -> None:
     rates = Rates()
     last(*(queue(at, {"in": 1}) for at in range(0, WINDOW_MS, CHECKPOINT_INTERVAL_MS)), rates=rates)
     assert len(rates._histories[MAIL].checkpoints) <= 3
 
 
-def test_a_mark_of_before_the_first_look_says_at_once_what_happened_lately() -> None:
+def test_a_checkpoint_before_the_first_poll_shows_recent_activity_at_once() -> None:
     rates = Rates()
     last(queue(0, {"in": 900, "out": 400, "failed": 300, "dead": 100}, ready=500), rates=rates)
     lately = rates.add_earlier_activity(MAIL, Checkpoint(NOW_MS - WINDOW_MS, Totals(800, 350, 250, 90)))
     assert lately == RecentActivity(WINDOW_MS, enqueued=100, completed=50, failed=50, dead=10, ready_growth=40)
 
 
-def test_places_that_grow_tell_where_there_are_no_counters() -> None:
+def test_places_that_grow_show_where_there_are_no_counters() -> None:
     rate = last(queue(0, ready=100, reserved=5, done=10, dead=0), queue(2_000, ready=60, reserved=5, done=40, dead=10))
     assert rate.recent == RecentActivity(2_000, enqueued=0, completed=30, failed=10, dead=10, ready_growth=-40)
     assert rate.recent.failure_share == 0.25
     assert rate.out_s == 15
 
 
-def test_without_a_place_for_done_jobs_nobody_knows_the_share_that_fails() -> None:
+def test_without_a_place_for_done_jobs_the_share_of_failures_is_unknown() -> None:
     rate = last(queue(0, ready=100, dead=0), queue(2_000, ready=60, dead=10))
     assert (rate.recent.completed, rate.recent.dead, rate.recent.failed) == (30, 10, 0)
     assert rate.out_s == 15
@@ -119,7 +119,7 @@ def build_event_queue(after_ms: int, waiting: int, done: int = 0, *, of: int | N
     return Queue("mail", "any", places, NOW_MS + after_ms, counters={})
 
 
-def test_while_nothing_is_heard_what_is_gone_was_done() -> None:
+def test_without_events_a_missing_job_counts_as_done() -> None:
     for of in (None, 0):
         rate = last(
             build_event_queue(0, 100, of=of), build_event_queue(2_000, 60, of=of), build_event_queue(4_000, 70, of=of)
@@ -127,7 +127,7 @@ def test_while_nothing_is_heard_what_is_gone_was_done() -> None:
         assert (rate.recent.enqueued, rate.recent.completed) == (10, 40)
 
 
-def test_what_is_heard_tells_what_was_done_and_a_job_that_had_left_before_did_not_come_then() -> None:
+def test_events_show_what_was_done_and_a_job_that_left_before_is_not_counted_as_enqueued() -> None:
     rates = Rates()
     start = build_event_queue(0, 100, 5, of=5)
     assert last(start, build_event_queue(2_000, 60, 5, of=5), rates=rates).recent[:3] == (2_000, 0, 0), (
@@ -165,7 +165,7 @@ def test_a_job_that_left_before_the_first_event_and_failed_did_not_complete() ->
     assert (lately.enqueued, lately.completed, lately.failed, lately.dead) == (0, 0, 40, 40)
 
 
-def test_jobs_that_left_while_nobody_listened_are_not_matched_with_later_events() -> None:
+def test_jobs_that_left_while_no_client_listened_are_not_matched_with_later_events() -> None:
     rates = Rates()
     last(build_event_queue(0, 100, of=None), build_event_queue(2_000, 60, of=None), rates=rates)
     assert last(build_event_queue(4_000, 60, 5, of=5), rates=rates).recent.completed == 45
@@ -186,7 +186,7 @@ def test_what_a_queue_is_given_later_did_not_end_then() -> None:
     assert (there.recent.enqueued, there.recent.completed, here.recent.completed, here.out_s) == (0, 0, 2, 1)
 
 
-def test_jobs_of_which_nobody_hears_again_are_not_waited_for_for_ever() -> None:
+def test_jobs_without_a_further_event_are_not_waited_for_for_ever() -> None:
     rates = Rates()
     last(build_event_queue(0, 100, 1, of=1), build_event_queue(2_000, 0, 1, of=1), rates=rates)
     late_ms = 2_000 + WINDOW_MS + 1

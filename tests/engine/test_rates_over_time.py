@@ -169,7 +169,7 @@ def text() -> Iterator[str]:
         yield from describe(series[2:], rates)
 
 
-def test_rates_over_a_series_of_polls_are_those_of_the_kept_text() -> None:
+def test_rates_over_a_series_of_polls_match_the_stored_text() -> None:
     assert_lines_match_file(text(), KEPT)
 
 

@@ -54,7 +54,7 @@ def recorder(url: str) -> Iterator[RecordedTicker]:
     received_events.ticker.stop()
 
 
-def test_two_requests_for_one_verb_on_one_queue_are_told_apart(recorder: RecordedTicker, client: Redis) -> None:
+def test_two_requests_for_one_verb_on_one_queue_are_distinguished(recorder: RecordedTicker, client: Redis) -> None:
     first = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
     second = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
     recorder.until_over(first, second)
@@ -156,7 +156,7 @@ def test_what_rides_in_a_tick_comes_back_under_its_name(recorder: RecordedTicker
     assert not any(isinstance(each, RefreshFailed) for each in recorder.messages)
 
 
-def test_what_is_asked_for_while_a_picture_is_taken_is_in_the_next_one_at_once(url: str, client: Redis) -> None:
+def test_what_is_requested_while_a_snapshot_is_taken_is_in_the_next_one_at_once(url: str, client: Redis) -> None:
     messages: list[TickerEvent] = []
 
     class Interrupted(Engine):
@@ -207,7 +207,7 @@ def waits_s(url: str, interval_s: float, *ms: float) -> list[float]:
     return [round(wait_s, 6) for wait_s in found[: len(ms)]]
 
 
-def test_a_first_picture_that_took_long_does_not_stretch_the_interval(client: Redis, url: str) -> None:
+def test_a_first_refresh_that_took_long_does_not_stretch_the_interval(client: Redis, url: str) -> None:
     assert waits_s(url, 0.02, 40, 1, 1) == [0.02, 0.02, 0.02]
 
 
@@ -215,17 +215,15 @@ def test_one_stall_does_not_stretch_the_interval(client: Redis, url: str) -> Non
     assert waits_s(url, 0.02, 1, 1, 40, 1, 1) == [0.02] * 5
 
 
-def test_after_a_stall_that_two_pictures_met_the_next_one_comes_within_two_intervals(client: Redis, url: str) -> None:
+def test_after_a_stall_of_two_refreshes_the_next_one_comes_within_two_intervals(client: Redis, url: str) -> None:
     assert waits_s(url, 0.02, 1, 1700, 1700, 1) == [0.02, 0.02, 0.04, 0.02]
 
 
-def test_pictures_that_usually_take_long_come_rarely_and_the_first_quick_one_brings_them_back(
-    client: Redis, url: str
-) -> None:
+def test_slow_refreshes_are_made_rarely_until_the_first_quick_one(client: Redis, url: str) -> None:
     assert waits_s(url, 0.02, 1, 30, 20, 25, 1, 1) == [0.02, 0.02, 0.04, 0.08, 0.02, 0.02]
 
 
-def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: str) -> None:
+def test_all_commands_of_an_interval_are_listed(client: Redis, url: str) -> None:
     Queue("mail", client).put(1)
     messages: list[TickerEvent] = []
     engine = Engine(connect(url, meter=Meter()), [registry.create_system("native")])

@@ -108,7 +108,7 @@ def test_counts_and_pages_of_the_others_are_there(two: Redis, system: type[Syste
 
 
 @every_fault
-def test_reports_tell_what_they_could_not_read(two: Redis, system: type[System]) -> None:
+def test_reports_show_what_they_could_not_read(two: Redis, system: type[System]) -> None:
     engine = build_system_engine(two, system)
     *_steps, found = errors.yield_error_reports(engine, [BAD, GOOD])
     assert found and found.groups[0].dead == 1 and found.groups[0].refs == (GOOD,) and found.size.problems
@@ -122,7 +122,7 @@ def test_reports_tell_what_they_could_not_read(two: Redis, system: type[System])
 
 
 @pytest.mark.parametrize("verb", ["dispatch", "reap"])
-def test_a_loop_goes_on_with_the_others(two: Redis, verb: str) -> None:
+def test_a_loop_continues_with_the_others(two: Redis, verb: str) -> None:
     engine = build_system_engine(two, FaultyInAsking)
     done = build_round(verb, two, engine.systems, lambda: [BAD, GOOD])()
     by_ref = {step.ref: step for step in done.steps}
@@ -136,7 +136,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch, system: type[System]) -> None:
 
 @every_fault
 @pytest.mark.parametrize("words", ["snapshot", "health", "loops", "metrics", "errors", "kinds", "stats"])
-def test_commands_about_all_queues_tell_of_the_others(
+def test_commands_about_all_queues_report_the_others(
     two: Redis, url: str, monkeypatch: pytest.MonkeyPatch, system: type[System], words: str
 ) -> None:
     faulty(monkeypatch, system)
@@ -148,7 +148,7 @@ def test_commands_about_all_queues_tell_of_the_others(
         assert "rqtui_up 1" in ran.out and 'rqtui_jobs{layout="native",queue="good",place="ready"' in ran.out
 
 
-def test_a_system_whose_queues_cannot_be_looked_for_is_told_and_the_others_are_found(client: Redis, url: str) -> None:
+def test_a_system_whose_queues_cannot_be_searched_is_reported_and_the_others_are_found(client: Redis, url: str) -> None:
     client.set("rqtui:queues", "somebody's")
     seeded = Seeded(client)
     seeded.engine.apply_verb("enqueue", seeded.ref, (), {"id": "a", "body": b"1"})
@@ -171,7 +171,7 @@ class Sick(Engine):
         return broken() if self.is_sick else super().take_snapshot(focus)
 
 
-def test_a_picture_that_fails_is_told_and_the_thread_goes_on(client: Redis, url: str) -> None:
+def test_a_refresh_that_fails_is_reported_and_the_thread_continues(client: Redis, url: str) -> None:
     said: list[Any] = []
     engine = Sick(connect(url), [registry.create_system("native")])
     ticker = Ticker(lambda: engine, said.append, 0.05)
@@ -189,7 +189,7 @@ def test_a_picture_that_fails_is_told_and_the_thread_goes_on(client: Redis, url:
         ticker.stop()
 
 
-def test_an_engine_that_cannot_be_made_is_told_and_tried_again(client: Redis, url: str) -> None:
+def test_an_engine_that_cannot_be_created_is_reported_and_tried_again(client: Redis, url: str) -> None:
     said: list[Any] = []
     tries = iter((broken, broken))
 
@@ -210,7 +210,7 @@ def test_an_engine_that_cannot_be_made_is_told_and_tried_again(client: Redis, ur
 
 
 @run_on_event_loop
-async def test_a_screen_whose_pictures_fail_says_so(url: str, client: Redis) -> None:
+async def test_a_screen_whose_refreshes_fail_reports_it(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url, WIDE) as ui:
         await ui.until_shown("mail")
@@ -227,7 +227,7 @@ async def test_a_screen_whose_pictures_fail_says_so(url: str, client: Redis) -> 
 
 
 @run_on_event_loop
-async def test_a_screen_whose_first_picture_fails_says_so(
+async def test_a_screen_whose_first_refresh_fails_reports_it(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Engine, "take_snapshot", lambda *_args: broken())

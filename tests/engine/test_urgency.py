@@ -41,7 +41,7 @@ def test_weight_grows_with_severity_jobs_and_time() -> None:
     assert heavy("warning", 1, 10**7) == 4
 
 
-def test_a_queue_that_cannot_be_counted_stands_high() -> None:
+def test_a_queue_that_cannot_be_counted_is_sorted_high() -> None:
     broken = rules.attach_findings(Queue("mail", "native", error="a key holds a string"))
     late = rules.attach_findings(QUEUE._replace(expired=30, next_expiry_ms=-60_000))
     assert compute_queue_urgency(broken) > compute_queue_urgency(late)

@@ -64,7 +64,7 @@ def scans(client: Redis) -> int:
     return int(client.info("commandstats").get("cmdstat_scan", {}).get("calls", 0))
 
 
-def test_a_command_looks_at_so_many_keys_and_the_next_one_goes_on(full: Redis, folder: Path) -> None:
+def test_a_command_reads_a_limited_number_of_keys_and_the_next_one_continues(full: Redis, folder: Path) -> None:
     engines = []
     for engine in commands_until_all(full, folder):
         full.config_resetstat()
@@ -99,7 +99,7 @@ def test_what_the_file_says_is_asked_again(full: Redis, folder: Path) -> None:
     assert engine.refs == [NEWS] and engine.unsupported_systems == ()
 
 
-def test_who_asks_for_all_keys_sees_all(full: Redis, folder: Path) -> None:
+def test_a_request_for_all_keys_shows_all(full: Redis, folder: Path) -> None:
     engine = Engine(full, registry.create_systems(), walks=folder)
     for _chunk in engine.discover(fully=True):
         pass

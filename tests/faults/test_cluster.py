@@ -233,7 +233,7 @@ def test_the_url_of_one_node_alone_names_the_url_of_all(trio: Trio) -> None:
     assert ran.code == 3 and "redis+cluster://" in ran.err
 
 
-def test_a_server_that_is_no_cluster_is_told_so(client: Redis, url: str) -> None:
+def test_a_server_that_is_no_cluster_is_informed(client: Redis, url: str) -> None:
     ran = shell(url.replace("redis://", "redis+cluster://"), "snapshot")
     assert ran.code == 3 and "No node of the Cluster" in ran.err and "is no node of a Cluster" in ran.err
 
@@ -248,7 +248,7 @@ def test_nobody_at_home_is_a_sentence() -> None:
 # A slot moves --------------------------------------------------------------------------------------------------------
 
 
-def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(kind: Any, trio: Trio) -> None:
+def test_while_a_slot_moves_a_put_reports_it_and_afterwards_everything_follows(kind: Any, trio: Trio) -> None:
     source = trio.owner("mail")
     target = next(node for node in trio.nodes if node is not source)
     slot = compute_key_slot(native_keys.build_queue_keys("mail")["meta"])
@@ -347,7 +347,7 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
 
 @pytest.mark.matrix
 @run_on_event_loop
-async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_all_go_on(fleet: Fleet) -> None:
+async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_all_continue(fleet: Fleet) -> None:
     trio = Trio(fleet, replicas=1)
     victim = trio.nodes[0]
     name, *_ = trio.queues(victim)
@@ -480,7 +480,7 @@ def _errors(app) -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(mortal: Trio) -> None:
+def test_the_calls_of_a_dead_node_alone_fail_and_report_that_nothing_was_done(mortal: Trio) -> None:
     trio = mortal
     native, client = registry.create_system("native"), connect(trio.url)
     loop = Loop(

@@ -34,7 +34,7 @@ def bare(managed: Server) -> Server:
     return managed
 
 
-def test_commands_and_workers_go_on_where_all_commands_about_the_server_are_disabled(bare: Server) -> None:
+def test_commands_and_workers_continue_where_all_commands_about_the_server_are_disabled(bare: Server) -> None:
     url = bare.url
     for line in (
         "put mail 1 --id a", "put mail 1 --id b --delay 1h", "snapshot", "jobs mail ready", "show mail a", "check mail",
@@ -81,7 +81,7 @@ async def test_the_screen_shows_all_views_where_all_commands_about_the_server_ar
 
 
 @pytest.mark.parametrize("command", ["EVAL", "EVALSHA"])
-def test_a_server_without_scripts_is_told_in_a_sentence_not_in_lua(command: str) -> None:
+def test_a_server_without_scripts_is_reported_in_a_sentence_not_in_lua(command: str) -> None:
     with Fleet() as fleet:
         url = fleet.start(without=[command]).url
         for line in ("put mail 1", "act pause mail", "work mail --burst -- true", "reap mail --once"):

@@ -57,7 +57,9 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         subprocess.run(["umount", "-l", folder], check=True)
 
 
-def test_where_the_server_cannot_write_its_log_a_change_is_refused_in_words_and_later_taken(disk: SmallDisk) -> None:
+def test_where_the_server_cannot_write_its_log_a_change_is_refused_in_a_sentence_and_later_taken(
+    disk: SmallDisk,
+) -> None:
     with Fleet() as fleet:
         server = fleet.start(appendonly="yes", dir=str(disk.folder), auto_aof_rewrite_percentage="0")
         with Queue("mail", server.url) as queue:
@@ -83,7 +85,7 @@ def _refusal(queue: Queue) -> str:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_on_a_full_disk_the_question_says_that_there_is_no_undo(
+async def test_on_a_full_disk_the_question_reports_that_there_is_no_undo(
     disk: SmallDisk, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RQTUI_STATE_DIR", str(disk.folder / "state"))
@@ -102,7 +104,7 @@ async def test_on_a_full_disk_the_question_says_that_there_is_no_undo(
         assert not [toast for toast in ui.toasts if "should not happen" in toast]
 
 
-def test_a_command_on_a_full_disk_says_that_it_has_no_undo_and_no_journal(
+def test_a_command_on_a_full_disk_reports_that_it_has_no_undo_and_no_journal(
     disk: SmallDisk, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RQTUI_STATE_DIR", str(disk.folder / "state"))

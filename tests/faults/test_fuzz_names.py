@@ -186,7 +186,7 @@ def test_all_of_them_at_once_are_counted_beside_the_others(any_server: Any, any_
 
 
 @pytest.mark.parametrize("plant", ["redisched", "safe_pop"])
-def test_one_such_key_of_somebody_leaves_every_look_as_it_was(client: Redis, url: str, plant: str) -> None:
+def test_one_such_foreign_key_changes_no_poll(client: Redis, url: str, plant: str) -> None:
     Seeded(client).put("one")
     if plant == "redisched":
         client.hset(b"__REDIS_SCHED_JOBS__\x9b", "a", "b")
@@ -288,7 +288,7 @@ def test_the_program_takes_such_words_from_a_shell(client: Redis, url: str, tmp_
 # -- the pair ---------------------------------------------------------------------------------------------------------
 
 
-def test_any_bytes_come_back_from_the_text_that_stands_for_them() -> None:
+def test_any_bytes_are_restored_from_the_text_that_stands_for_them() -> None:
     source = random.Random(11)
     for raw in (*NAMES, *(source.randbytes(source.randrange(9)) for _ in range(2000))):
         assert names.to_bytes(names.to_text(raw)) == raw == names.to_bytes(raw)

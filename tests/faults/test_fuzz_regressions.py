@@ -31,7 +31,7 @@ NATIVE: System = registry.create_system("native")
 
 @pytest.mark.slow
 @run_in_one_test("system", fuzz_databases.SUBJECTS)
-def test_a_script_without_its_arguments_is_refused_in_words_of_its_own(system: str, client: Redis) -> None:
+def test_a_script_without_its_arguments_is_refused_with_its_own_message(system: str, client: Redis) -> None:
     for seed in {seed.script.name: seed for seed in fuzz_databases.build_seeds(system, client)}.values():
         if not seed.argv:
             continue
@@ -44,7 +44,7 @@ def test_a_script_without_its_arguments_is_refused_in_words_of_its_own(system: s
             assert keyspace.dump(client) == before, seed.script.path
 
 
-def test_an_infinite_score_that_somebody_wrote_does_not_stop_a_reprioritise_half_way(client: Redis) -> None:
+def test_an_infinite_score_that_another_program_wrote_does_not_stop_a_reprioritise_half_way(client: Redis) -> None:
     enqueue_ids(client, b"a", b"b")
     client.zadd(build_key("ready"), {b"a": float("inf")})
     answer = run_script(client, "reprioritise", [(b"a",), (b"b",)], priority=-5)
@@ -67,7 +67,7 @@ def test_a_default_that_is_no_number_does_not_stop_a_page(client: Redis) -> None
     assert [(job.id, job.max_attempts) for job in page.jobs] == [(b"a", 5)]
 
 
-def test_an_order_that_nobody_can_give_is_none(client: Redis) -> None:
+def test_an_order_that_cannot_be_given_is_none(client: Redis) -> None:
     client.hset(build_key("workers"), "w1", f"{NOW} 60000 dance {NOW} 1 host ")
     assert run_script(client, "beat", worker="w1", ttl_ms=60_000, started_ms=NOW, pid="1", host="here").word == "run"
 
@@ -75,7 +75,7 @@ def test_an_order_that_nobody_can_give_is_none(client: Redis) -> None:
 @pytest.mark.parametrize(
     "raw", [b"[[1e999,1,1,1]]", b"[[Infinity,1,1,1]]", b"[" * 90_000, b"[[1,%s,1,1]]" % (b"9" * 50)]
 )
-def test_errors_of_a_job_that_cannot_be_read_are_one_that_says_so(raw: bytes) -> None:
+def test_errors_of_a_job_that_cannot_be_read_are_one_that_reports_it(raw: bytes) -> None:
     assert [attempt.error for attempt in native.parse_history(raw)] == ["the errors of this job cannot be read"]
 
 
@@ -99,7 +99,7 @@ def test_digits_of_other_scripts_are_no_counters_and_no_workers(client: Redis) -
     ]
 
 
-def test_an_expression_that_python_warns_of_says_nothing_on_the_terminal() -> None:
+def test_an_expression_that_python_warns_of_reports_nothing_on_the_terminal() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert filters.parse_filter("/[[a]/")(Job(b"[", "mail", "native", "ready", State.READY, b""))

@@ -142,7 +142,7 @@ def _short(argv: tuple[bytes, ...]) -> str:
 
 @fuzzing.parametrize_cases(150)
 @pytest.mark.parametrize("system", SUBJECTS)
-def test_no_script_fails_half_way_or_in_words_of_lua(system: str, cases: int, client: Redis) -> None:
+def test_no_script_fails_half_way_or_with_an_error_of_lua(system: str, cases: int, client: Redis) -> None:
     found: dict[str, str] = {}
     with fuzzing.print_figures(f"scripts of {system}", cases) as seen:
         for number, calls in rounds(system, client, cases, 0):

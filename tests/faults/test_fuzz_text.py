@@ -265,7 +265,7 @@ FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {
 
 @fuzzing.parametrize_cases(25)
 @pytest.mark.parametrize("fuzzer", FUZZERS)
-def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases: int) -> None:
+def test_whatever_is_typed_is_understood_or_refused_in_a_sentence(fuzzer: str, cases: int) -> None:
     strategy, read = FUZZERS[fuzzer]
     with fuzzing.print_figures(fuzzer, cases):
         fuzzing.check_examples(cases, strategy, read)
@@ -275,7 +275,7 @@ def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases:
 
 
 @fuzzing.parametrize_cases(10)
-def test_a_config_file_of_any_bytes_is_told_in_sentences(cases: int, tmp_path: Path) -> None:
+def test_a_config_file_of_any_bytes_is_reported_in_sentences(cases: int, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     raw = st.lists(
         st.one_of(CONFIGS.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=8)), max_size=4

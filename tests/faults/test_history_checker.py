@@ -259,7 +259,7 @@ def test_the_judge_names(spoil: Callable[[WrittenHistory, Dump], Dump], sentence
 
 
 @pytest.mark.parametrize("seconds_later", [0.0, 2.0, 5.0])
-def test_only_what_was_told_shortly_before_the_server_died_may_be_lost(seconds_later: float) -> None:
+def test_only_jobs_acknowledged_shortly_before_the_server_died_may_be_lost(seconds_later: float) -> None:
     told = WrittenHistory()
     told.put("a")
     told.lines.append({"t": 0.1 + seconds_later, "by": "conductor", "op": "server", "event": "killed"})

@@ -80,7 +80,7 @@ def test_a_queue_refuses_a_reply_without_an_end_on_a_thread_and_in_an_event_loop
 
 
 @run_on_event_loop
-async def test_the_screen_starts_and_says_why_it_shows_nothing() -> None:
+async def test_the_screen_starts_and_explains_why_it_shows_nothing() -> None:
     with HostileServer(REPLIES["a table of 2^31 numbers"]) as server:
         async with screen(server.url, (120, 35)) as ui:
             await ui.until_shown("does not answer as a Redis does")
@@ -124,7 +124,9 @@ def test_replies_within_the_limits_are_read_as_without_limits_however_they_arriv
         (b"$5\r\nabcde\r\n*5000000\r\n", "values"),
     ],
 )
-def test_a_table_beyond_the_limit_is_refused_before_room_is_made_for_it(data: bytes, words: str, step: int) -> None:
+def test_a_table_beyond_the_limit_is_refused_before_space_is_reserved_for_it(
+    data: bytes, words: str, step: int
+) -> None:
     with pytest.raises(ReplyTooLong, match=words):
         _replies(LimitedReader(notEnoughData=NOT_WHOLE), data, step)
 

@@ -152,7 +152,7 @@ def test_an_undo_that_has_to_bring_a_job_back_is_refused_and_can_be_done_later(f
     assert full.places()["ready"] == [b"ready"]
 
 
-def test_an_undo_that_only_moves_goes_on(full: Full) -> None:
+def test_an_undo_that_only_moves_continues(full: Full) -> None:
     assert shell(full.url, "act", "kill", "mail", "ready", "--yes").code == 0
     full.fill()
     assert shell(full.url, "undo").code == 0
@@ -286,7 +286,7 @@ def test_rqtui_work_and_the_loops_drain_it_too(full: Full) -> None:
 # It is said ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_commands_say_that_memory_is_full(full: Full) -> None:
+def test_the_commands_report_that_memory_is_full(full: Full) -> None:
     assert "memory is full" not in shell(full.url, "snapshot").err
     full.fill()
     for words in (["snapshot"], ["check", "mail"], ["jobs", "mail", "ready"], ["dispatch", "--once"]):
@@ -300,7 +300,7 @@ def test_the_commands_say_that_memory_is_full(full: Full) -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_the_screen_says_that_memory_is_full_and_that_a_put_was_refused(full: Full) -> None:
+async def test_the_screen_reports_that_memory_is_full_and_that_a_put_was_refused(full: Full) -> None:
     full.fill()
     async with screen(full.url, (120, 35)) as ui:
         await ui.until_toast("memory is full", "new jobs are refused")

@@ -69,7 +69,7 @@ def test_after_a_lost_tail_no_token_is_handed_out_twice_and_late_acks_are_refuse
         assert new.put("tail", id="tail").word == "moved"
 
 
-def test_a_lease_of_a_job_that_the_new_primary_never_heard_of_is_gone(pair: tuple[Server, Server]) -> None:
+def test_a_lease_of_a_job_that_the_new_primary_never_received_gets_the_reply_gone(pair: tuple[Server, Server]) -> None:
     primary, replica = pair
     with Queue("mail", primary.url) as old, Queue("mail", replica.url) as new:
         replica.replicate(None)
@@ -93,7 +93,7 @@ def test_a_durable_job_survives_the_promotion_of_the_replica(pair: tuple[Server,
         assert [job.id for job in new.reserve()] == ["dear"]
 
 
-def test_too_few_replicas_is_said_and_the_job_is_there_and_may_be_put_again(pair: tuple[Server, Server]) -> None:
+def test_too_few_replicas_is_reported_and_the_job_is_there_and_may_be_put_again(pair: tuple[Server, Server]) -> None:
     primary, replica = pair
     replica.pause()
     with Queue("mail", primary.url) as queue:
@@ -106,7 +106,7 @@ def test_too_few_replicas_is_said_and_the_job_is_there_and_may_be_put_again(pair
         wait_until(lambda: replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
 
 
-def test_a_durable_put_says_that_nothing_was_sent_when_the_server_is_away(fleet: Fleet) -> None:
+def test_a_durable_put_reports_that_nothing_was_sent_when_the_server_is_away(fleet: Fleet) -> None:
     server = fleet.start()
     with Queue("mail", server.url) as queue:
         server.kill()
@@ -129,7 +129,7 @@ def test_a_put_at_a_replica_is_refused_in_a_sentence_with_nothing_written(pair: 
     assert primary.client.dbsize() == 0
 
 
-def test_a_worker_and_a_loop_go_on_after_their_server_was_demoted_and_promoted(pair: tuple[Server, Server]) -> None:
+def test_a_worker_and_a_loop_continue_after_their_server_was_demoted_and_promoted(pair: tuple[Server, Server]) -> None:
     primary, other = pair
     ref, native = Ref("native", "mail"), registry.create_system("native")
     tomorrow = {"now_ms": int((time.time() + 86_400) * 1000)}  # the dispatcher's clock, so that a job is due for it
@@ -217,7 +217,7 @@ def is_loading(server: Server) -> bool:
     return bool(server.info("persistence")["loading"])
 
 
-def test_while_a_server_loads_a_put_says_so_and_a_worker_waits_for_it(loading: Server) -> None:
+def test_while_a_server_loads_a_put_reports_it_and_a_worker_waits_for_it(loading: Server) -> None:
     loading.start()
     assert is_loading(loading)
     with Worker(loading.url) as worker, Queue("mail", loading.url) as queue:
@@ -266,7 +266,9 @@ def test_a_replica_without_its_primary_answers_in_a_sentence_and_is_used_again_l
 
 
 @run_on_event_loop
-async def test_the_screen_says_that_a_replica_has_lost_its_primary_and_goes_on(pair: tuple[Server, Server]) -> None:
+async def test_the_screen_reports_that_a_replica_has_lost_its_primary_and_continues(
+    pair: tuple[Server, Server],
+) -> None:
     primary, replica = pair
     with Queue("mail", primary.url) as queue:
         queue.put("dear", id="dear")
@@ -303,7 +305,7 @@ def test_a_read_only_replica_is_a_critical_finding(pair: tuple[Server, Server]) 
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_the_header_says_that_the_server_is_a_read_only_replica_until_it_is_promoted(
+async def test_the_header_reports_that_the_server_is_a_read_only_replica_until_it_is_promoted(
     pair: tuple[Server, Server],
 ) -> None:
     primary, replica = pair

@@ -106,7 +106,7 @@ def test_a_folder_that_all_share_keeps_its_rights_and_holds_no_journal(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_somebody_else_is_not_written_to(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_not_written_to(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     os.chown(theirs, 12345, 12345)
@@ -115,7 +115,7 @@ def test_a_folder_of_somebody_else_is_not_written_to(tmp_path: Path) -> None:
     assert journal.problem and list(theirs.iterdir()) == []
 
 
-def test_without_a_safe_place_for_undo_nothing_is_written_and_that_is_said(
+def test_without_a_safe_place_for_undo_nothing_is_written_and_that_is_reported(
     client: Redis, url: str, state_folder: Path, tmp_path: Path
 ) -> None:
     state_folder.mkdir()

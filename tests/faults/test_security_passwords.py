@@ -90,7 +90,7 @@ def test_no_object_that_holds_a_url_shows_the_password() -> None:
         "redis://us er:{0}@host", "redis://host/0?password={0}#{0}", "redis://user:{0}@host/0?x=%5B#",
     ],
 )  # fmt: skip
-def test_a_url_that_is_right_or_wrong_is_told_without_its_password(url: str) -> None:
+def test_a_url_that_is_right_or_wrong_is_reported_without_its_password(url: str) -> None:
     for written in (WRITTEN, "p@ss:w/rd" if "@" in url else "p.ss", "hunter-two"):
         shown = url.format(written)
         assert "hunter" not in hide_url_passwords(shown) and traces(hide_url_passwords(shown)) == [], (
@@ -187,7 +187,7 @@ def _until(holds: Callable[[], object]) -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_no_view_picture_or_copy_of_the_screen_holds_it(guarded: str) -> None:
+async def test_no_view_image_or_copy_of_the_screen_holds_it(guarded: str) -> None:
     Queue("mail", guarded).put({"a": 1}, id="one")
     seen = []
     async with screen(guarded, (120, 40)) as ui:
@@ -228,7 +228,7 @@ def test_what_is_copied_of_a_job_does_not_hold_it() -> None:
             assert traces(clipboard_data.data) == [], (form, clipboard_data.data)
 
 
-def test_a_crash_report_masks_the_password_wherever_it_stands() -> None:
+def test_a_crash_report_masks_the_password_wherever_it_is() -> None:
     try:
         raise RuntimeError(f"redis://user:{WRITTEN}@host and ?password={WRITTEN}&x")
     except RuntimeError as error:
@@ -273,7 +273,7 @@ def test_a_profiles_password_comes_from_its_file_and_never_from_the_environment(
     assert "No such file" in _resolve_settings({}, profile="a", **given).problems[0]
 
 
-def test_a_password_file_that_cannot_be_read_is_told_and_nothing_is_sent(url: str, tmp_path: Path) -> None:
+def test_a_password_file_that_cannot_be_read_is_reported_and_nothing_is_sent(url: str, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "rqtui", "put", "mail", "1"],
         env={**build_environment(url), "RQTUI_PASSWORD_FILE": str(tmp_path / "none")},

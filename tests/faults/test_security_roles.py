@@ -231,7 +231,7 @@ _CHANGES = (
 )  # fmt: skip
 
 
-def test_whatever_a_viewer_tries_to_change_is_refused_in_words_and_writes_nothing(
+def test_whatever_a_viewer_tries_to_change_is_refused_in_a_sentence_and_writes_nothing(
     users: Users, server_client: Redis
 ) -> None:
     url = users.become("viewer")
@@ -274,7 +274,7 @@ def test_a_worker_is_refused_every_verb_that_calls_what_it_may_not_and_the_comma
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_viewer_on_the_screen_sees_all_and_is_told_what_the_user_lacks(
+async def test_a_viewer_on_the_screen_sees_all_and_is_informed_which_rights_are_missing(
     client: Redis, real_server: EmbeddedServer
 ) -> None:
     users = Users(real_server, client)

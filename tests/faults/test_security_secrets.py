@@ -113,7 +113,7 @@ def test_no_command_prints_a_secret(world: str, state_folder: Path) -> None:
     assert [(path.name, find_leaks(path.read_bytes())) for path in kept if find_leaks(path.read_bytes())] == []
 
 
-def test_reveal_shows_what_was_asked_for_and_stands_in_the_journal(world: str) -> None:
+def test_reveal_shows_what_was_requested_and_is_in_the_journal(world: str) -> None:
     for name, how in COMMANDS.items():
         assert (_run_command(world, name, "--help").out.count("--reveal") > 0) is bool(how.get("reveals")), name
     for words, source in (
@@ -185,7 +185,7 @@ def test_a_traceback_a_log_and_a_crash_report_hide_secrets(world: str, capsys: p
     assert find_leaks(capsys.readouterr().err) == []
 
 
-def test_no_form_of_a_copy_holds_a_secret_unless_its_name_says_so(world: str) -> None:
+def test_no_copy_format_has_a_secret_unless_its_name_says_so(world: str) -> None:
     engine = create_engine(Settings(url=world))
     for queue, id in JOBS:
         ref = engine.resolve_or_discover(queue)

@@ -102,7 +102,7 @@ def test_a_certificate_for_another_host_is_refused(tls: str, port: int, files: F
 
 
 @run_on_event_loop
-async def test_the_screen_says_that_the_host_is_another(port: int, files: Files) -> None:
+async def test_the_screen_reports_that_the_host_is_another(port: int, files: Files) -> None:
     async with screen(f"rediss://127.0.0.1:{port}?ssl_ca_certs={files.authority}") as ui:
         await ui.until(lambda: "another host" in " ".join(ui.text().split()), "the sentence")
 
@@ -142,7 +142,7 @@ def test_without_a_certificate_or_with_a_strangers_the_sentence_names_the_option
         ("ssl_keyfile={files.client_key}", "no ssl_certfile"),
     ],
 )
-def test_an_option_of_tls_that_cannot_be_used_is_told_before_anything_connects(
+def test_an_option_of_tls_that_cannot_be_used_is_reported_before_anything_connects(
     options: str, said: str, files: Files, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
@@ -151,7 +151,7 @@ def test_an_option_of_tls_that_cannot_be_used_is_told_before_anything_connects(
     assert said in str(caught.value)
 
 
-def test_an_option_of_tls_without_tls_is_told() -> None:
+def test_an_option_of_tls_without_tls_is_reported() -> None:
     with pytest.raises(UsageError, match="rediss://"):
         connect("redis://localhost?ssl_ca_certs=x.pem")
 

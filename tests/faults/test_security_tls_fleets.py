@@ -104,7 +104,7 @@ def test_what_sentinels_with_tls_name_is_followed_through_a_failover(watched: Wa
     assert watched.replica.client.zcard("rqtui:{mail}:ready") == 0
 
 
-def test_a_worker_with_tls_leaves_an_old_primary_that_goes_on_answering(kind: Any, watched: Watched) -> None:
+def test_a_worker_with_tls_leaves_an_old_primary_that_continues_answering(kind: Any, watched: Watched) -> None:
     with kind("mail", watched.url) as queue, Worker(watched.url, kind=kind) as worker:
         queue.put(1, id="before")
         wait_until(lambda: worker.ran == ["before"])
@@ -127,7 +127,7 @@ async def test_the_screen_behind_sentinels_with_tls_shows_the_queues(watched: Wa
         await ui.until_shown("mail")
 
 
-def test_what_is_wrong_with_the_tls_of_sentinels_is_said(watched: Watched, files: Files, stranger: Files) -> None:
+def test_what_is_wrong_with_the_tls_of_sentinels_is_reported(watched: Watched, files: Files, stranger: Files) -> None:
     at = f"rediss+sentinel://{watched.hosts}/jobs"
     for options, said in (
         (
@@ -203,7 +203,7 @@ async def test_the_screen_of_a_cluster_with_tls_changes_a_queue(cluster: str) ->
             await ui.until(lambda: queue.counts()["ready"] == 1, "the promotion")
 
 
-def test_what_is_wrong_with_the_tls_of_a_cluster_is_said(
+def test_what_is_wrong_with_the_tls_of_a_cluster_is_reported(
     cluster: str, nodes: list[Server], files: Files, stranger: Files
 ) -> None:
     at = f"rediss+cluster://127.0.0.1:{nodes[0].port}"

@@ -128,9 +128,7 @@ class Life:
 
 
 @pytest.mark.parametrize("sentinels", [1, pytest.param(3, marks=pytest.mark.matrix)])
-def test_a_failover_loses_nothing_that_was_put_durably_and_everybody_goes_on_by_himself(
-    fleet: Fleet, sentinels: int
-) -> None:
+def test_a_failover_loses_nothing_that_was_put_durably_and_all_clients_continue(fleet: Fleet, sentinels: int) -> None:
     watched = Watched(fleet, replicas=2, sentinels=sentinels)  # one replica is left to confirm afterwards
     with Life(watched.url) as life:
         wait_until(lambda: len(life.put) >= 20 and life.ran, ENOUGH)
@@ -177,7 +175,7 @@ async def test_a_sentinel_alone_names_no_other_primary_until_most_are_back(fleet
 
 
 @pytest.mark.long
-def test_without_a_second_replica_a_durable_put_after_the_failover_says_what_is_missing(watched: Watched) -> None:
+def test_without_a_second_replica_a_durable_put_after_the_failover_reports_what_is_missing(watched: Watched) -> None:
     watched.primary.kill()
     watched.wait_for_failover()
     with Queue("mail", watched.url) as queue:
@@ -291,7 +289,7 @@ def _works(act) -> bool:
     return True
 
 
-def test_what_is_wrong_with_sentinels_is_said_in_a_sentence(watched: Watched) -> None:
+def test_what_is_wrong_with_sentinels_is_reported_in_a_sentence(watched: Watched) -> None:
     ran = shell(watched.url.replace("/jobs", "/mail"), "snapshot")
     assert ran.code == 3 and 'name no primary of "mail"' in ran.err
     assert f"127.0.0.1:{watched.sentinel.port} does not know it" in ran.err and "connection refused" in ran.err
@@ -302,7 +300,7 @@ def test_what_is_wrong_with_sentinels_is_said_in_a_sentence(watched: Watched) ->
 
 
 @run_on_event_loop
-async def test_the_screen_says_what_is_wrong_with_sentinels(client, url) -> None:
+async def test_the_screen_reports_what_is_wrong_with_sentinels(client, url) -> None:
     async with screen("redis+sentinel://:secret@127.0.0.1:1,127.0.0.1:2/jobs/3", (120, 35)) as ui:
         await ui.until_shown("The sentinels at 127.0.0.1:1, 127.0.0.1:2", "service", "jobs")
         assert "secret" not in ui.text()

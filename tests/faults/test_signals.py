@@ -153,7 +153,7 @@ def test_a_hangup_that_was_ignored_at_the_start_stays_ignored(client: Redis, url
 
 
 @pytest.mark.slow
-def test_a_signal_that_comes_while_the_event_is_looked_at_ends_it_all_the_same() -> None:
+def test_a_signal_that_comes_while_the_event_is_read_ends_it_all_the_same() -> None:
     code = """
 import os, signal, threading, time
 from rqtui.cli.signals import stop_on_signals
@@ -185,7 +185,7 @@ print("ended")
     ],
     ids=["all of a place", "a place at once", "what a filter finds"],
 )
-def test_a_change_of_many_jobs_that_is_broken_off_says_what_was_done(
+def test_a_change_of_many_jobs_that_is_broken_off_reports_what_was_done(
     client: Redis, url: str, tmp_path: Path, words: list[str], number: int
 ) -> None:
     total = 12_000
@@ -210,7 +210,7 @@ def test_a_change_of_many_jobs_that_is_broken_off_says_what_was_done(
 
 
 @pytest.mark.slow
-def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url: str, tmp_path: Path) -> None:
+def test_lines_are_enqueued_as_far_as_the_command_reported(client: Redis, url: str, tmp_path: Path) -> None:
     with Proxy(url) as proxy, Programs(proxy.url, tmp_path) as programs:
         put = programs.run("put", [*RQTUI, "put", "mail", "--lines", "-"])
         assert put.stdin
@@ -228,7 +228,7 @@ def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_that_interrupts_no_system_call_of_the_main_thread_is_heard(number: int) -> None:
+def test_a_signal_that_interrupts_no_system_call_of_the_main_thread_is_received(number: int) -> None:
     """As one does that comes just before a system call; here it comes to another thread."""
     read, write = os.pipe()
     ends = threading.Timer(PATIENCE_S, os.write, (write, b"it waited for that"))
@@ -287,7 +287,7 @@ def test_a_command_that_ignores_sigterm_is_killed_and_its_job_released(client: R
 
 
 @pytest.mark.slow
-def test_a_consumer_that_slept_past_its_lease_is_told_that_it_came_too_late(
+def test_a_consumer_that_slept_past_its_lease_is_informed_that_it_came_too_late(
     client: Redis, url: str, tmp_path: Path
 ) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"

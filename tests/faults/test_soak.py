@@ -156,7 +156,7 @@ def test_the_judge_misses_a_member_that_ended() -> None:
     assert find_growth(samples) == ["work: it was missing in 1 of 40 samples"]
 
 
-def test_the_judge_does_not_judge_by_a_handful() -> None:
+def test_no_verdict_is_given_from_a_few_attempts() -> None:
     assert find_growth(series(3)) == ["2 samples are too few to judge"]
 
 

@@ -73,7 +73,7 @@ def test_it_follows_a_failover_behind_sentinels(fleet: Fleet) -> None:
             ear.close()
 
 
-def test_in_a_cluster_it_hears_all_nodes_and_goes_to_another_when_its_own_dies(fleet: Fleet) -> None:
+def test_in_a_cluster_it_receives_events_of_all_nodes_and_changes_the_node_when_its_own_dies(fleet: Fleet) -> None:
     nodes = fleet.cluster(cluster_require_full_coverage="no")
     with connect("redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)) as client:
         ear = Subscriber(client)

@@ -115,7 +115,7 @@ def test_a_fault_in_a_block_is_one_of_all_scripts_that_include_it_and_is_undone(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.lua")} == originals
 
 
-def test_a_script_that_includes_a_block_by_another_one_is_asked_for_its_faults() -> None:
+def test_a_script_that_includes_a_block_through_another_one_is_checked() -> None:
     assert {"lua/rq/requeue.lua", "lua/rq/delete.lua"} <= {
         *places.list_scripts_with(ROOT, "lua/shared/blocks/find_in_list.lua")
     }

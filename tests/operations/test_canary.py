@@ -158,7 +158,7 @@ def test_a_missing_job_has_succeeded_where_failed_jobs_are_stored(name: str, is_
     assert canary.stores_failed_jobs(registry.create_system(name)) is is_known
 
 
-def test_the_command_tries_the_first_jobs_and_tells_how_they_ended(client: Redis, url: str, seeded: Seeded) -> None:
+def test_the_command_tries_the_first_jobs_and_shows_how_they_ended(client: Redis, url: str, seeded: Seeded) -> None:
     bury(seeded, 6)
     with consume_in_background(url):
         ran = shell(

@@ -63,7 +63,7 @@ def dead(client: Redis) -> Seeded:
 
 
 @pytest.mark.slow
-def test_an_act_that_was_killed_is_told_of_and_taken_back(
+def test_an_act_that_was_killed_is_reported_and_taken_back(
     client: Redis, url: str, dead: Seeded, tmp_path: Path
 ) -> None:
     before = dead.client.zcard("rqtui:{mail}:ready")
@@ -84,7 +84,7 @@ def test_an_act_that_was_killed_is_told_of_and_taken_back(
 
 
 @pytest.mark.slow
-def test_the_next_screen_says_so_and_shows_it(client: Redis, url: str, dead: Seeded) -> None:
+def test_the_next_screen_reports_it_and_shows_it(client: Redis, url: str, dead: Seeded) -> None:
     run_killed_change(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes")
 
     @run_on_event_loop
@@ -138,7 +138,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / journal.FILE_NAME).read_bytes().splitlines()]
 
 
-def test_a_change_that_goes_on_is_not_cut_short(tmp_path: Path) -> None:
+def test_a_change_that_continues_is_not_cut_short(tmp_path: Path) -> None:
     new_journal = Journal(tmp_path, "redis://here")
     id = new_journal.begin_change("kill", "mail", "native", 5000)
     new_journal.record_progress(id, 500, {"died": 500}, "")
@@ -158,7 +158,7 @@ def dead_program(path: Path) -> None:
     )
 
 
-def test_two_programs_that_find_it_tell_of_one_change(tmp_path: Path) -> None:
+def test_two_programs_that_find_it_report_one_change(tmp_path: Path) -> None:
     new_journal = Journal(tmp_path, "redis://here")
     new_journal.record_progress(new_journal.begin_change("kill", "mail", "native", 5000), 4000, {"died": 4000}, "")
     dead_program(tmp_path)

@@ -38,7 +38,7 @@ def test_an_undone_operation_is_the_one_all_of_whose_records_were_undone(tmp_pat
     assert book.operations[0].undone_at_ms == load_operations(tmp_path)[0].undone_at_ms == 0
 
 
-def test_an_operation_whose_records_are_gone_has_no_undo_any_more() -> None:
+def test_an_operation_whose_records_are_missing_has_no_undo_any_more() -> None:
     book = Journal(None)
     record_change(book, "one", undo=("a",))
     record_change(book, "two", undo=("a", "b"))
@@ -84,7 +84,7 @@ def test_an_operation_over_several_systems_names_each(tmp_path: Path) -> None:
     assert one.refs == (("rq", "mail"), ("rq", "bulk")) and one.full_queue_label == "rq:mail and 1 more"
 
 
-def test_ids_are_cut_and_their_number_is_told(tmp_path: Path) -> None:
+def test_ids_are_cut_and_their_number_is_shown(tmp_path: Path) -> None:
     book = Journal(tmp_path)
     operation = book.record_change("delete", "mail", "native", [b"%d" % n for n in range(1001)])
     assert (len(operation.ids), operation.ids[-1], operation.count) == (1000, b"999", 1001)
@@ -123,7 +123,7 @@ def test_a_file_that_is_full_becomes_the_second_and_both_are_read(
         ({"gone": 3}, "it broke", (), "3 × gone · it broke", "mail"),
     ],
 )
-def test_an_operation_in_words(
+def test_an_operation_is_described_in_a_sentence(
     answers: dict[str, int], error: str, others: tuple[str, ...], words: str, where: str
 ) -> None:
     operation = Operation(1, "me", "requeue", "mail", "native", answers=answers, error=error, others=others)
@@ -149,7 +149,7 @@ def test_what_is_no_file_of_ours_alone_is_not_written_to(tmp_path: Path, kind: s
     assert "cannot be written" in book.problem and other.read_text() == "theirs"
 
 
-def test_a_user_without_a_name_is_told_by_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_is_shown_by_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found")
 
@@ -157,7 +157,7 @@ def test_a_user_without_a_name_is_told_by_the_number(monkeypatch: pytest.MonkeyP
     assert journal.find_current_user().startswith(f"{os.getuid()}@")
 
 
-def test_a_file_that_cannot_be_written_is_told_and_the_change_is_noted(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_and_the_change_is_recorded(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).mkdir()
     book = Journal(tmp_path)
     record_change(book, "one")
@@ -217,7 +217,9 @@ def test_a_program_that_holds_the_lock_of_the_journal_delays_a_note_and_loses_no
     assert [each.verb for each in load_operations(tmp_path)] == ["second", "first"] and not book.problem
 
 
-def test_a_journal_that_cannot_be_read_is_told_by_the_session_that_asks_for_earlier_operations(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_read_is_reported_by_the_session_that_requests_earlier_operations(
+    tmp_path: Path,
+) -> None:
     (tmp_path / FILE_NAME).mkdir()
     book = Journal(tmp_path)
     assert (

@@ -11,7 +11,7 @@ from rqtui.operations import undo
 
 
 @pytest.mark.parametrize("odd", ["bad|id", "|7"])
-def test_one_odd_id_stands_in_the_way_of_no_other(client: Redis, url: str, odd: str) -> None:
+def test_one_odd_id_hinders_no_other(client: Redis, url: str, odd: str) -> None:
     client.lpush("crawl", "a", odd, *(f"c{number}" for number in range(20)), "b")
     client.sadd("crawl:done", "x")
     ran = shell(url, "act", "delete", "safe_pop:crawl", "--place", "ready", "--all", "--yes", "--json")
@@ -25,7 +25,7 @@ def test_one_odd_id_stands_in_the_way_of_no_other(client: Redis, url: str, odd: 
     assert [row["n"] for row in again] == [None]  # it is done: what was refused would be again
 
 
-def test_a_change_of_too_many_jobs_says_that_it_has_no_undo(
+def test_a_change_of_too_many_jobs_reports_that_it_has_no_undo(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 5)
@@ -44,7 +44,9 @@ def test_a_change_of_too_many_jobs_says_that_it_has_no_undo(
     assert seeded.ids("ready") == ["j0"]
 
 
-def test_a_change_that_is_not_dangerous_says_so_too(client: Redis, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_is_not_dangerous_reports_its_undo_too(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 2)
     seeded = Seeded(client)
     seeded.bury("a", "b", "c")

@@ -48,7 +48,7 @@ def test_a_rate_is_read_with_its_unit(text: str, per_s: float) -> None:
 
 
 @run_in_one_test("text", ["", "0", "-1", "5/d", "fast", "1e3", "٥/s", "99999"])
-def test_what_is_no_rate_is_refused_in_words(text: str) -> None:
+def test_what_is_no_rate_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="a rate is 5/s"):
         rate_limit.parse_rate(text)
 
@@ -114,7 +114,7 @@ def test_of_a_whole_place_those_that_come_back_are_not_taken_again(seeded: Seede
 # ── from the shell ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_act_with_a_rate_drips_and_says_why_it_stopped(url: str, seeded: Seeded) -> None:
+def test_act_with_a_rate_requeues_slowly_and_explains_why_it_stopped(url: str, seeded: Seeded) -> None:
     dead(seeded, 40)
     line = ("act", "requeue", "mail", "--place", "dead", "--all", "--rate", "1000/s", "--stop-at-depth", "4")
     ran = shell(url, *line, "--json")
@@ -137,7 +137,7 @@ def test_act_with_a_rate_and_a_filter_takes_only_what_matches(url: str, seeded: 
     [("--stop-at-depth", "5"), ("--rate", "0"), ("--rate", "5", "--stop-at-failures", "0")],
     ids=["a line without a rate", "no rate", "no failures"],
 )
-def test_a_brake_that_cannot_be_is_refused_before_anything_is_sent(
+def test_an_impossible_rate_limit_is_refused_before_anything_is_sent(
     url: str, seeded: Seeded, options: tuple[str, ...]
 ) -> None:
     dead(seeded, 2)
@@ -145,7 +145,7 @@ def test_a_brake_that_cannot_be_is_refused_before_anything_is_sent(
     assert ran.code == 2 and len(seeded.jobs("dead")) == 2
 
 
-def test_a_dangerous_drip_asks_like_any_other_change(url: str, seeded: Seeded) -> None:
+def test_a_dangerous_throttled_requeue_asks_like_any_other_change(url: str, seeded: Seeded) -> None:
     dead(seeded, 2)
     ran = shell(url, "act", "delete", "mail", "--place", "dead", "--all", "--rate", "5")
     assert ran.code == 1 and "--yes" in ran.err and len(seeded.jobs("dead")) == 2
@@ -164,7 +164,7 @@ async def dripping(ui: Screen) -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_the_palettes_throttled_requeue_says_how_far_it_is_and_x_stops_it(url: str, seeded: Seeded) -> None:
+async def test_the_palettes_throttled_requeue_reports_how_far_it_is_and_x_stops_it(url: str, seeded: Seeded) -> None:
     dead(seeded, 60)
     async with screen(url) as ui:
         await dripping(ui)
@@ -188,7 +188,7 @@ async def test_the_palettes_throttled_requeue_says_how_far_it_is_and_x_stops_it(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_drip_on_the_screen_stops_itself_at_the_line(url: str, seeded: Seeded) -> None:
+async def test_a_throttled_requeue_on_the_screen_stops_at_its_limit(url: str, seeded: Seeded) -> None:
     dead(seeded, 40)
     async with screen(url) as ui:
         await dripping(ui)
@@ -200,7 +200,7 @@ async def test_a_drip_on_the_screen_stops_itself_at_the_line(url: str, seeded: S
         await ui.until_toast("9 requeued")
 
 
-def test_the_documents_of_a_drip_are_json(url: str, seeded: Seeded) -> None:
+def test_the_documents_of_a_throttled_requeue_are_json(url: str, seeded: Seeded) -> None:
     dead(seeded, 1)
     ran = shell(url, "act", "requeue", "mail", "d000", "--rate", "5", "--json")
     assert json.loads(ran.out)["results"] == [{"id": "d000", "word": "moved", "text": "requeued"}]

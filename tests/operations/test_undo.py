@@ -155,7 +155,7 @@ def test_acting_on_a_whole_place_is_one_operation(it: RecordedQueue) -> None:
 # -- what changed since ------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_somebody_took_since_stays_with_them(it: RecordedQueue) -> None:
+def test_a_job_that_a_worker_took_meanwhile_stays_with_it(it: RecordedQueue) -> None:
     name = it.do("requeue", it.jobs("dead"))
     it.client.zadd(build_key("ready"), {"dead-1": -(2**50)})  # it is next
     it.reserve()
@@ -173,7 +173,7 @@ def test_a_job_that_came_back_to_the_same_place_is_another_story_and_stays(it: R
     assert it.state() == before
 
 
-def test_a_job_that_is_gone_since_is_said_to_be(it: RecordedQueue) -> None:
+def test_a_job_that_disappeared_meanwhile_is_reported_as_missing(it: RecordedQueue) -> None:
     name = it.do("kill", it.jobs("ready"))
     it.engine.change_recorder = None
     it.engine.apply_verb("delete", it.ref, [job for job in it.jobs("dead") if job.id == b"plain"])
@@ -196,7 +196,7 @@ def test_jobs_that_the_verb_did_not_change_are_not_touched(it: RecordedQueue) ->
     assert it.words(it.do("requeue", jobs)) == {"restored": 1}
 
 
-def test_what_changed_between_the_look_and_the_change_comes_back_as_it_was_then(it: RecordedQueue) -> None:
+def test_what_changed_between_the_poll_and_the_change_comes_back_as_it_was_then(it: RecordedQueue) -> None:
     """A job that another operator reprioritised while its record was being written."""
     jobs = [job for job in it.jobs("ready") if job.id == b"plain"]
     chunk = it.keeper.save_jobs(it.engine, "kill", it.ref, jobs)
@@ -315,7 +315,9 @@ def test_a_record_that_cannot_be_written_stops_the_change(it: RecordedQueue, tmp
     assert it.state() == before
 
 
-def test_without_a_folder_changes_go_on_and_the_words_say_that_nothing_is_kept(client: Redis, tmp_path: Path) -> None:
+def test_without_a_folder_changes_continue_and_a_message_says_that_nothing_is_stored(
+    client: Redis, tmp_path: Path
+) -> None:
     (tmp_path / "undo").write_text("")
     it = RecordedQueue(client, tmp_path)
     assert it.do("delete", it.jobs("dead")) == "" and it.ids("dead") == []
@@ -341,7 +343,7 @@ def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600} and len(paths) == 3
 
 
-def test_a_record_that_was_cut_short_still_tells_what_it_has(it: RecordedQueue) -> None:
+def test_a_record_that_was_cut_short_still_shows_what_it_has(it: RecordedQueue) -> None:
     name = it.do("delete", it.jobs("dead"))
     path = it.keeper.folder / f"{name}.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
@@ -378,7 +380,7 @@ def test_long_bodies_come_in_several_answers(it: RecordedQueue, monkeypatch: pyt
 
 
 @run_in_one_test("verb", ["delete", "kill", "requeue", "promote", "reschedule", "reprioritise", "purge", "pause"])
-def test_a_verb_with_an_inverse_says_so_before_it_acts(verb: str) -> None:
+def test_a_verb_with_an_inverse_reports_it_before_it_acts(verb: str) -> None:
     assert undo.describe_undo(registry.create_system("native"), verb, place="ready") == "z undoes it"
 
 
@@ -403,7 +405,7 @@ def test_the_headers_say_which_verbs_have_an_inverse() -> None:
         ("moves    ready ->\nKEYS     ready  zset\nARGV     each  (id bytes)", "restore"),
     ],
 )
-def test_a_new_verb_has_the_inverse_that_its_header_tells_of(signature: str, script: str) -> None:
+def test_a_new_verb_has_the_inverse_that_its_header_implies(signature: str, script: str) -> None:
     native = registry.create_system("native")
     header = "".join(f"-- {line}\n" for line in signature.splitlines())
     bump = scripts.parse_script(f"-- Try.\n--\n{header}-- returns  moved\nreturn 'moved'\n", "lua/native/bump.lua")
@@ -431,7 +433,7 @@ def test_a_purge_of_leases_that_are_over_comes_back_to_ready(it: RecordedQueue) 
 @pytest.mark.parametrize(
     "verb", ["ack", "reject", "release", "extend", "enqueue", "reserve", "pull", "cancel", "repair"]
 )
-def test_a_verb_without_one_says_no_undo_and_keeps_nothing(it: RecordedQueue, verb: str) -> None:
+def test_a_verb_without_one_shows_no_undo_and_keeps_nothing(it: RecordedQueue, verb: str) -> None:
     assert undo.describe_undo(it.engine.systems["native"], verb).startswith("no undo: ")
     assert it.keeper.save_jobs(it.engine, verb, it.ref, it.jobs("reserved")) is None
     assert undo_files.list_records(it.keeper.folder) == []
@@ -474,7 +476,7 @@ def test_of_another_system_a_deleted_ready_job_comes_back_with_the_same_bytes(
 
 
 @pytest.mark.parametrize("verb", ["promote", "requeue", "purge", "ack"])
-def test_of_another_system_every_other_verb_says_no_undo(verb: str) -> None:
+def test_other_verbs_of_another_system_show_no_undo(verb: str) -> None:
     for system in map(registry.create_system, ("dispatcher", "redisched", "timeout_sets", "orizuru", "safe_pop")):
         assert undo.describe_undo(system, verb).startswith("no undo: ")
 
@@ -505,7 +507,7 @@ def test_an_undo_that_the_configuration_denies_changes_nothing(it: RecordedQueue
     assert it.state() == before
 
 
-def test_a_record_that_was_undone_is_told_alone_and_passed_over_among_others(it: RecordedQueue) -> None:
+def test_a_record_already_undone_is_reported_if_named_and_skipped_among_others(it: RecordedQueue) -> None:
     first, second = it.do("delete", [it.job("plain")]), it.do("delete", [it.job("second")])
     it.undo(first)
     (told,) = (one for step in revert.revert_operation(it.engine, it.keeper.folder, [first], "") for one in step)

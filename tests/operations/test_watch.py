@@ -16,7 +16,7 @@ def picture(at_s: int, *findings: Finding, dead: int = 0, name: str = "mail") ->
     return Snapshot(at_s * 1000, (Queue(name, "native", counts, findings=findings),))
 
 
-def test_a_finding_is_told_when_it_comes_and_when_it_has_gone() -> None:
+def test_a_finding_is_reported_when_it_comes_and_when_it_has_disappeared() -> None:
     items: list[Sighting] = []
     look = SnapshotWatch(items.append).record_snapshot
     for at_s in (0, 2):
@@ -31,7 +31,7 @@ def test_a_finding_is_told_when_it_comes_and_when_it_has_gone() -> None:
     assert items[2:] == [Sighting(14_000, "mail", "native", "paused", "warning", "paused", True)]
 
 
-def test_what_flickers_or_is_not_looked_at_has_not_gone() -> None:
+def test_a_finding_that_flickers_or_was_not_checked_has_not_ended() -> None:
     items: list[Sighting] = []
     look = SnapshotWatch(items.append).record_snapshot
     for at_s in range(0, 60, 4):

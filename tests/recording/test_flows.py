@@ -24,7 +24,7 @@ def test_rates_are_of_the_watched_time_of_the_span(tmp_path: Path) -> None:
     assert flows.estimated == ("completed", "failed", "died")
 
 
-def test_hours_say_nothing_about_minutes(tmp_path: Path) -> None:
+def test_hours_give_no_minutes(tmp_path: Path) -> None:
     with open_writer(tmp_path / "a.rqt", build_minutes(NOW_MS - HOUR_MS, 60)) as writer:
         assert writer.merge_oldest_hour(NOW_MS)
         assert read_flows(writer, MAIL, 0, NOW_MS) is None

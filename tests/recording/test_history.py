@@ -54,7 +54,7 @@ def test_a_gap_ends_what_is_known(tmp_path: Path) -> None:
         assert read_checkpoints(reader, MAIL, COUNTED, TOTALS) == [Checkpoint(NOW_MS, Totals(97, 78, 9, 5, None))]
 
 
-def test_a_recording_that_ended_says_nothing_about_now(tmp_path: Path) -> None:
+def test_a_recording_that_ended_reports_nothing_about_now(tmp_path: Path) -> None:
     with open_recording(tmp_path) as reader:
         later = COUNTED._replace(counted_ms=NOW_MS + 59_000)
         assert read_checkpoints(reader, MAIL, later, TOTALS) == []

@@ -80,7 +80,7 @@ def test_a_moment_of_a_merged_hour_has_the_end_of_the_hour(tmp_path: Path) -> No
     assert "of that hour" in describe_moment(moment)
 
 
-def test_an_empty_recording_says_so(tmp_path: Path) -> None:
+def test_an_empty_recording_reports_it(tmp_path: Path) -> None:
     Writer.open(tmp_path / "c.rqt").close()
     with Reader.open(tmp_path / "c.rqt") as opened, pytest.raises(RecordingError, match="it is empty"):
         read_moment(opened, NOW_MS)

@@ -179,7 +179,7 @@ def test_a_queue_that_no_walk_may_find_is_missed_with_a_word_and_how_to_see_it(
 
 @pytest.mark.each_server
 @pytest.mark.parametrize("is_walked", [True, False])
-def test_what_an_acl_denies_is_asked_for_once_a_minute_and_not_at_each_look(
+def test_what_an_acl_denies_is_requested_once_a_minute_and_not_at_each_poll(
     become: Callable[..., str], mail: Queue, server_client: Redis, is_walked: bool
 ) -> None:
     for name in ("video", "secret"):
@@ -211,7 +211,7 @@ def test_a_queue_name_means_itself_and_no_pattern(client: Redis, url: str) -> No
         client.execute_command("ACL", "DELUSER", "probe")
 
 
-def test_an_unknown_role_is_refused_in_words(url: str) -> None:
+def test_an_unknown_role_is_refused_in_a_sentence(url: str) -> None:
     ran = shell(url, "acl", "emperor", "mail")
     assert ran.code == 2 and "viewer, worker, operator" in ran.err
 

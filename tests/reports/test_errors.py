@@ -97,7 +97,7 @@ texts = st.one_of(st.text(max_size=400), st.lists(tokens, max_size=60).map("".jo
 
 
 @given(texts)
-def test_a_message_is_short_and_stands_still_and_can_be_shown(error: str) -> None:
+def test_a_message_is_short_and_does_not_move_and_can_be_shown(error: str) -> None:
     message = normalise_error(error)
     assert normalise_error(message) == message
     assert len(message) <= errors.MAX_MESSAGE_LENGTH
@@ -122,7 +122,7 @@ def test_dead_and_retrying_jobs_are_grouped_over_queues(client: Redis, engine: E
     assert found.groups[0].example.state is State.DEAD
 
 
-def test_a_group_that_only_waits_says_when_it_failed(client: Redis, engine: Engine) -> None:
+def test_a_group_that_only_waits_reports_when_it_failed(client: Redis, engine: Engine) -> None:
     before_ms = int(time.time() * 1000)
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s", final=False)
     (group,) = last(errors.yield_error_reports(engine, [MAIL])).groups
@@ -130,7 +130,9 @@ def test_a_group_that_only_waits_says_when_it_failed(client: Redis, engine: Engi
     assert before_ms - 5 <= group.last_ms <= time.time() * 1000 + 5
 
 
-def test_a_sample_is_of_the_newest_and_says_so(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_is_of_the_newest_and_reports_it(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(errors, "MAX_PER_PLACE", 3)
     add_failed_jobs(Queue("mail", client), *["Old: x"] * 4, *["New: x"] * 3)
     found = last(errors.yield_error_reports(engine, [MAIL]))
@@ -138,7 +140,7 @@ def test_a_sample_is_of_the_newest_and_says_so(client: Redis, engine: Engine, mo
     assert (found.size.looked, found.size.of, found.size.is_complete) == (3, 7, False)
 
 
-def test_the_members_of_a_group_are_looked_for_in_the_whole_place(
+def test_the_members_of_an_error_group_are_searched_in_the_whole_place(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "MAX_PER_PLACE", 1)
@@ -164,7 +166,7 @@ def test_a_system_without_errors_is_named(client: Redis, engine: Engine) -> None
     assert (found.groups, found.silent) == ((), ("dispatcher",))
 
 
-def test_a_traceback_of_many_frames_tells_the_jobs_own_frame(client: Redis, engine: Engine) -> None:
+def test_a_traceback_of_many_frames_shows_the_jobs_own_frame(client: Redis, engine: Engine) -> None:
     below = '  File "/usr/lib/python3.12/site-packages/orm/layer{n}.py", line {n}, in run\n    return below(row)\n'
     library = "".join(below.replace("{n}", str(n)) for n in range(9))
     frames = f'  File "/srv/shop/orders.py", line 12, in store\n    rows.insert(row)\n{library}'
@@ -226,7 +228,7 @@ def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monke
         assert {job.id for job in group.jobs} <= whole[group.message]
 
 
-def test_the_class_of_a_group_is_short_where_there_is_little_room(client: Redis, engine: Engine) -> None:
+def test_the_class_of_a_group_is_short_where_there_is_little_space(client: Redis, engine: Engine) -> None:
     add_failed_jobs(Queue("mail", client), "shop.errors.Declined: no funds", "App\\Jobs\\Late: by 3 s", "just words")
     groups = last(errors.yield_error_reports(engine, [MAIL])).groups
     assert {group.message: group.short_message for group in groups} == {

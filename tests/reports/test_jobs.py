@@ -15,14 +15,14 @@ from rqtui.text.masking import MASK
 HALF = "\ud83d"  # the first half of an emoji: a producer cut its text at so many characters
 
 
-def test_text_is_kept_bytes_are_told_in_base64_and_half_a_pair_is_a_sign_that_it_was_one() -> None:
+def test_text_stays_text_bytes_become_base64_and_half_a_pair_becomes_a_sign() -> None:
     assert encode_text("grüße") == encode_text("grüße".encode()) == "grüße"
     assert encode_text(b"\xff\x00") == encode_text("\udcff\x00") == "/wA="
     assert encode_text(f"ab{HALF}") == "ab\ufffd"
     assert encode_text(f"{HALF} \U0001f600 \udcff") == "\ufffd \U0001f600 \ufffd"
 
 
-def test_facts_of_such_text_are_told() -> None:
+def test_facts_of_such_text_are_reported() -> None:
     facts = build_fact_documents([Fact("origin", HALF), Fact("raw", b"\xff"), Fact("tree", f'["{HALF}"]', "json")])
     assert [fact["value"] for fact in facts] == ["\ufffd", "/w==", ["\ufffd"]]
     assert facts[1]["value_encoding"] == "base64" and "value_encoding" not in facts[0]
@@ -69,7 +69,7 @@ def test_a_fact_has_its_value_in_the_type_of_its_kind(fact: Fact, document: dict
     assert build_fact_documents([fact]) == [{"name": fact.name, "kind": fact.kind, **document}]
 
 
-def test_a_page_with_such_a_job_is_told_whole(client: Redis, url: str) -> None:
+def test_a_page_with_such_a_job_is_complete(client: Redis, url: str) -> None:
     client.set("stat:processed", 1)
     client.sadd("queues", "default")
     for jid, arguments in (("a", ["fine"]), ("b", [HALF, {HALF: 1}])):

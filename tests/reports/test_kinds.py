@@ -59,7 +59,7 @@ def test_kinds_are_counted_by_place_with_failures_and_times(client: Redis, engin
     assert (send.errors, digest.errors) == ((), (("X: #", 1),))
 
 
-def test_kinds_are_told_from_a_sample(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_are_counted_in_a_sample(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "MAX_PER_PLACE", 2)
     for number in range(5):
         Queue("mail", client).put({}, id=str(number), name="send")
@@ -67,7 +67,7 @@ def test_kinds_are_told_from_a_sample(client: Redis, engine: Engine, monkeypatch
     assert (found.kinds[0].count, found.size.looked, found.size.of) == (2, 2, 5)
 
 
-def test_a_report_about_many_queues_looks_at_fewer_jobs_of_each(client: Redis, engine: Engine) -> None:
+def test_a_report_about_many_queues_reads_fewer_jobs_of_each(client: Redis, engine: Engine) -> None:
     for number in range(sampling.MAX_QUEUES + 1):
         Queue(f"q{number}", client).put({}, name="send")
     refs = [Ref("native", f"q{number}") for number in range(sampling.MAX_QUEUES + 1)]
@@ -75,7 +75,7 @@ def test_a_report_about_many_queues_looks_at_fewer_jobs_of_each(client: Redis, e
     assert (found.size.queues, found.size.of_queues, found.size.is_complete) == (50, 51, False)
 
 
-def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
+def test_the_figures_that_a_system_stores_are_shown_beside_the_counted_kinds(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     def keep(kind: str, processed: int, failed: int, **more: object) -> None:

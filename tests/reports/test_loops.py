@@ -134,7 +134,7 @@ def test_a_job_whose_attempts_are_used_up_becomes_dead_when_its_lease_ends(
     assert loops.format_target_places(verb, job, system) == place
 
 
-def test_of_a_system_without_such_a_loop_nothing_is_late_and_no_page_of_another_view_tells_of_it() -> None:
+def test_a_system_without_such_a_loop_has_nothing_late_on_any_page() -> None:
     systems = {name: registry.create_system(name) for name in ("sidekiq", "rq")}
     queues = [Counted("default", name, overdue=4, next_due_ms=-60_000) for name in systems]
     assert [loops.compute_ms_until_work("dispatch", queue, systems) for queue in queues] == [None, -60_000]

@@ -46,12 +46,12 @@ def test_a_change_is_kept_with_all_that_is_known_of_it(tmp_path: Path) -> None:
     assert json.loads(json.dumps(told)) == told | {"undo": [], "others": [], "other_systems": []}
 
 
-def test_what_is_known_of_one_change_is_not_told_of_the_next() -> None:
+def test_facts_about_one_change_are_not_used_for_the_next() -> None:
     kept = write_changes(None)
     assert kept.record_change("requeue", "mail", "native", [b"b"], {"ready again": 1}).why == ""
 
 
-def test_a_reason_that_is_said_later_is_that_of_all_changes_of_the_session(tmp_path: Path) -> None:
+def test_a_reason_given_later_applies_to_all_changes_of_the_session(tmp_path: Path) -> None:
     kept = write_changes(tmp_path)
     kept.record_change("kill", "mail", "native", [b"x"], {"killed": 1})
     kept.set_reason("cleaning up")
@@ -73,7 +73,7 @@ def test_a_change_that_was_cut_short_has_them_too(tmp_path: Path) -> None:
     assert cut.describe_interruption() == "was cut short: requeue (mail), 4 of 9"
 
 
-def test_the_page_tells_findings_and_changes_in_one_line_of_time() -> None:
+def test_the_page_shows_findings_and_changes_in_one_line_of_time() -> None:
     (made,) = write_changes(None).operations
     found = [
         Sighting(made.at_ms - 9 * MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail"),
@@ -98,7 +98,7 @@ def test_a_page_of_one_day_names_it_once() -> None:
     assert f"| {journal.format_clock(noon_ms)[11:19]} | warning | native:mail | paused |" in page
 
 
-def test_the_page_begins_with_the_causes_and_says_how_many_jobs_were_read(client: Redis) -> None:
+def test_the_page_begins_with_the_causes_and_reports_how_many_jobs_were_read(client: Redis) -> None:
     trace = 'Traceback (most recent call last):\n  File "/srv/charge.py", line 88, in charge\n    card.debit()\n'
     here = Seeded(client)
     for id, error in (("a", "Declined: token=s3cr3t"), ("b", "Declined: token=s3cr3t"), ("c", "TimeoutError: 5 s")):
@@ -126,7 +126,7 @@ def test_counts_show_only_the_places_that_changed() -> None:
     assert several == "a: dead 1 → 0; b: dead 0 → 1"
 
 
-def test_a_page_without_changes_says_so_and_tells_what_was_found() -> None:
+def test_a_page_without_changes_reports_it_and_shows_what_was_found() -> None:
     found = [Sighting(MINUTE, "mail", "native", "paused", "warning", "paused")]
     page = postmortem.build_markdown([], found)
     assert "No change was made." in page and "| warning | native:mail | paused |" in page
@@ -150,7 +150,7 @@ def test_plots_come_from_what_a_screen_saw_of_any_system() -> None:
     assert "ready, at most 2" in postmortem.build_markdown([], [], [plot])
 
 
-def test_findings_stand_in_the_file_for_the_server_they_were_found_on(tmp_path: Path) -> None:
+def test_findings_are_in_the_file_for_the_server_they_were_found_on(tmp_path: Path) -> None:
     found = Sighting(MINUTE, "mail", "native", "paused", "warning", "paused")
     Journal(tmp_path, "redis://a:1").record_finding(found)
     with (tmp_path / journal.FILE_NAME).open("ab") as file:
@@ -178,7 +178,7 @@ def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, 
     assert "it is paused" in page and "* why: the disk was full" in page
 
 
-def test_a_page_tells_of_findings_from_an_hour_before_the_first_change_on(url: str, state_folder: Path) -> None:
+def test_a_page_reports_findings_from_an_hour_before_the_first_change_on(url: str, state_folder: Path) -> None:
     book, now_ms = Journal(state_folder, hide_url_passwords(url)), int(time.time() * 1000)
     for minutes, words in ((61, "paused long ago"), (50, "paused again")):
         book.record_finding(Sighting(now_ms - minutes * MINUTE, "mail", "native", "paused", "warning", words))

@@ -29,7 +29,7 @@ def list_panels(report: redis.Report) -> dict[str, Panel]:
 
 
 @pytest.mark.each_server
-def test_every_part_is_told_of_a_real_server(server_client: Redis) -> None:
+def test_every_panel_has_the_facts_of_a_real_server(server_client: Redis) -> None:
     Queue("mail", server_client).put(1, id="a")
     found = redis.read_report(server_client)
     assert found.missing == {} and found.server.version and found.server.role == "primary"
@@ -59,7 +59,7 @@ def test_hostile_words_of_a_slow_command_are_made_harmless(client: Redis) -> Non
     assert shown.isprintable() and "[bold]x[/bold]" in shown
 
 
-def test_what_endangers_jobs_is_said_with_a_remedy(client: Redis, settings: Callable[[str, str], None]) -> None:
+def test_what_endangers_jobs_is_reported_with_a_remedy(client: Redis, settings: Callable[[str, str], None]) -> None:
     settings("maxmemory", "100mb")
     settings("maxmemory-policy", "allkeys-lru")
     found = redis.read_report(client)
@@ -174,7 +174,7 @@ def poor(real_server: EmbeddedServer, client: Redis) -> Iterator[str]:
     client.execute_command("ACL", "DELUSER", "poor")
 
 
-def test_what_is_denied_is_said_with_the_right_that_is_missing(poor: str) -> None:
+def test_what_is_denied_is_reported_with_the_right_that_is_missing(poor: str) -> None:
     with connect(poor) as client:
         found = redis.read_report(client)
     parts = list_panels(found)
@@ -185,7 +185,7 @@ def test_what_is_denied_is_said_with_the_right_that_is_missing(poor: str) -> Non
     assert ran.code == 0 and "ACL SETUSER poor +info" in ran.out
 
 
-def test_a_server_that_lacks_commands_says_which(fake_server: EmbeddedServer) -> None:
+def test_a_server_that_lacks_commands_names_which(fake_server: EmbeddedServer) -> None:
     with connect(fake_server.url) as client:
         found = redis.read_report(client)
     assert "this server has no SLOWLOG" in list_panels(found)["slow"].lacks
@@ -204,6 +204,6 @@ def test_the_password_of_the_url_is_masked(poor: str) -> None:
     assert "pw@" not in ran.out and ran.json["server"]["url"].startswith("redis://poor:***@")
 
 
-def test_a_call_is_as_long_as_it_is_in_a_unit_that_has_room() -> None:
+def test_a_call_is_as_long_as_it_is_in_a_unit_that_is_wide_enough() -> None:
     spans = (0.4, 999.9, 1_000.0, 14_211_428.6)
     assert [redis_panels._format_duration(micros) for micros in spans] == ["0.4 µs", "999.9 µs", "1 ms", "14s"]

@@ -194,7 +194,7 @@ def text() -> Iterator[str]:
         yield from draw_curve(curve, width=12, height=3)
 
 
-def test_reports_are_those_of_the_kept_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()

@@ -42,7 +42,7 @@ def test_a_value_is_found_in_the_places_of_all_queues_that_hold_it(client: Redis
     assert find(engine, "304711").matched == 1 and find(engine, "nothing").places == ()
 
 
-def test_of_a_long_place_a_part_is_read_and_the_result_says_so(
+def test_a_part_of_a_long_place_is_read_and_the_result_reports_it(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_PER_PLACE", 100)

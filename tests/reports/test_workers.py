@@ -42,7 +42,7 @@ def last(steps: Iterator[T | None]) -> T:
     return whole
 
 
-def test_workers_stand_as_their_beats_and_leases_tell(client: Redis, engine: Engine) -> None:
+def test_the_health_of_workers_follows_from_their_heartbeats_and_leases(client: Redis, engine: Engine) -> None:
     mail = Queue("mail", client)
     for number in range(4):
         mail.put({}, id=f"j{number}", name="send")
@@ -78,7 +78,7 @@ def test_a_worker_without_a_heartbeat_is_silent_when_it_held_a_job_for_a_minute(
     assert seats[0].health in workers.UNHEALTHY
 
 
-def test_who_never_beats_and_let_a_lease_pass_is_in_trouble(client: Redis, engine: Engine) -> None:
+def test_a_worker_without_heartbeats_and_with_an_expired_lease_is_reported(client: Redis, engine: Engine) -> None:
     mail = Queue("mail", client)
     mail.put({}, id="j")
     mail.reserve(1, worker="w", ttr="1h")
@@ -98,7 +98,7 @@ def test_a_worker_does_what_it_says_it_does(client: Redis, engine: Engine) -> No
     assert len(seat.jobs) == 2
 
 
-def test_a_key_of_another_type_is_said_and_the_rest_is_shown(client: Redis, engine: Engine) -> None:
+def test_a_key_of_another_type_is_reported_and_the_rest_is_shown(client: Redis, engine: Engine) -> None:
     client.set(build_queue_keys("images")["workers"], "x")
     Queue("images", client).put({})
     add_worker(client, "w", 1)
@@ -114,13 +114,13 @@ def test_of_many_queues_the_busy_ones_are_asked() -> None:
     assert set(refs[-5:]) <= set(asked)
 
 
-def test_an_order_is_no_trouble_while_it_beats() -> None:
+def test_an_order_is_no_problem_while_heartbeats_arrive() -> None:
     worker = Worker("w", "mail", 1000, 60_000, "stop")
     assert workers.evaluate_health(worker, (), 2000) is WorkerHealth.STOPPING
     assert workers.evaluate_health(worker, (), 62_000) is WorkerHealth.LATE
 
 
-def test_who_holds_jobs_and_never_beat_stands_above_those_at_work() -> None:
+def test_a_worker_with_jobs_and_no_heartbeat_is_listed_above_running_ones() -> None:
     names = {WorkerHealth.RUNNING: "a", WorkerHealth.UNSEEN: "z", WorkerHealth.LATE: "y", WorkerHealth.IDLE: "b"}
     seats = [
         workers.WorkerEntry(Ref("native", "mail"), name, standing, None, (), True) for standing, name in names.items()
@@ -128,7 +128,7 @@ def test_who_holds_jobs_and_never_beat_stands_above_those_at_work() -> None:
     assert [seat.name for seat in sorted(seats, key=workers.compute_worker_sort_key)] == ["y", "z", "a", "b"]
 
 
-def test_a_worker_of_several_queues_stands_there_once_with_the_jobs_of_every_reserved_place(
+def test_a_worker_of_several_queues_is_listed_once_with_the_jobs_of_every_reserved_place(
     client: Redis, mill: type[Mill]
 ) -> None:
     engine = build_engine(client, [mill()])

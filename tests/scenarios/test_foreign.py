@@ -143,7 +143,7 @@ def test_fates_follow_from_seed_item_and_attempt_and_some_outlast_the_lock() -> 
 # -- the ledger and the actors --------------------------------------------------------------------------------------
 
 
-def test_the_ledger_names_what_is_lost_and_what_stands_twice() -> None:
+def test_the_ledger_names_lost_jobs_and_jobs_in_two_places() -> None:
     ledger = Ledger()
     for job in (b"done", b"waits", b"lost", b"twice", b"fell", b"withdrawn"):
         ledger.count(ledger.put, job)
@@ -171,7 +171,7 @@ def _actor(client: Redis, run_s: float, fell: list[bytes]) -> tuple[Actor, list[
     return Actor("worker-1", client, Pace(), make, fell.append), said
 
 
-def test_a_killed_actor_says_no_more_and_one_that_is_dismissed_finishes_first(url: str) -> None:
+def test_a_killed_actor_reports_nothing_more_and_a_dismissed_one_finishes_first(url: str) -> None:
     fell: list[bytes] = []
     for order, expected in (("kill", []), ("dismiss", ["worked"])):
         actor, said = _actor(connect(url), 60, fell)
@@ -184,7 +184,7 @@ def test_a_killed_actor_says_no_more_and_one_that_is_dismissed_finishes_first(ur
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_actor_whose_program_ends_by_a_mistake_is_dead_and_says_why(url: str) -> None:
+def test_an_actor_whose_program_ends_by_a_mistake_is_dead_and_reports_the_error(url: str) -> None:
     def make(_actor: Actor):  # type: ignore[no-untyped-def]
         def turn() -> float:
             raise KeyError("mistake")
@@ -265,7 +265,7 @@ def test_timeouts_ends_with_every_item_in_done_and_none_elsewhere(client: Redis,
 
 
 @pytest.mark.slow
-def test_timeouts_ends_after_the_seconds_that_were_asked_for(client: Redis, url: str) -> None:
+def test_timeouts_ends_after_the_seconds_that_were_requested(client: Redis, url: str) -> None:
     found = run_headless(TIMEOUTS, url, seed=1, seconds=0.8)
     assert 0 < client.scard("done") < 10_000
     assert (found["put"], found["findings"], found["lost"]) == (10_000, [], 0)
@@ -282,7 +282,7 @@ def test_timeouts_plays_ten_thousand_items_with_forty_workers_to_their_end(clien
 
 
 @pytest.mark.slow
-def test_without_a_reaper_late_items_stay_and_the_check_says_so(
+def test_without_a_reaper_late_items_stay_and_the_check_reports_it(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FewTimeouts, "longest_s", 6.0)
@@ -408,7 +408,7 @@ def test_what_a_dead_consumer_held_is_given_back(client: Redis, url: str) -> Non
         assert held == actor.holds
 
 
-def test_the_original_collector_puts_rejected_jobs_where_nobody_reads(client: Redis, url: str) -> None:
+def test_the_original_collector_puts_rejected_jobs_where_no_consumer_reads(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["consumers"], url) as run:
         run.set_speed(8)
 
@@ -436,7 +436,9 @@ def test_a_body_that_cannot_be_decoded_stays_in_processing(client: Redis, url: s
         assert run.ledger.words["undecodable"] == 1
 
 
-def test_rq_leaves_what_a_killed_worker_held_and_what_is_due_until_somebody_comes(client: Redis, url: str) -> None:
+def test_rq_leaves_what_a_killed_worker_held_and_what_is_due_until_another_program_moves_it(
+    client: Redis, url: str
+) -> None:
     with ForeignRun(FOREIGN["rq"], url) as run:
         actor = _busy(run)
         while actor.state != "dead":
@@ -458,7 +460,7 @@ def test_rq_leaves_what_a_killed_worker_held_and_what_is_due_until_somebody_come
         wait_until(lambda: not client.exists("rq:scheduler-lock:default"), 10, "it gives its lock back")
 
 
-def test_sidekiq_loses_what_a_killed_process_took_since_its_last_beat_and_rqtui_saves_the_rest(
+def test_sidekiq_loses_what_a_killed_process_took_since_its_last_heartbeat_and_rqtui_saves_the_rest(
     client: Redis, url: str
 ) -> None:
     with ForeignRun(FOREIGN["sidekiq"], url) as run:
@@ -610,7 +612,7 @@ def test_a_worker_of_celery_exits_on_what_is_no_json_unless_it_is_deleted_before
 
 
 @pytest.mark.slow
-def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(client: Redis, url: str) -> None:
+def test_charges_fail_on_celery_until_the_gateway_answers_and_both_are_reported(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run, client.pubsub(ignore_subscribe_messages=True) as ear:
         ear.psubscribe("celery-task-meta-*", "/*.celeryev/*")
         run.set_speed(8)
@@ -639,7 +641,7 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(c
         assert not any(run.ledger.given_up[str(id).encode()] for id in failed)
 
 
-def test_workers_of_celery_obey_what_rqtui_tells_them(client: Redis, url: str) -> None:
+def test_workers_of_celery_obey_the_orders_of_rqtui(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run:
         engine, ref = Engine(client, [run.stage.system]), Ref("celery", "shop")
         client.zrem("unacked_index", *(gone := _of_web_9(client)))
@@ -674,7 +676,7 @@ def _as_it_stood(client: Redis) -> None:
     wait_until(lambda: client.zscore("bull:shop:failed", "label-61028"), 10, "the last label has failed")
 
 
-def test_rqtui_mends_what_an_upgrade_a_killed_worker_and_a_storm_left_in_bullmq(client: Redis, url: str) -> None:
+def test_rqtui_repairs_what_an_upgrade_a_killed_worker_and_a_storm_left_in_bullmq(client: Redis, url: str) -> None:
     p, ref = "bull:shop:", Ref("bullmq", "shop")
     with ForeignRun(FOREIGN["bullmq"], url) as run:
         engine = Engine(client, [run.stage.system])
@@ -799,7 +801,7 @@ def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
     [name if name in ("rq", "timeouts") else pytest.param(name, marks=pytest.mark.matrix) for name in sorted(FOREIGN)],
     indirect=True,
 )
-def test_redis_away_is_said_and_survived(story: ForeignScenario) -> None:
+def test_redis_away_is_reported_and_survived(story: ForeignScenario) -> None:
     with start_server("auto") as server, ForeignRun(story, server.url) as run:
         _busy(run) if story.name != "delays" else None
         os.kill(server.pid, signal.SIGKILL)

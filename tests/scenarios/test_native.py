@@ -257,7 +257,7 @@ def test_what_the_code_fails_at_succeeds_once_it_is_fixed(client: Redis, url: st
         assert run.compute_status().workers_lost == 0
 
 
-def test_workers_do_as_an_operator_tells_them(client: Redis, url: str) -> None:
+def test_workers_obey_an_operator(client: Redis, url: str) -> None:
     with NativeRun(scenario("poison"), url, seed=1) as run:
         wait_until(lambda: client.hexists(build_queue_keys("webhooks")["workers"], "webhooks-1"), 10, "it beats")
         [word] = scripts.run_call(
@@ -295,7 +295,7 @@ def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
             assert [found for queue in run.queues for found in _findings(client, queue)] == []
 
 
-def test_redis_away_is_said_and_survived() -> None:
+def test_redis_away_is_reported_and_survived() -> None:
     with start_server("auto") as server, NativeRun(scenario("poison"), server.url, seed=1) as run:
         wait_until(lambda: run.compute_status().put > 0, 10, "it began")
         os.kill(server.pid, signal.SIGKILL)

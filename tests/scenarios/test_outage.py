@@ -32,7 +32,7 @@ def test_an_outage_loses_nothing_and_every_id_is_accounted_for() -> None:
     assert sum(found["proof"]["places"].values()) == found["put"]
 
 
-def test_the_proof_names_a_job_that_vanished_and_one_that_stands_twice(client: Redis) -> None:
+def test_the_proof_names_a_lost_job_and_a_job_in_two_places(client: Redis) -> None:
     names = build_queue_keys("payments")
     client.zadd(names["ready"], {"a": 1, "b": 2, "c": 3})
     accepted = {"payments": [b"a", b"b", b"c"]}

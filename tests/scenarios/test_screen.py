@@ -50,7 +50,9 @@ async def open_demo(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignR
     "name", [name if name == "rq" else pytest.param(name, marks=pytest.mark.matrix) for name in sorted(FOREIGN)]
 )
 @run_on_event_loop
-async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: str, url: str, client: Redis) -> None:
+async def test_each_demo_opens_on_its_board_and_its_keys_describe_their_effect(
+    name: str, url: str, client: Redis
+) -> None:
     async with open_demo(name, url) as (ui, run):
         await ui.until(lambda: run.compute_status().finished > 0, "its workers work")
         for place in run.stage.system.places:
@@ -83,7 +85,7 @@ async def test_the_screens_dispatcher_serves_the_demo_and_comma_stops_it(url: st
 
 
 @pytest.mark.parametrize("width", [60, 78, 100])
-def test_a_strip_without_room_leaves_whole_keys_away_and_keeps_the_one_that_explains(width: int) -> None:
+def test_a_key_strip_without_space_drops_whole_keys_and_keeps_the_help_key(width: int) -> None:
     keys = [(str(number), "collector") for number in range(9)]
     left, right = frame.format_strip_line([*keys, ("d", "try")], ["5 workers"], "late", width)
     shown = frame.align_sides(left, right, width).plain

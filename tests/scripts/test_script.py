@@ -116,7 +116,7 @@ def put(code: str = "redis.call('SET', KEYS[1], ARGV[1])\nreturn 'moved'") -> sc
 # -- the grammar
 
 
-def test_a_header_says_all_there_is_to_know() -> None:
+def test_a_header_is_parsed_completely() -> None:
     promote = scripts.parse_script(PROMOTE, "lua/native/promote.lua")
     assert promote.name == "promote"
     assert promote.summary == "Make a scheduled job ready now."
@@ -135,7 +135,7 @@ def test_a_header_says_all_there_is_to_know() -> None:
     assert not promote.read_only and not promote.per_row and promote.each == ()
 
 
-def test_moves_enter_leave_branch_and_stand_on_several_lines() -> None:
+def test_moves_enter_leave_branch_and_span_several_lines() -> None:
     keys = "KEYS     a  zset\n         b  zset\n         c  zset\n         d  zset\nreturns  moved"
     several = script(
         f"moves    a b -> c | d\n         -> a\n         d ->\nmoves    a -> | c\n{keys}", "return 'moved'"
@@ -489,7 +489,7 @@ def test_redis_cli_runs_a_file_as_its_header_says(client: redis.Redis, url: str,
 
 
 @pytest.mark.each_server
-def test_a_pipeline_answers_in_order_and_errors_stand_in_their_place(any_client: redis.Redis) -> None:
+def test_a_pipeline_answers_in_order_and_errors_are_in_their_place(any_client: redis.Redis) -> None:
     any_client.set("z2", "x")
     find = scripts.parse_script(FIND, "find.lua")
     bad = script("returns  moved", "return redis.error_reply('ERR not today')")
@@ -516,7 +516,7 @@ def test_scripts_the_server_forgot_are_sent_again_in_a_second_trip(any_client: r
     assert any_client.mget("v0", "v1", "v2") == [b"0", b"1", b"2"]
 
 
-def test_a_command_that_no_script_may_call_goes_along_with_scripts(client: redis.Redis, url: str) -> None:
+def test_a_command_that_no_script_may_call_is_sent_with_scripts(client: redis.Redis, url: str) -> None:
     find = scripts.parse_script(FIND, "find.lua").build_call({"ready": "z"}, rows=[(b"a",)])
     first, who, last = scripts.send_calls(client, [find, scripts.build_command("CLIENT LIST", "z"), find])
     assert (
@@ -538,7 +538,7 @@ def test_a_command_that_no_script_may_call_goes_along_with_scripts(client: redis
     assert re.match(said + r"The user lacks \+client\|list; ", str(denied)), denied
 
 
-def test_plain_reads_go_along_with_scripts_and_their_errors_stand_among_their_replies(any_client: redis.Redis) -> None:
+def test_plain_reads_are_sent_with_scripts_and_their_errors_are_among_their_replies(any_client: redis.Redis) -> None:
     any_client.lpush("l", *(b"x" * 100 for _ in range(2000)))
     any_client.set("v", "1")
     scripts.run_call(any_client, put().build_call({"value": "w"}, {"id": "1"}))
@@ -562,7 +562,7 @@ def test_one_plain_read_has_its_reply_in_a_list_as_many_have(any_client: redis.R
     assert isinstance(answer, Reply) and isinstance(answer.values["replies"][0], redis.ResponseError)
 
 
-def test_plain_reads_that_break_say_that_redis_is_unreachable(client: redis.Redis, url: str) -> None:
+def test_plain_reads_that_break_report_that_redis_is_unreachable(client: redis.Redis, url: str) -> None:
     with Proxy(url) as proxy, connect(proxy.url) as through:
         through.ping()
         for fault in ("cut before", "lose reply", "half reply"):
@@ -700,7 +700,7 @@ def test_of_many_calls_of_a_script_that_the_server_does_not_know_one_brings_its_
     assert sum(in_full) == 2, "one for each script"
 
 
-def test_where_the_text_may_not_be_sent_each_call_says_so(client: redis.Redis, url: str) -> None:
+def test_where_the_text_may_not_be_sent_each_call_reports_it(client: redis.Redis, url: str) -> None:
     client.script_flush()
     client.execute_command("ACL", "SETUSER", "digests", "on", ">sesame", "~*", "+@all", "-eval")
     try:
@@ -770,7 +770,7 @@ def test_a_key_of_another_type_is_named_with_both_types(any_client: redis.Redis)
     assert dump(any_client) == before
 
 
-def test_who_only_looks_is_told_neither_a_scripts_name_nor_that_nothing_was_changed(client: redis.Redis) -> None:
+def test_an_error_of_a_read_names_no_script_and_no_change(client: redis.Redis) -> None:
     client.rpush("rqtui:{mail}:ready", "x")
     with pytest.raises(WrongType) as caught:
         scripts.run_call(
@@ -861,7 +861,9 @@ def test_a_read_only_replica_refuses_a_change_for_now(client: redis.Redis) -> No
         client.execute_command("REPLICAOF", "NO", "ONE")
 
 
-def test_over_maxmemory_a_fill_is_refused_in_words(client: redis.Redis, settings: Callable[[str, str], None]) -> None:
+def test_over_maxmemory_a_fill_is_refused_in_a_sentence(
+    client: redis.Redis, settings: Callable[[str, str], None]
+) -> None:
     settings("maxmemory", "1")
     with pytest.raises(ServerError, match="over its maxmemory"):
         scripts.run_call(client, put().build_call({"value": "v"}, {"id": "1"}))
@@ -869,7 +871,7 @@ def test_over_maxmemory_a_fill_is_refused_in_words(client: redis.Redis, settings
     assert client.exists("v") == 0
 
 
-def test_a_folder_that_lacks_a_needed_script_says_so() -> None:
+def test_a_folder_that_lacks_a_needed_script_reports_it() -> None:
     whole = scripts.load_scripts("native")
     partial = scripts.Folder(
         "native", {name: script for name, script in whole.items() if name != "reserve"}, whole.path
@@ -879,7 +881,7 @@ def test_a_folder_that_lacks_a_needed_script_says_so() -> None:
     assert "reserve" not in partial and partial.get("reserve") is None
 
 
-def test_a_script_is_parsed_once_and_when_it_is_asked_for() -> None:
+def test_a_script_is_parsed_once_and_when_it_is_requested() -> None:
     parsed: list[str] = []
 
     def parse(name: str) -> Callable[[], scripts.Script]:
@@ -893,7 +895,7 @@ def test_a_script_is_parsed_once_and_when_it_is_asked_for() -> None:
     assert {**folder}.keys() == {"one", "two"} and parsed == ["one", "two"]
 
 
-def test_a_fault_in_somebody_elses_script_is_told_at_once(tmp_path: Path) -> None:
+def test_a_fault_in_another_programs_script_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "good.lua").write_text(PROMOTE)
     (tmp_path / "bad.lua").write_text("-- no header\n")
     with pytest.raises(ScriptError, match="bad.lua"):
@@ -903,7 +905,7 @@ def test_a_fault_in_somebody_elses_script_is_told_at_once(tmp_path: Path) -> Non
 # ── Redis 6.2 says the same in other words ───────────────────────────────────────────────────────────────────────
 
 
-def test_what_redis_6_2_refuses_is_told_in_the_same_words(oldest_server: EmbeddedServer) -> None:
+def test_what_redis_6_2_refuses_is_reported_in_the_same_words(oldest_server: EmbeddedServer) -> None:
     with connect(oldest_server.url) as client:
         client.flushall()
         client.lpush("v", "another program's")

@@ -134,7 +134,7 @@ def run_case(
 
 
 @run_in_one_test("name", CASES)
-def test_a_known_reply_says_what_a_parsed_one_says(name: str, client: redis.Redis, url: str) -> None:
+def test_a_cached_reply_equals_a_parsed_one(name: str, client: redis.Redis, url: str) -> None:
     case, expected = CASES[name]
     quick, general = (run_case(url, client, case, expected, meter) for meter in (None, Meter()))
     assert quick[0] == general[0]
@@ -194,7 +194,7 @@ def test_a_reply_in_pieces_is_the_same_reply(pieces: tuple[int, ...]) -> None:
         server.join(10)
 
 
-def test_what_was_not_asked_for_is_taken_for_no_answer(client: redis.Redis, url: str) -> None:
+def test_what_was_not_requested_is_taken_for_no_answer(client: redis.Redis, url: str) -> None:
     with connect(url) as ours:
         enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
@@ -220,7 +220,7 @@ def test_a_fork_in_the_middle_of_a_call_shares_no_connection(client: redis.Redis
         assert [each.word for each in scripts.run_call(ours, enqueue("a")).each] == ["moved"]
 
 
-def test_what_was_read_too_much_reaches_nobody_else(client: redis.Redis, url: str) -> None:
+def test_what_was_read_too_much_reaches_no_other_caller(client: redis.Redis, url: str) -> None:
     with connect(url) as ours:
         enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
@@ -230,7 +230,7 @@ def test_what_was_read_too_much_reaches_nobody_else(client: redis.Redis, url: st
         assert ours.echo("mine") == b"mine"
 
 
-def test_a_connection_that_was_closed_here_is_made_anew_whoever_has_its_number_now(
+def test_a_connection_that_was_closed_here_is_created_again_whoever_has_its_number_now(
     client: redis.Redis, url: str
 ) -> None:
     with connect(url) as ours:

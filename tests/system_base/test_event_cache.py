@@ -30,7 +30,7 @@ def test_a_page_has_the_newest_first_and_knows_how_many_there_are() -> None:
     assert memory.list_page("other", "done", -1, 4) == (0, 0, ())
 
 
-def test_what_is_heard_later_of_a_job_replaces_what_was_heard_before() -> None:
+def test_a_later_event_of_a_job_replaces_an_earlier_one() -> None:
     memory = EventCache()
     memory.record_job(job("a"))
     memory.record_job(job("b"))
@@ -90,7 +90,7 @@ def test_jobs_of_nobody_count_for_all_queues_and_can_be_given_to_one() -> None:
     assert {each.id for each in memory.yield_unassigned_jobs()} == {b"nobodys", b"too"}
 
 
-def test_jobs_of_nobody_stand_at_home_and_say_so() -> None:
+def test_jobs_without_a_known_queue_are_in_the_home_queue_with_a_note() -> None:
     memory = EventCache()
     memory.home = "mail"
     for id, queue in (("n1", ""), ("mine", "mail"), ("n2", ""), ("others", "other"), ("late", "")):
@@ -150,7 +150,7 @@ def test_runs_make_figures_of_a_kind() -> None:
     assert "send" not in {each.kind for each in memory.build_kind_statistics()}
 
 
-def test_workers_are_those_that_beat_and_did_not_leave() -> None:
+def test_workers_are_those_that_send_heartbeats_and_did_not_leave() -> None:
     memory = EventCache()
     memory.record_heartbeat(Worker("b", "", 1, 10))
     memory.record_heartbeat(Worker("a", "", 2, 10))

@@ -55,7 +55,7 @@ def test_a_name_stands_for_the_bytes_and_equal_ones_are_numbered() -> None:
     assert entries.find(b"nosuch") is None
 
 
-def test_long_entries_are_told_apart_by_beginning_length_and_end() -> None:
+def test_long_entries_are_distinguished_by_beginning_length_and_end() -> None:
     whole = [b"x" * 5000, b"x" * 5001, b"x" * 4999 + b"y", b"y" + b"x" * 4999]
     assert len({Entry.from_bytes(each).digest for each in whole}) == 4
     cut = Entry(whole[0][:HEAD_BYTES], 5000, whole[0][-64:])
@@ -91,7 +91,7 @@ def test_a_member_too_long_for_a_page_is_fetched_whole_before_a_verb_acts(client
     assert not client.exists("delayedtaskset")
 
 
-def test_a_long_member_that_left_meanwhile_is_gone_and_nothing_else_is_touched(client: Redis) -> None:
+def test_a_long_member_that_left_meanwhile_is_missing_and_nothing_else_is_touched(client: Redis) -> None:
     long = b"x" * 10_000
     client.zadd("delayedtaskset", {long: 2e9, long + b"y": 2e9})
     engine = dispatcher(client)
@@ -140,7 +140,7 @@ def test_put_refuses_a_field_that_the_system_does_not_keep(name: str) -> None:
         system.put_request(queue, [{"body": b"\x91\x01"}, {"body": b"\x91\x01", "priority": 1, "colour": "red"}])
 
 
-def test_put_makes_the_ids_that_nobody_gave(client: Redis) -> None:
+def test_put_makes_the_ids_that_the_caller_did_not_give(client: Redis) -> None:
     engine = Engine(client, [registry.create_system("redisched:topic=mail,unit=ms")])
     ask = engine.systems["redisched"].put_request(
         "mail", [{"body": b"1"}, {"body": b"2", "id": "mine"}, {"body": b"3"}]
@@ -289,7 +289,7 @@ def narrow(client: Redis, url: str) -> Iterator[Redis]:
         client.execute_command("ACL", "DELUSER", "narrow")
 
 
-def test_systems_that_nobody_asked_for_are_passed_over_where_an_acl_hides_them(client: Redis, narrow: Redis) -> None:
+def test_systems_that_were_not_requested_are_skipped_where_an_acl_hides_them(client: Redis, narrow: Redis) -> None:
     plant(
         client,
         {"readytasklist": ["a"], "todos": {"1"}, "orizuru:consumers": {"c"}, "crawl": ["a"], "crawl:done": {"b"}},
@@ -304,7 +304,7 @@ def test_systems_that_nobody_asked_for_are_passed_over_where_an_acl_hides_them(c
     assert engine.take_snapshot(Focus((Ref("native", "mail"),))).queues[0].count_in_place("ready") == 1
 
 
-def test_a_look_that_an_acl_denies_is_silent_for_a_system_that_nobody_asked_for(
+def test_a_poll_that_an_acl_denies_is_silent_for_a_system_that_was_not_requested(
     narrow: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for is_asked in (False, True):
@@ -335,7 +335,7 @@ def test_without_the_right_to_scan_the_walk_finds_nothing_and_fails_nothing(clie
         client.execute_command("ACL", "DELUSER", "noscan")
 
 
-def test_a_system_that_was_asked_for_says_that_it_is_denied(narrow: Redis) -> None:
+def test_a_system_that_was_requested_reports_that_it_is_denied(narrow: Redis) -> None:
     engine = Engine(narrow, [registry.create_system("safe_pop:queue=crawl")])
     with pytest.raises(Denied, match="NOPERM|denie"):
         engine.take_snapshot(Focus((engine.resolve_or_discover("crawl"),)))
@@ -464,7 +464,7 @@ def test_a_value_that_is_called_like_an_argument_goes_to_the_next_call(client: R
     assert len(set(answered)) > 1
 
 
-def test_more_asks_for_the_next_call_at_once(client: Redis) -> None:
+def test_the_reply_more_causes_the_next_call_at_once(client: Redis) -> None:
     client.sadd("in_progress", *range(30_000))
     engine = Engine(client, [registry.create_system("timeout_sets:todos=todos")])
     done = reaper(engine, Ref("timeout_sets", "todos"), limit=10)()

@@ -93,7 +93,7 @@ def test_a_page_from_the_end_lists_the_newest_job_first(client: Redis, ended: En
 
 
 @every_place
-def test_a_listing_goes_on_below_its_last_job_while_further_jobs_end(
+def test_a_listing_continues_below_its_last_job_while_further_jobs_end(
     client: Redis, url: str, ended: EndedPlace
 ) -> None:
     _build_engine(client, ended)

@@ -30,7 +30,7 @@ def test_a_number_out_of_its_range_or_of_another_spelling_does_not_fit(value: st
     assert not accept_whole_number(1, 60, "seconds").accepts(value)
 
 
-def test_what_fits_is_told_in_words() -> None:
+def test_matching_jobs_are_described_in_a_sentence() -> None:
     assert (
         accept_whole_number(1, 60, "seconds").accepts("60")
         and accept_whole_number(1, 60, "seconds").description == "a whole number of seconds from 1 to 60"

@@ -173,7 +173,7 @@ def test_a_record_is_decoded_to_its_job() -> None:
 @run_in_one_test("record", [b"", b"garbage", b"1 2 3\nx", b"x - 0 - - - - - - name\n", b"\xff\xfe\n"])
 @run_in_one_test("line", [b"", b"garbage", b"x x x x x x x", b"1 2 3 4 x - w", b"1 17 5 1500 - - w"])
 @run_in_one_test("place", [state.value for state in State])
-def test_a_record_that_cannot_be_read_never_raises_and_says_so(place: str, record: bytes, line: bytes) -> None:
+def test_a_record_that_cannot_be_read_never_raises_and_reports_it(place: str, record: bytes, line: bytes) -> None:
     found = decode_job("mail", place, b"a", 1.0, record, line)
     assert found.problem
     assert found.id == b"a"
@@ -185,7 +185,7 @@ def test_a_line_that_cannot_be_read_leaves_the_rest_of_the_job_readable() -> Non
 
 
 @run_in_one_test("errors", [b"garbage", b"{}", b"[1]", b"[[1,2]]", b'[["x","y","w","e"]]', b"\xff"])
-def test_errors_that_cannot_be_read_are_one_attempt_that_says_so(errors: bytes) -> None:
+def test_errors_that_cannot_be_read_are_one_attempt_that_reports_it(errors: bytes) -> None:
     assert [attempt.error for attempt in parse_history(errors)] in ([], ["the errors of this job cannot be read"])
 
 

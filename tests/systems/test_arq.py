@@ -108,7 +108,7 @@ def test_results_among_many_keys_are_estimated_and_a_sampled_zero_is_no_exact_on
     assert not fresh["failed"].is_exact
 
 
-def test_a_page_of_results_lists_what_ended_last_first_and_says_that_it_is_a_sample(client: Redis) -> None:
+def test_a_page_of_results_lists_what_ended_last_first_and_reports_that_it_is_a_sample(client: Redis) -> None:
     plant_results(client, 40)
     engine = create_engine(client)
     page = engine.fetch_page(REF, "failed", 0, 3, 1_000_000)
@@ -128,7 +128,7 @@ def test_a_result_that_another_run_replaces_is_read_again(client: Redis) -> None
     assert (counted.count_in_place("failed"), counted.count_in_place("complete")) == (0, 1)
 
 
-def test_a_long_result_is_told_by_its_beginning_and_its_end(client: Redis) -> None:
+def test_a_long_result_is_reported_by_its_beginning_and_its_end(client: Redis) -> None:
     engine = create_engine(client)
     text = "".join(chr(97 + number % 26) for number in range(200_000))
     client.set("arq:result:long", encode_result("long", "send", 1, result=ValueError(text)), px=HOUR)

@@ -126,7 +126,7 @@ def facts(seen: Job | Worker) -> dict[str, object]:
 # -- what stands there -------------------------------------------------------------------------------------------------
 
 
-def test_a_redis_with_bullmq_shows_its_queues_unasked_and_bull_4_is_told_apart(any_client: Redis) -> None:
+def test_a_redis_with_bullmq_shows_its_queues_without_options_and_bull_4_is_distinguished(any_client: Redis) -> None:
     database(any_client)
     any_client.hset("bull:stray:meta", "who", "another program")
     any_client.set("bull:string:meta", "no hash")
@@ -231,7 +231,7 @@ def test_pages_show_the_job_that_is_next_first_and_a_long_one_is_the_pages_of_it
     assert [(one.id, one.priority) for one in ranked] == [(b"first", 1), (b"second", 1), (b"low", 2097151)]
 
 
-def test_a_row_of_each_place_tells_the_call_the_error_and_its_times(any_client: Redis) -> None:
+def test_a_row_of_each_place_shows_the_call_the_error_and_its_times(any_client: Redis) -> None:
     database(any_client)
     engine = open_engine(any_client, "bullmq")
     rows = {place: engine.fetch_page(MAIL, place).jobs[0] for place in PLACES if place != "paused"}
@@ -288,7 +288,7 @@ def test_a_call_is_written_as_a_person_reads_it(client: Redis) -> None:
     assert calls[:-1] == list(fields.values()) and len(calls[-1]) == 1_000 and calls[-1].endswith("x…")
 
 
-def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
+def test_all_that_bullmq_stores_of_a_job_is_shown(any_client: Redis) -> None:
     database(any_client)
     failed = fetch_job(any_client, "18")
     assert [(one.start_ms > 0, one.worker, one.error) for one in failed.history] == [
@@ -315,7 +315,7 @@ def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
     assert Fact("result", '{"sent":"a0@b.c"}', "json") in fetch_job(any_client, "17").facts
 
 
-def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: Redis) -> None:
+def test_a_flow_is_shown_as_a_tree_of_links_as_far_as_one_call_reads(any_client: Redis) -> None:
     database(any_client)
     any_client.zadd("bull:mail:top:unsuccessful", {"bull:mail:18": 1})
     job(any_client, "top", "waiting_children")
@@ -345,7 +345,7 @@ def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: R
     assert "152 waits" in str(facts(fetch_job(any_client, "top"))["children"])
 
 
-def test_where_a_job_stands_is_found_by_its_id_in_every_place(any_client: Redis) -> None:
+def test_the_place_of_a_job_is_found_by_its_id(any_client: Redis) -> None:
     database(any_client)
     job(any_client, "held", "paused")
     job(any_client, "twice", "failed")
@@ -362,7 +362,7 @@ def test_where_a_job_stands_is_found_by_its_id_in_every_place(any_client: Redis)
 # -- workers and schedules ---------------------------------------------------------------------------------------------
 
 
-def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without_a_name(
+def test_workers_are_found_by_their_connections_and_those_without_a_name_by_their_locks(
     client: Redis, url: str
 ) -> None:
     database(client)
@@ -402,7 +402,7 @@ def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without
     wait_until(is_alone)
 
 
-def test_who_may_not_list_connections_is_told_the_right_that_is_missing(client: Redis, url: str) -> None:
+def test_a_user_who_may_not_list_connections_is_informed_of_the_missing_right(client: Redis, url: str) -> None:
     database(client)
     rules = shell(url, "acl", "viewer", "bullmq:mail").out
     assert "+client|list" in rules and "+client|info" in rules
@@ -427,7 +427,7 @@ def scheduler(client: Redis, id: str, next_ms: float, name: str = "mail", **fiel
     return at_ms
 
 
-def test_job_schedulers_are_told_and_a_next_job_that_is_missing_is_a_problem(any_client: Redis) -> None:
+def test_job_schedulers_are_reported_and_a_next_job_that_is_missing_is_a_problem(any_client: Redis) -> None:
     database(any_client)
     cron = {"pattern": "0 3 * * *", "tz": "Europe/Berlin", "data": '{"x":1}', "opts": '{"attempts":3}'}
     at_ms = scheduler(any_client, "nightly", 9_000_000, **cron)
@@ -661,7 +661,7 @@ def test_a_job_that_ran_twice_is_information_for_an_hour(client: Redis) -> None:
     assert (found_findings.severity, found_findings.jobs, found_findings.ids) == ("info", 1, (b"recent",))
 
 
-def test_the_look_for_jobs_in_no_place_goes_through_all_ids_bit_by_bit(client: Redis) -> None:
+def test_the_search_for_jobs_in_no_place_goes_through_all_ids_bit_by_bit(client: Redis) -> None:
     queue(client)
     client.set(P + "id", 400)
     job(client, "170", "")
@@ -756,7 +756,7 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     )
 
 
-def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
+def test_each_key_of_another_program_is_reported_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
     """One queue alone, and several in one script."""
     database(any_client)
     any_client.hset("bull:other:meta", "version", "bullmq:6.7.0")
@@ -837,7 +837,7 @@ def looks(engine: Engine) -> Sequence[Callable[[], object]]:
     )
 
 
-def test_a_look_sends_no_command_that_writes_and_many_queues_are_counted_in_one_trip(client: Redis) -> None:
+def test_a_poll_sends_no_command_that_writes_and_many_queues_are_counted_in_one_trip(client: Redis) -> None:
     database(client)
     for plant in (plant_stalled, poison, ghost, scheduler_stopped, stale_dedup, parent_of_none, orphan):
         plant(client)

@@ -177,7 +177,7 @@ def test_what_no_worker_could_run_is_refused_in_a_sentence(name: str, any_client
     assert sentence in said and not any_client.dbsize()
 
 
-def test_jobs_are_put_from_a_shell_and_what_is_never_done_is_said_there(url: str, client: Redis) -> None:
+def test_jobs_are_put_from_a_shell_and_what_is_never_done_is_reported_there(url: str, client: Redis) -> None:
     plant_queue(client)
     done = shell(url, "put", "bullmq:mail", '{"to":  1}', "--name", "send", "--opts", '{"attempts": 2}')
     assert (done.code, done.out) == (0, "1  enqueued\n") and client.hget(build_job_key("1"), "data") == b'{"to":  1}'
@@ -200,7 +200,7 @@ def test_a_queue_that_no_program_of_bullmq_knows_yet_is_found_once_a_job_was_put
     assert put(engine).word == "moved" and any_client.hget(KEYS["meta"], "opts.maxLenEvents") == b"5"
 
 
-def test_a_job_enters_where_the_version_of_the_queue_looks_for_it(any_client: Redis) -> None:
+def test_a_job_enters_the_place_in_which_the_queues_version_searches(any_client: Redis) -> None:
     engine = open_engine(any_client)
     for version, is_paused, aside, running, place, is_woken in (
         ("bullmq:6.7.0", False, 0, 0, "wait", True),
@@ -289,7 +289,7 @@ def test_limits_are_those_of_the_queue_and_free_workers_at_once(any_client: Redi
 # --- flows, deduplication, schedulers ---------------------------------------------------------------------------------
 
 
-def test_parents_are_told_and_children_are_never_left_alone(any_client: Redis) -> None:
+def test_parents_are_reported_and_children_are_never_left_alone(any_client: Redis) -> None:
     engine = open_engine(any_client)
     up = "bull:up:"
     plant_queue(any_client)

@@ -68,7 +68,7 @@ def test_a_system_that_is_spoken_is_not_called_unspoken(system: str) -> None:
     assert list_found_systems(as_if_spoken(system), *KEYS[system]) == []
 
 
-def test_a_spoken_system_is_still_told_from_the_one_that_has_its_keys() -> None:
+def test_a_requested_system_is_still_distinguished_from_the_one_that_has_its_keys() -> None:
     assert list_found_systems(list(registry.SYSTEMS), *KEYS["bull"]) == ["bull"]
     assert (
         list_found_systems(list(registry.SYSTEMS), *BULLMQ)
@@ -100,7 +100,7 @@ def test_names_that_merely_look_alike_are_no_system(client: Redis) -> None:
     assert list_unsupported_systems(client) == ()
 
 
-def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
+def test_what_ended_is_not_reported_any_more(client: Redis) -> None:
     client.rpush("resque:queue:default", "x")
     engine = Engine(client, registry.create_systems())
     list(engine.discover(fully=True))
@@ -111,7 +111,7 @@ def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
 
 
 @run_on_event_loop
-async def test_an_overview_without_queues_says_what_is_there_instead(url: str, client: Redis) -> None:
+async def test_an_overview_without_queues_reports_what_is_there_instead(url: str, client: Redis) -> None:
     client.mset(dict.fromkeys((*KEYS["resque"], *KEYS["asynq"]), "x"))
     async with screen(url, NARROW) as ui:
         await ui.until_shown("Resque (1 queue, 3 keys)", "asynq (1 queue, 4 keys)", "does not speak them yet")
@@ -126,7 +126,7 @@ async def test_beside_queues_it_is_one_quiet_line_at_the_foot(url: str, client: 
         await ui.until_shown("mail", "also in this Redis: Resque (1 queue, 3 keys). rqtui does not speak it yet.")
 
 
-def test_the_shell_says_it_too(client: Redis, url: str) -> None:
+def test_the_shell_reports_it_too(client: Redis, url: str) -> None:
     client.mset(dict.fromkeys(KEYS["resque"], "x"))
     assert "Resque (1 queue, 3 keys)" in shell(url, "snapshot").err
     document = shell(url, "snapshot", "--json").json

@@ -152,7 +152,7 @@ def test_a_redis_with_celery_shows_its_queues_unasked_and_none_of_celerys_own(an
     assert not engine.unsupported_systems
 
 
-def test_a_queue_of_another_prefix_is_seen_when_the_prefix_is_told(any_client: Redis) -> None:
+def test_a_queue_of_another_prefix_is_found_when_an_option_names_the_prefix(any_client: Redis) -> None:
     bind(any_client, "celery", "mail", prefix="shop:")
     any_client.lpush("shop:mail", message("letter", "mail"))
     hold(any_client, "held", "mail", prefix="shop:")
@@ -161,7 +161,7 @@ def test_a_queue_of_another_prefix_is_seen_when_the_prefix_is_told(any_client: R
     assert count_stored_jobs(count_queue(engine, MAIL)) == {"eta": 0, "queue": 1, "unacked": 1, "late": 0}
 
 
-def test_a_prefix_that_all_keys_have_is_taken_unasked_and_told_in_each_remedy(any_client: Redis) -> None:
+def test_a_prefix_that_all_keys_have_is_used_and_named_in_each_remedy(any_client: Redis) -> None:
     bind(any_client, "celery", "mail", prefix="shop:")
     any_client.lpush("shop:mail", message("letter", "mail"))
     hold(any_client, "old", "mail", prefix="shop:", taken_s=4000)
@@ -279,7 +279,7 @@ def test_of_what_workers_hold_a_sample_is_counted_and_a_walk_meets_each_job_of_t
     assert page.total == 60 and page.place_total == 500
 
 
-def test_looking_sends_nothing_that_writes(client: Redis) -> None:
+def test_reading_sends_nothing_that_writes(client: Redis) -> None:
     database(client)
     before = keyspace.dump(client)
     with client.monitor() as monitor:
@@ -302,7 +302,7 @@ def test_looking_sends_nothing_that_writes(client: Redis) -> None:
 # -- jobs --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_of_each_place_tells_the_call_its_times_and_its_facts(any_client: Redis) -> None:
+def test_a_row_of_each_place_shows_the_call_its_times_and_its_facts(any_client: Redis) -> None:
     database(any_client)
     signature = {"task": "tasks.mail", "args": ["ann"], "kwargs": {}, "options": {}}
     embed = {**ALONE, "callbacks": [signature], "chain": [signature, {**signature, "args": [7]}]}
@@ -383,7 +383,7 @@ def test_a_body_is_read_in_each_way_that_it_is_written_and_nothing_of_it_is_run(
 
 
 @pytest.mark.slow
-def test_a_long_message_is_read_by_its_end_and_shown_whole_when_it_is_asked_for(client: Redis) -> None:
+def test_a_long_message_is_read_by_its_end_and_shown_whole_when_it_is_requested(client: Redis) -> None:
     bind(client, "celery")
     client.lpush("celery", message("long", body=build_body("x" * 30_000_000), argsrepr="('xxx…',)"))
     hold(client, "held-long", body=build_body("y" * 500_000), eta=format_instant(500))
@@ -397,7 +397,7 @@ def test_a_long_message_is_read_by_its_end_and_shown_whole_when_it_is_asked_for(
     assert count_queue(engine).count_in_place("queue") == 1
 
 
-def test_a_job_is_found_by_its_id_wherever_it_stands_with_its_result(any_client: Redis) -> None:
+def test_a_job_is_found_by_its_id_wherever_it_is_with_its_result(any_client: Redis) -> None:
     database(any_client)
     fields = {
         "status": "FAILURE",
@@ -516,7 +516,7 @@ def test_a_run_is_followed_from_the_send_to_its_end(any_client: Redis) -> None:
         (event("task-succeeded", "a", result="3"), "succeeded", None),
     ],
 )
-def test_each_event_that_ends_a_run_says_how_it_ended(
+def test_each_event_that_ends_a_run_reports_how_it_ended(
     client: Redis, told: Mapping[str, object], place: str, why: str | None
 ) -> None:
     bind(client, "celery")
@@ -563,7 +563,7 @@ def test_a_start_that_a_result_and_an_event_report_is_one_run(any_client: Redis)
     assert "while celery@host ran it" in list_findings(engine)["foreign-restore"].text
 
 
-def test_runs_of_which_nobody_told_the_task_have_no_kind_like_messages_without_one(any_client: Redis) -> None:
+def test_runs_without_a_known_task_have_no_kind_like_messages_without_one(any_client: Redis) -> None:
     bind(any_client, "celery")
     engine, system = listening(any_client)
     any_client.lpush("celery", b'{"body": "W10=", "headers": {}, "properties": {}, "content-type": "application/json"}')
@@ -574,7 +574,7 @@ def test_runs_of_which_nobody_told_the_task_have_no_kind_like_messages_without_o
     assert (name, processed) == ("", 1)
 
 
-def test_a_failure_a_retry_and_what_was_revoked_tell_why(any_client: Redis) -> None:
+def test_a_failure_a_retry_and_a_revoked_task_show_the_reason(any_client: Redis) -> None:
     bind(any_client, "celery")
     _engine, system = listening(any_client)
     trace = 'Traceback (most recent call last):\n  File "tasks.py", line 3, in add\nValueError: boom\n'
@@ -596,7 +596,7 @@ def test_a_failure_a_retry_and_what_was_revoked_tell_why(any_client: Redis) -> N
     assert (figures.processed, figures.failed) == (2, 2)
 
 
-def test_an_outcome_counts_for_the_queue_that_is_told_or_seen_and_else_for_the_usual_one(any_client: Redis) -> None:
+def test_an_outcome_counts_for_the_queue_of_its_event_or_message_else_for_the_default_one(any_client: Redis) -> None:
     database(any_client)
     any_client.lpush("mail", message("greeting", "mail", task="tasks.greet"))
     engine, system = listening(any_client)
@@ -647,7 +647,7 @@ def test_what_was_guessed_by_its_task_is_nobodys_once_that_is_seen_elsewhere(any
     assert rows == [["unknown: no event names it"]]
 
 
-def test_the_next_messages_of_a_queue_tell_whose_outcomes_of_their_task_are(any_client: Redis) -> None:
+def test_the_next_messages_of_a_queue_show_to_which_queue_outcomes_of_their_task_belong(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
     hear_result(
@@ -672,7 +672,7 @@ def list_findings(engine: Engine, ref: Ref = CELERY) -> dict[str, Finding]:
     return {finding.kind: finding for finding in count_queue(engine, ref).findings}
 
 
-def test_a_task_that_runs_and_stands_in_unacked_is_listed_once(any_client: Redis) -> None:
+def test_a_task_that_runs_and_is_in_unacked_is_listed_once(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
     hear(system, event("task-started", "held"), at_ms=AT)
@@ -687,7 +687,7 @@ def test_a_task_that_runs_and_stands_in_unacked_is_listed_once(any_client: Redis
     assert b"held" in list_event_jobs(system, "succeeded") and not list_event_jobs(system, "running")
 
 
-def test_workers_are_those_that_beat(any_client: Redis) -> None:
+def test_workers_are_those_that_send_heartbeats(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
     assert count_queue(engine).workers == 0  # nobody beats, though somebody has listened for a minute
@@ -704,7 +704,7 @@ def test_workers_are_those_that_beat(any_client: Redis) -> None:
     assert [worker.name for worker in system.workers_request("celery").parse([])] == ["old@host"]
 
 
-def test_nobody_knows_of_workers_and_ends_where_nobody_listens(any_client: Redis) -> None:
+def test_workers_and_ends_of_jobs_are_unknown_where_no_client_listens(any_client: Redis) -> None:
     database(any_client)
     queue = count_queue(open_engine(any_client))
     assert queue.workers is None
@@ -734,7 +734,7 @@ def test_what_is_published_is_that_of_the_same_database_and_prefix(client: Redis
         other.close()
 
 
-def test_exchanges_of_other_names_are_heard_where_kombu_publishes_to_them(client: Redis) -> None:
+def test_exchanges_of_other_names_are_received_where_kombu_publishes_to_them(client: Redis) -> None:
     bind(client, "celery")
     spec = "celery:fanout=/shop.,events=shopev,control=shopctl"
     _engine, system = listening(client, spec)
@@ -784,7 +784,7 @@ NOISE = [
 ]
 
 
-def test_whatever_is_published_stops_nobody(any_client: Redis) -> None:
+def test_no_published_message_stops_the_listener(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
     for channel in (
@@ -806,7 +806,7 @@ def test_whatever_is_published_stops_nobody(any_client: Redis) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_remembered_is_bounded(any_client: Redis) -> None:
+def test_what_is_stored_is_bounded(any_client: Redis) -> None:
     bind(any_client, "celery")
     _engine, system = listening(any_client)
     any_client.mset({f"celery-task-meta-id-{number}": "{}" for number in range(25_000)})
@@ -840,7 +840,7 @@ def test_a_job_whose_bytes_changed_is_found_however_many_were_missed_before(clie
     assert len(system._missed_jobs) <= MAX_MISSED
 
 
-def test_an_outcome_that_was_guessed_and_is_told_afterwards_stays_where_it_was_told(any_client: Redis) -> None:
+def test_an_outcome_whose_queue_was_guessed_moves_to_the_queue_that_an_event_names(any_client: Redis) -> None:
     bind(any_client, "celery", "mail")
     any_client.lpush("mail", message("letter", "mail"))
     engine, system = listening(any_client)
@@ -1008,7 +1008,7 @@ def test_each_fault_of_celery_is_named_with_what_helps_and_a_sound_one_has_none(
     assert "eta-beyond-visibility" not in findings(client, CELERY, "celery:visibility=100000")
 
 
-def test_faults_that_only_workers_tell_of_are_named(any_client: Redis) -> None:
+def test_faults_that_only_workers_report_are_named(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
     count_queue(engine)
@@ -1143,14 +1143,14 @@ def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_progr
         assert engine.fetch_page(CELERY, "queue").total == 5
 
 
-def test_who_looks_for_schedules_is_told_where_they_are(client: Redis, url: str) -> None:
+def test_a_search_for_schedules_names_the_view_that_has_them(client: Redis, url: str) -> None:
     database(client)
     result = shell(url, "schedules")
     where = "; celery beat keeps its schedule in a file and in memory; rqtui shows the schedules of "
     assert result.code == 0 and where in result.err
 
 
-def test_options_that_no_celery_could_have_are_refused_in_words() -> None:
+def test_options_that_no_celery_could_have_are_refused_in_a_sentence() -> None:
     wrong = {
         "steps=high": "priorities such as 0/3/6/9",
         "visibility=1h": "a whole number of seconds",
@@ -1173,7 +1173,7 @@ def test_options_that_no_celery_could_have_are_refused_in_words() -> None:
     run_cases((option, lambda option=option: refused(option)) for option in wrong)
 
 
-def test_a_call_is_told_by_what_its_producer_wrote() -> None:
+def test_a_call_is_shown_as_its_producer_wrote_it() -> None:
     assert format_call_of_reprs("t", "(1,)", "{}") == "t(1)"
     assert format_call_of_reprs("t", None, "{'a': 1}") == "t(a=1)"
     assert len(format_call_of_reprs("t", "(" + "x" * 5000 + ")", "{}")) == 1001

@@ -172,7 +172,7 @@ def test_messages_that_change_places_in_one_call_are_all_there_afterwards(client
         assert client.lrange(LISTS[i], 0, -1) == [f"new-{1 - i}".encode(), *stayed]
 
 
-def test_a_message_that_waits_is_rescheduled_where_it_stands(client: Redis) -> None:
+def test_a_message_that_waits_is_rescheduled_where_it_is(client: Redis) -> None:
     engine = open_engine(client)
     now_s = plant_all(client)
     assert act(engine, "reschedule", "queue", "q01mail", "q90mail", delay_ms=600_000) == ["moved"] * 2
@@ -267,7 +267,7 @@ def build_redelivered_message(one: bytes) -> bytes:
     return own.replace(b'"weight": 1}', b'"weight": 1, "redelivered": true}')
 
 
-def test_only_what_is_late_goes_back_unasked_and_says_that_it_was_delivered_before(any_client: Redis) -> None:
+def test_only_late_messages_are_returned_without_force_and_are_marked_as_redelivered(any_client: Redis) -> None:
     engine, client = open_engine(any_client), any_client
     plant_all(client)
     before = keyspace.dump(client)
@@ -442,7 +442,7 @@ def commands(listener: object) -> list[dict[str, object]]:
     return found
 
 
-def test_workers_are_told_in_their_own_words(client: Redis, listener: PubSub) -> None:
+def test_workers_are_shown_in_the_terms_of_their_system(client: Redis, listener: PubSub) -> None:
     engine = open_engine(client, "celery:prefix=app_")
     system = engine.systems["celery"]
     database = client.connection_pool.connection_kwargs.get("db", 0)
@@ -625,7 +625,7 @@ def test_a_reply_that_is_none_is_left_out() -> None:
     assert [reply for raw in bodies for reply in remote_control.parse_reply(raw)] == []
 
 
-def test_nobody_listening_is_said_at_once_and_leaves_no_list(client: Redis, url: str) -> None:
+def test_a_command_without_a_listener_is_reported_at_once_and_leaves_no_list(client: Redis, url: str) -> None:
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     client.lpush("mail", message("x"))
     for verb, *more in (
@@ -678,9 +678,7 @@ def test_the_limits_of_a_task_are_set_in_all_workers_and_each_refusal_is_named(
     assert len(fake.commands) == 2
 
 
-def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_started_since(
-    client: Redis, listener: PubSub
-) -> None:
+def test_the_client_that_paused_a_queue_stores_that_until_a_worker_starts(client: Redis, listener: PubSub) -> None:
     engine = open_engine(client)
     plant_all(client)
     system = engine.systems["celery"]
@@ -721,7 +719,7 @@ def test_a_task_is_cancelled_by_the_id_that_its_worker_knows(client: Redis, list
     assert told["arguments"] == {"task_id": ["mail.1.x"] * 2, "terminate": False, "signal": "SIGTERM"}
 
 
-def test_a_message_without_an_id_is_not_cancelled_and_no_worker_is_told(client: Redis, listener: PubSub) -> None:
+def test_a_message_without_an_id_is_not_cancelled_and_no_worker_gets_a_command(client: Redis, listener: PubSub) -> None:
     engine = open_engine(client)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
@@ -754,7 +752,7 @@ def test_a_task_that_no_key_holds_is_cancelled_by_its_id_alone(client: Redis, li
     assert told["arguments"] == {"task_id": ["runs"], "terminate": True, "signal": "SIGKILL"}
 
 
-def test_a_task_that_only_events_told_of_is_cancelled_by_its_id(client: Redis, listener: PubSub) -> None:
+def test_a_task_that_only_events_reported_is_cancelled_by_its_id(client: Redis, listener: PubSub) -> None:
     engine = open_engine(client)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
@@ -810,7 +808,7 @@ def hearing_engine(client: Redis) -> tuple[Engine, Celery]:
 
 
 @pytest.mark.parametrize("place", ["queue", "unacked"])
-def test_a_failed_task_is_put_anew_of_its_message_and_only_what_must_change_does(any_client: Redis, place: str) -> None:
+def test_a_failed_task_is_enqueued_again_from_its_message_with_the_least_changes(any_client: Redis, place: str) -> None:
     engine, system = hearing_engine(any_client)
     own = message("bad", priority=4, eta="2026-11-22T21:44:12+00:00", expires="2026-11-22T22:00:00+00:00", retries=3)
     own = build_redelivered_message(own)
@@ -833,7 +831,7 @@ def test_a_failed_task_is_put_anew_of_its_message_and_only_what_must_change_does
     assert len(failures(engine)["bad"].history) == 1 and failures(engine)["bad"].history[0].error
 
 
-def test_a_failed_task_is_put_anew_of_an_extended_result_digit_by_digit(client: Redis) -> None:
+def test_a_failed_task_is_enqueued_again_from_an_extended_result_digit_by_digit(client: Redis) -> None:
     engine, system = hearing_engine(client)
     told = {"name": "tasks.add", "args": [[], 12345678901234567890], "kwargs": {"a": {}}, "queue": "mail"}
     fail(client, system, "bad", **told)
@@ -845,7 +843,7 @@ def test_a_failed_task_is_put_anew_of_an_extended_result_digit_by_digit(client: 
     assert put["properties"]["delivery_info"] == {"exchange": "", "routing_key": "mail"}
 
 
-def test_a_failed_task_is_put_anew_of_what_an_event_told_where_that_is_all_of_it(client: Redis) -> None:
+def test_a_failed_task_is_enqueued_again_from_its_event_if_that_is_complete(client: Redis) -> None:
     engine, system = hearing_engine(client)
     wrong = {
         "cut": ("('aaa...',)", "{}"),
@@ -873,7 +871,7 @@ def test_a_failed_task_is_put_anew_of_what_an_event_told_where_that_is_all_of_it
     assert set(failures(engine)) == {*wrong}
 
 
-def test_a_failure_of_which_nobody_told_the_queue_or_that_waits_already_is_not_put(client: Redis) -> None:
+def test_a_failure_without_a_known_queue_or_that_already_waits_is_not_enqueued(client: Redis) -> None:
     engine, system = hearing_engine(client)
     publish_event(system, type="task-received", uuid="whose", name="tasks.x", args="()", kwargs="{}")
     fail(client, system, "whose")
@@ -896,7 +894,7 @@ def test_a_failure_of_which_nobody_told_the_queue_or_that_waits_already_is_not_p
 
 
 @pytest.mark.slow
-def test_what_failures_are_put_anew_from_is_bounded_and_goes_with_success(client: Redis) -> None:
+def test_the_data_for_enqueueing_failures_again_is_bounded_and_dropped_after_success(client: Redis) -> None:
     _engine, system = hearing_engine(client)
     for n in range(MAX_CALLS + 5):
         publish_event(system, type="task-sent", uuid=f"f{n}", queue="mail")
@@ -945,7 +943,7 @@ def test_a_task_of_another_database_is_never_put_into_a_queue_of_this_one(client
     assert list_ids(production, "mail") == ["kept-here"] and not staging.exists("mail")
 
 
-def test_who_is_not_heard_is_told_so(client: Redis, url: str) -> None:
+def test_an_order_without_a_receiver_is_reported(client: Redis, url: str) -> None:
     plant_all(client)
     engine = open_engine(client)
     before = keyspace.dump(client)
@@ -982,7 +980,7 @@ def test_what_a_worker_holds_is_given_out_again_later_and_not_before_its_eta(cli
     assert ran.code == 0, ran.err
 
 
-def test_what_must_never_be_done_is_refused_in_words(client: Redis, url: str) -> None:
+def test_what_must_never_be_done_is_refused_in_a_sentence(client: Redis, url: str) -> None:
     plant_all(client)
     before = keyspace.dump(client)
     whole = message("new").decode()
@@ -1211,7 +1209,7 @@ def test_only_the_bytes_that_were_seen_are_acted_on(any_client: Redis) -> None:
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
-def test_jobs_move_to_a_native_queue_as_bytes_and_it_is_said_that_no_worker_of_its_can_run_them(
+def test_jobs_move_to_a_native_queue_as_bytes_with_a_warning_that_its_workers_cannot_run_them(
     client: Redis, url: str
 ) -> None:
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")

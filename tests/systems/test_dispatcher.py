@@ -104,7 +104,7 @@ def test_an_empty_task_is_a_task_and_no_verb_on_others_takes_it_along(any_client
     assert list_ready(any_client) == [b"a", b"b", b""]
 
 
-def test_another_due_time_mends_one_in_milliseconds_and_one_that_is_over_makes_ready(any_client: Redis) -> None:
+def test_another_due_time_repairs_one_in_milliseconds_and_one_that_is_over_makes_ready(any_client: Redis) -> None:
     keyspace.plant(any_client, {DELAYED: Zset({"ms": NOW, "b": NOW_S + 5, "c": NOW_S + 6})})
     assert read_outcomes(run_script(any_client, "reschedule", ("ms",), ("ms",), ("x",), due_ms=NOW + 500)) == [
         "moved",
@@ -173,7 +173,7 @@ def test_what_is_wrong_is_found_and_said(kind: str, key: str, planted: Any, text
 
 
 @pytest.mark.parametrize("key", [DELAYED, READY])
-def test_a_task_of_a_megabyte_is_told_of_by_its_first_letters(key: str, any_client: Redis) -> None:
+def test_a_task_of_a_megabyte_is_reported_by_its_first_letters(key: str, any_client: Redis) -> None:
     def put(task: bytes) -> None:
         any_client.rpush(READY, task) if key == READY else any_client.zadd(DELAYED, {task: NOW_S})
 
@@ -187,14 +187,14 @@ def test_a_task_of_a_megabyte_is_told_of_by_its_first_letters(key: str, any_clie
     assert (keys, ids) == ((key,), (b"x" * 60,)) and f"1 checked task in {key} of 1 MB" in text
 
 
-def test_the_look_for_large_tasks_ends_after_four_megabytes_and_after_a_hundred(any_client: Redis) -> None:
+def test_the_search_for_large_tasks_ends_after_four_megabytes_and_after_a_hundred(any_client: Redis) -> None:
     any_client.rpush(READY, *[b"%d" % n + b"x" * 2**20 for n in range(9)])
     any_client.zadd(DELAYED, {b"%d" % n: n for n in range(100)} | {b"x" * 2**20: NOW_S})
     found = {row[1]: row[3] for row in run_script(any_client, "faults").rows if row[0] == "oversized"}
     assert found == {READY: 4}
 
 
-def test_the_commands_of_the_docs_work_in_the_order_in_which_they_stand(client: Redis, url: str) -> None:
+def test_the_commands_of_the_docs_work_in_their_order(client: Redis, url: str) -> None:
     page = (ROOT / "docs/systems/dispatcher.md").read_text()
     block = next(part for part in page.split("```sh\n") if part.startswith("rqtui put")).partition("```")[0]
     for line in block.splitlines():
@@ -208,7 +208,7 @@ def test_nothing_is_found_where_nothing_is_wrong(any_client: Redis) -> None:
     assert [f for f in engine(any_client).collect_findings([REF]) if f.queue] == []
 
 
-def test_a_queue_whose_key_is_another_programs_says_so(any_client: Redis) -> None:
+def test_a_queue_whose_key_is_another_programs_reports_it(any_client: Redis) -> None:
     for key, held in ((READY, "a string"), (DELAYED, ["a list"])):
         any_client.flushall()
         keyspace.plant(any_client, {key: held})
@@ -255,7 +255,7 @@ def test_each_pair_of_keys_that_was_named_is_a_queue(any_client: Redis) -> None:
         seen.resolve("dispatcher:other")
 
 
-def test_asked_for_it_has_its_queue_though_no_key_is_there(any_client: Redis) -> None:
+def test_a_requested_system_has_its_queue_though_no_key_exists(any_client: Redis) -> None:
     assert engine(any_client).refs == [REF]
     assert engine(any_client, "dispatcher:ready=r,delayed=d").refs == [Ref("dispatcher", "r")]
 
@@ -327,7 +327,7 @@ def test_pages_go_through_a_place_in_its_order(place: str, any_client: Redis) ->
     assert (page(-1, 3), page(-1, 9), page(0, 1000)) == (tasks[4:], tasks, tasks)
 
 
-def test_counts_say_when_the_next_is_due(any_client: Redis) -> None:
+def test_counts_report_when_the_next_is_due(any_client: Redis) -> None:
     def queue() -> Reply:
         return run_script(any_client, "counts")
 
@@ -377,7 +377,7 @@ def test_put_and_act_go_through_the_engine(any_client: Redis) -> None:
 # ── leaving for another queue ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_migration_takes_stands_aside_until_it_is_settled(any_client: Redis) -> None:
+def test_jobs_taken_by_a_migration_are_parked_until_they_are_settled(any_client: Redis) -> None:
     due = {"d": NOW_S + 0.5, "neg": -7, "far": 1e10, "ms": NOW, "never": float("inf")}
     keyspace.plant(any_client, {READY: ["a", "b", "a"], DELAYED: Zset(due)})
     first = run_script(any_client, "park", limit=2)

@@ -75,7 +75,7 @@ def test_the_original_goes_by_its_own_clock_in_whole_seconds_and_rqtui_by_the_se
     assert list_ready(any_client) == [b"a", b"b"]
 
 
-def test_an_error_of_redis_ends_the_original_and_rqtui_goes_on(any_client: Redis) -> None:
+def test_an_error_of_redis_ends_the_original_and_rqtui_continues(any_client: Redis) -> None:
     keyspace.plant(any_client, {DELAYED: Zset({"a": 1}), READY: "another program's"})
     program = original.Dispatcher(any_client)
     loop = loops.Loop("dispatch", rqtui_dispatcher(any_client))
@@ -87,7 +87,7 @@ def test_an_error_of_redis_ends_the_original_and_rqtui_goes_on(any_client: Redis
     assert loop.step().moved == 1 and list_ready(any_client) == [b"a"]
 
 
-def test_two_equal_tasks_are_one_in_the_original_and_rqtui_says_exists(any_client: Redis) -> None:
+def test_two_equal_tasks_are_one_in_the_original_and_rqtui_replies_exists(any_client: Redis) -> None:
     original.put_delayed_task(any_client, b"a", NOW_S + 60)
     original.put_delayed_task(any_client, b"a", NOW_S + 3600)
     assert read_delayed(any_client) == {b"a": NOW_S + 3600}  # the first of the two will be an hour late

@@ -43,7 +43,7 @@ def test_no_script_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_replies_and_writes_what_its_kept_text_says(script: str, client: Redis) -> None:
+def test_a_script_replies_and_writes_what_its_stored_text_contains(script: str, client: Redis) -> None:
     subject, name = SCRIPTS[script], script.partition("/")[2]
     text = "" if script in NOT_STEADY else describe_effects(subject, name, client)
     text += "\n".join(describe_variations(subject, name, client)) + "\n"

@@ -61,7 +61,7 @@ def test_no_module_above_the_systems_names_one() -> None:
     assert len(FILES) > 100 and not found, "\n".join(found)
 
 
-def test_the_one_name_that_is_left_stands_once() -> None:
+def test_the_only_remaining_name_is_listed_once() -> None:
     assert DEFAULT_SYSTEM in NAMES
     assert [
         each.partition(": ")[2] for each in list_named_systems((ROOT / "config" / "settings.py").read_text("utf-8"))

@@ -106,7 +106,7 @@ def test_the_reaper_takes_back_in_order_what_a_dead_consumer_holds_for_ever(any_
     assert [worker.step() for _ in range(8)] == ["acked"] * 7 + ["idle"]
 
 
-def test_who_still_beats_or_never_did_keeps_what_it_holds(any_client: Redis) -> None:
+def test_a_worker_with_heartbeats_or_without_any_keeps_its_jobs(any_client: Redis) -> None:
     holding(any_client, "living", bodies(1)).beat(ttl_ms=60_000)
     holding(any_client, "late but not yet dead", bodies(2), beat_ms=50_000)
     holding(any_client, "never beat", bodies(3))
@@ -180,7 +180,7 @@ def test_the_silence_that_makes_dead_is_an_option(any_client: Redis) -> None:
     assert patient.apply_verb("reap", JOBS, (), {"limit": 10})[0].word == "moved"
 
 
-def test_a_second_reject_makes_no_second_job(any_client: Redis) -> None:
+def test_a_second_reject_creates_no_second_job(any_client: Redis) -> None:
     engine = open_engine(any_client)
     for is_original in (True, False):
         any_client.flushall()
@@ -231,7 +231,7 @@ SINGLE = object()  # a float of 32 bits
     ],
     ids=lambda value: repr(value)[:20],
 )  # fmt: skip
-def test_the_look_for_faults_reads_messagepack_as_msgpack_does(value: Any, client: Redis) -> None:
+def test_the_search_for_faults_reads_messagepack_as_msgpack_does(value: Any, client: Redis) -> None:
     whole = msgpack.packb(1.5 if value is SINGLE else value, use_single_float=value is SINGLE)
     client.lpush("jobs", whole)
     assert open_engine(client).collect_findings([JOBS]) == _server_findings(client)
@@ -263,7 +263,7 @@ def test_a_dead_consumer_is_named_with_what_it_holds_and_what_to_do(any_client: 
     assert (queue.expired, queue.workers, queue.next_expiry_ms) == (2, 0, pytest.approx(-60_000, abs=5_000))
 
 
-def test_lists_of_somebody_unknown_are_found_by_the_walk_and_named(any_client: Redis) -> None:
+def test_lists_of_an_unknown_consumer_are_found_by_the_walk_and_named(any_client: Redis) -> None:
     worker = holding(any_client, "gone: and away", bodies(1))
     assert open_engine(any_client).take_snapshot().queues[0].workers is None  # nobody beats: who lives is not known
     worker.stop()  # takes the name away, not the lists
@@ -279,7 +279,7 @@ def test_lists_of_somebody_unknown_are_found_by_the_walk_and_named(any_client: R
     ("beat", "says"),
     [("", "it never sent"), ("abc", "its last heartbeat is not"), ("-5", "its last heartbeat is not")],
 )
-def test_a_registered_consumer_of_whom_no_beat_is_known_is_named_with_what_it_holds(
+def test_a_registered_consumer_without_a_heartbeat_is_named_with_its_jobs(
     any_client: Redis, beat: str, says: str
 ) -> None:
     for name in ("z", "idle", "beats without an entry"):
@@ -325,7 +325,7 @@ def test_bodies_of_a_megabyte_are_named(any_client: Redis) -> None:
         )
 
 
-def test_a_key_of_another_type_is_named_and_hides_nobody_else(any_client: Redis) -> None:
+def test_a_key_of_another_type_is_named_and_hides_no_other_queue(any_client: Redis) -> None:
     holding(any_client, "w1", bodies(1))
     any_client.sadd(original.CONSUMERS, "w2")
     any_client.set(original.build_key("w2", "unacked"), "mine")
@@ -458,7 +458,7 @@ def test_a_job_is_found_by_its_name_its_bytes_and_by_a_name_from_elsewhere(any_c
 
 
 @pytest.mark.slow
-def test_a_body_of_30_mb_makes_no_large_page_and_is_fetched_only_for_a_verb(client: Redis) -> None:
+def test_a_body_of_30_mb_causes_no_large_page_and_is_fetched_only_for_a_verb(client: Redis) -> None:
     huge = original.encode_struct("x" * 30_000_000)
     client.lpush("jobs", b"\x91\x01", huge, b"\x91\x02")
     engine = open_engine(client)

@@ -44,7 +44,7 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
 
 
 @pytest.mark.parametrize("system", SUBJECTS)
-def test_a_queue_is_read_as_its_kept_text_says(system: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_is_read_as_in_its_stored_text(system: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     # BullMQ lists the connected clients again after some seconds, which pass here on a busy machine.
     monkeypatch.setattr(bullmq, "time", SimpleNamespace(monotonic=lambda: 1e6))
     text = describe_readings(SUBJECTS[system], *QUEUES[system], client)

@@ -97,7 +97,7 @@ def test_ids_and_scores_that_are_none_are_shown_with_a_problem_and_stop_nothing(
     assert read_outcomes(run_script(any_client, "promote", [(b"inf",)])) == ["moved"]
 
 
-def test_a_body_of_30_mb_makes_no_page_big_and_comes_whole_when_asked_for(client: Redis) -> None:
+def test_a_body_of_30_mb_causes_no_large_page_and_is_complete_when_requested(client: Redis) -> None:
     big = b"x" * 30_000_000
     plant_job(client, "due", "big", 5_000, big)
     plant_job(client, "due", "small", 6_000, b"y" * 6000)
@@ -110,7 +110,7 @@ def test_a_body_of_30_mb_makes_no_page_big_and_comes_whole_when_asked_for(client
     assert run_script(client, "reserve", limit=1).rows[0][3] == big
 
 
-def test_a_put_into_an_empty_topic_asks_for_the_unit(any_client: Redis) -> None:
+def test_a_put_into_an_empty_topic_requires_the_unit(any_client: Redis) -> None:
     with pytest.raises(Refused, match="--system redisched:unit=ms"):
         run_script(any_client, "enqueue", [(b"a", b"", None, None)])
     assert keyspace.dump(any_client) == {}
@@ -122,7 +122,7 @@ def test_a_put_into_an_empty_topic_asks_for_the_unit(any_client: Redis) -> None:
     assert any_client.zscore(KEYS["queued"], "b") == NOW // 1000
 
 
-def test_a_lost_job_is_not_put_back_in_a_unit_that_nothing_tells(any_client: Redis) -> None:
+def test_a_lost_job_is_not_put_back_if_nothing_shows_the_unit(any_client: Redis) -> None:
     any_client.hset(KEYS["jobs"], "lost", "body")
     with pytest.raises(Refused, match="no score that shows its unit.*unit=ms"):
         run_script(any_client, "repair", [(b"lost",)])
@@ -215,7 +215,7 @@ def test_a_topic_is_counted_and_shown_through_the_engine(topic: tuple[Engine, in
     assert engine.fetch_job(MAIL, b"nobody") is None
 
 
-def test_a_page_goes_on_where_the_one_before_ended_and_minus_one_is_the_last(client: Redis) -> None:
+def test_a_page_continues_where_the_one_before_ended_and_minus_one_is_the_last(client: Redis) -> None:
     for n in range(10):
         plant_job(client, "due", f"j{n}", (NOW + n) // (1 if n % 2 else 1000))
     system = registry.create_system("redisched:topic=mail")
@@ -254,7 +254,7 @@ def test_every_verb_acts_on_what_was_seen(topic: tuple[Engine, int]) -> None:
     assert act("delete", "reserved", force=True) == "moved"
 
 
-def test_a_body_without_a_place_is_shown_and_mended_by_id(client: Redis) -> None:
+def test_a_body_without_a_place_is_shown_and_repaired_by_id(client: Redis) -> None:
     client.hset(KEYS["jobs"], "lost", "body")
     engine = Engine(client, [registry.create_system("redisched:topic=mail,unit=ms")])
     job = engine.fetch_job(MAIL, b"lost")
@@ -266,7 +266,7 @@ def test_a_body_without_a_place_is_shown_and_mended_by_id(client: Redis) -> None
 # ── reaping ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_reaping_leaves_leases_that_are_not_over_and_says_when_the_next_is(any_client: Redis) -> None:
+def test_reaping_leaves_leases_that_are_not_over_and_reports_when_the_next_is(any_client: Redis) -> None:
     plant_job(any_client, "reserved", "live", NOW + 1500)
     plant_job(any_client, "expired", "over", NOW)
     answer = run_script(any_client, "reap", limit=10)
@@ -276,7 +276,7 @@ def test_reaping_leaves_leases_that_are_not_over_and_says_when_the_next_is(any_c
 
 
 @pytest.mark.parametrize("verb", ["pull", "reserve"])
-def test_where_nothing_is_due_it_is_said_when_the_next_is_in_either_unit(any_client: Redis, verb: str) -> None:
+def test_where_nothing_is_due_it_is_reported_when_the_next_is_in_either_unit(any_client: Redis, verb: str) -> None:
     assert run_script(any_client, verb, limit=1).values["next_ms"] == -1
     for id, score, next_ms in (("ms", NOW + 9000, 9000), ("s", NOW / 1000 + 7.5, 7500), ("sooner", NOW + 1, 1)):
         plant_job(any_client, "queued", id, score)
@@ -320,7 +320,7 @@ def run_remedy(url: str, remedy: str, *more: str) -> int:
 
 
 @pytest.mark.parametrize("scores", [{}, {"other": 5}, {"s": 1.9e9, "ms": 1.9e12}], ids=["none", "low", "mixed"])
-def test_the_remedy_of_a_lost_job_says_which_unit_where_no_score_does(
+def test_the_remedy_of_a_lost_job_names_the_unit_where_no_score_shows_it(
     scores: dict[str, float], client: Redis, url: str
 ) -> None:
     for id, score in scores.items():
@@ -343,7 +343,7 @@ def test_the_remedy_of_a_lost_job_keeps_the_other_options_of_its_topic(client: R
     assert run_remedy(url, found["remedy"]) == 0 and client.zscore(KEYS["queued"], "lost") >= 1e11
 
 
-def test_the_remedy_of_a_lost_job_needs_no_option_where_a_score_tells_the_unit(client: Redis, url: str) -> None:
+def test_the_remedy_of_a_lost_job_needs_no_option_where_a_score_shows_the_unit(client: Redis, url: str) -> None:
     plant_job(client, "queued", "other", 1.9e9)
     client.hset(KEYS["jobs"], "lost", "body")
     client.zadd(KEYS["reserved"], {"other": float("inf")})  # of no unit
@@ -372,7 +372,7 @@ def test_the_remedy_of_a_score_that_is_no_time_makes_the_job_due_for_everybody(
     assert remedies(client, url, "never-due") == remedies(client, url, "mixed-units") == []
 
 
-def test_a_lease_that_never_ends_is_told_of_and_can_be_deleted(client: Redis, url: str) -> None:
+def test_a_lease_that_never_ends_is_reported_and_can_be_deleted(client: Redis, url: str) -> None:
     plant_job(client, "reserved", "n", float("inf"))
     plant_job(client, "reserved", "m", NOW + HOUR)
     ran = shell(url, "health", "redisched:mail")
@@ -390,7 +390,7 @@ def test_a_topic_with_a_finding_is_not_called_unknown(client: Redis, url: str) -
 
 
 @pytest.mark.parametrize("place", ["due", "reserved", "jobs"])
-def test_a_body_of_a_megabyte_is_told_of(place: str, any_client: Redis) -> None:
+def test_a_body_of_a_megabyte_is_reported(place: str, any_client: Redis) -> None:
     def list_oversized_findings() -> list[tuple[str, bytes, str]]:
         findings = Engine(any_client, [registry.create_system("redisched:topic=mail")]).collect_findings([MAIL])
         return [(one.keys[0], one.ids[0], one.text) for one in findings if one.kind == "oversized"]

@@ -117,7 +117,7 @@ def test_a_stale_workers_delete_removes_the_new_owners_job_and_ours_is_refused(a
     assert read_outcomes(run_script(any_client, "ack", [(id, token)])) == ["gone"]
 
 
-def test_a_job_that_kills_its_workers_comes_back_for_ever_and_ours_says_how_often(any_client: Redis) -> None:
+def test_a_job_that_kills_its_workers_comes_back_for_ever_and_ours_reports_how_often(any_client: Redis) -> None:
     theirs = original(any_client)
     theirs.put("a", "body")
     for n in range(1, 6):
@@ -148,7 +148,7 @@ def test_in_a_mixed_topic_the_originals_confuse_units_and_ours_counts_them_apart
     assert original(any_client, "ms").reserve(60_000) == (b"tomorrow", b"in seconds")
 
 
-def test_a_mixed_topic_is_mended_by_the_option(any_client: Redis) -> None:
+def test_a_mixed_topic_is_repaired_by_the_option(any_client: Redis) -> None:
     plant_job(any_client, "queued", "s", LATER // 1000)
     plant_job(any_client, "queued", "ms", LATER)
     assert "mixed-units" in faults(any_client, "redisched:topic=mail,unit=ms")

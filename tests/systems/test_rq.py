@@ -170,7 +170,9 @@ def facts(seen: Job) -> dict[str, object]:
 # -- what stands there -------------------------------------------------------------------------------------------------
 
 
-def test_a_redis_with_rq_shows_its_queues_unasked_and_those_of_another_prefix_when_asked(any_client: Redis) -> None:
+def test_a_redis_with_rq_shows_its_queues_without_options_and_those_of_another_prefix_with_one(
+    any_client: Redis,
+) -> None:
     database(any_client)
     engine = open_engine(any_client)
     assert [ref for ref in engine.refs if ref.system == "rq"] == [DEFAULT, MAIL] and not engine.unsupported_systems
@@ -256,7 +258,7 @@ def test_a_long_page_is_the_pages_of_its_parts(client: Redis) -> None:
     assert [len(found) for found in engine.scan_jobs(DEFAULT, "queued", lambda one: one.id.endswith(b"7"))] == [13]
 
 
-def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> None:
+def test_a_row_of_each_place_shows_the_call_and_its_times(any_client: Redis) -> None:
     database(any_client)
     any_client.hset(
         "rq:execution:is-started:e-is-started", mapping={"worker_name": "w1", "last_heartbeat": now_s() - 3}
@@ -280,7 +282,7 @@ def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> 
     assert {row.ttr_ms for row in rows.values()} == {180_000}
 
 
-def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
+def test_all_that_rq_stores_of_a_job_is_shown(any_client: Redis) -> None:
     database(any_client)
     job(any_client, "parent", "finished", "mail", at_s=500)
     job(any_client, "child", "deferred", "mail")
@@ -355,7 +357,7 @@ def test_a_call_is_read_in_each_way_that_rq_writes_it(given: bytes, call: str | 
     )
 
 
-def test_where_a_job_stands_is_found_by_its_id_in_every_place_and_in_its_own_queue_alone(client: Redis) -> None:
+def test_the_place_of_a_job_is_found_by_its_id_and_in_its_own_queue_only(client: Redis) -> None:
     database(client)
     job(client, "lost", "queued")
     client.lrem("rq:queue:default", 0, "lost")
@@ -376,7 +378,7 @@ def test_where_a_job_stands_is_found_by_its_id_in_every_place_and_in_its_own_que
     assert (fetch_job(client, "old").place, fetch_job(client, "old").member) == ("started", b"old")
 
 
-def test_what_becomes_of_a_started_job_is_told_by_the_retries_it_has_left(client: Redis) -> None:
+def test_the_remaining_retries_decide_what_happens_to_a_started_job(client: Redis) -> None:
     for id, left in (("last", {}), ("none", {"retries_left": "0"}), ("again", {"retries_left": "2"})):
         job(client, id, "started", **left)
         put(client, id, "started", at_s=now_s() + 60)
@@ -411,7 +413,7 @@ def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
 # -- workers and schedules ---------------------------------------------------------------------------------------------
 
 
-def test_workers_tell_what_they_run_and_who_died_is_gone(any_client: Redis) -> None:
+def test_workers_show_what_they_run_and_dead_ones_are_missing(any_client: Redis) -> None:
     database(any_client)
     worker(any_client, "w3", state="busy", shutdown_requested_date=written(now_s()))
     any_client.sadd("rq:worker:w3:executions", "is-started:e-is-started")
@@ -489,7 +491,7 @@ def test_jobs_of_rq_scheduler_are_schedules_with_their_pattern_and_next_time(any
     assert found["periodic"].next_ms is not None and abs(found["periodic"].next_ms / 1000 - now_s() - 60) < 5
 
 
-def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
+def test_cron_jobs_are_reported_with_their_schedulers(any_client: Redis) -> None:
     hourly = {"func_name": "tasks.add", "name": "sum", "queue_name": "default", "args": "[1, 2]", "kwargs": '{"k": 3}',
               "interval": None, "cron": "0 * * * *", "latest_enqueue_time": None,
               "next_enqueue_time": written(now_s() + 60)}  # fmt: skip
@@ -683,7 +685,7 @@ def test_each_fault_of_rq_is_named_with_its_key_and_what_helps(any_client: Redis
     run_cases((each, partial(holds, each)) for each in FAULTS)
 
 
-def test_what_helps_is_said_in_rqs_own_words(client: Redis) -> None:
+def test_what_helps_is_reported_in_rqs_own_words(client: Redis) -> None:
     job(client, "a", enqueued_at=written(now_s() - 900))
     assert findings(client)["no-live-worker"].remedy == "start one: rq worker default"
 
@@ -795,7 +797,7 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     assert not new_queue.error and new_queue.workers is None and new_queue.findings[0].keys == ("rq:workers:default",)
 
 
-def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
+def test_each_key_of_another_program_is_reported_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
     """One queue alone, and several in one script; what workers do with `suspended` is said, too."""
     database(any_client)
     engine = open_engine(any_client)
@@ -844,7 +846,7 @@ def test_a_right_that_is_missing_is_no_key_of_another_program(client: Redis, url
         build_engine(limited, [registry.create_system("rq")]).take_snapshot(Focus(queues=(DEFAULT,)))
 
 
-def test_scores_that_are_no_seconds_are_told_and_the_rest_is_counted(any_client: Redis) -> None:
+def test_scores_that_are_no_seconds_are_reported_and_the_rest_is_counted(any_client: Redis) -> None:
     for id, score in (("ms", 1e12), ("inf", float("inf")), ("old", -5.0), ("well", now_s() + 50)):
         job(any_client, id, "scheduled")
         any_client.zadd("rq:scheduled:default", {id: score})
@@ -885,7 +887,7 @@ def looks(engine: Engine) -> Sequence[Callable[[], object]]:
     )
 
 
-def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) -> None:
+def test_a_poll_sends_no_command_that_writes_whatever_is_wrong(client: Redis) -> None:
     database(client)
     for plant in (plant_abandoned_run, no_scheduler, ghost, stale_intermediate, worker_gone):
         plant(client)
@@ -900,7 +902,7 @@ def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) ->
     assert keyspace.dump(client) == before
 
 
-def test_commands_tell_only_what_rq_keeps(client: Redis, url: str) -> None:
+def test_commands_show_only_what_rq_keeps(client: Redis, url: str) -> None:
     database(client)
     job(client, "no-data", data=None)
     job(client, "b", data="")

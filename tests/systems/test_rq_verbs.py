@@ -104,7 +104,7 @@ def plant_failed_job(client: Redis, id: str, **more: object) -> None:
 # --- what is never done -------------------------------------------------------------------------------------------
 
 
-def test_a_killed_job_leaves_the_list_wherever_and_however_often_it_stands_there(any_client: Redis) -> None:
+def test_a_killed_job_leaves_the_list_wherever_and_however_often_it_is_there(any_client: Redis) -> None:
     waiting(any_client, *(f"j{n}" for n in range(60)))
     any_client.rpush(KEYS["queued"], "j3", "j59")
     engine = open_engine(any_client)
@@ -391,7 +391,7 @@ def test_an_operator_with_the_least_rights_may_do_every_verb(url: str, client: R
     client.acl_deluser("operator")
 
 
-def test_a_pause_reaches_all_queues_and_says_so(any_client: Redis) -> None:
+def test_a_pause_reaches_all_queues_and_reports_it(any_client: Redis) -> None:
     engine = open_engine(any_client)
     system = engine.systems["rq"]
     assert "any queue of this RQ" in system.verb_effects["pause"] and "all queues" in system.verb_effects["resume"]

@@ -110,7 +110,7 @@ def test_a_job_is_shown_by_its_id_and_by_its_entry(any_client: Redis) -> None:
         assert ask(any_client, "show", id=b"b", body_bytes=body_bytes).values["body"] == shown, "up to so many bytes"
 
 
-def test_a_long_list_is_sampled_and_says_so(client: Redis) -> None:
+def test_a_long_list_is_sampled_and_reports_it(client: Redis) -> None:
     push(client, *(f"old-{n}" for n in range(5000)), *(f"new-{n}" for n in range(5000)))
     client.lpush(QUEUE, *(f"held-{n}|{RUNNING}" for n in range(40)))
     client.rpush(QUEUE, *(f"late-{n}|{LATE}" for n in range(7)))
@@ -187,7 +187,7 @@ def test_an_empty_body_that_is_kept_is_no_missing_one(any_client: Redis) -> None
         assert (shown["bytes"], shown["body"]) == found
 
 
-def test_a_look_for_faults_reads_a_thousand_entries_whole_and_five_hundred_at_each_end_of_more(client: Redis) -> None:
+def test_a_search_for_faults_reads_all_of_a_thousand_entries_else_five_hundred_at_each_end(client: Redis) -> None:
     for length, looked, found in ((999, 999, 3), (1000, 1000, 3), (1001, 1000, 2), (2000, 1000, 2)):
         client.delete(QUEUE, build_key("done"))
         push(client, *["a|b" if n in (0, 500, length - 1) else str(n) for n in range(length)])
@@ -198,7 +198,7 @@ def test_a_look_for_faults_reads_a_thousand_entries_whole_and_five_hundred_at_ea
         assert ("orphan_done_mark" in rows) is (length <= 1000)
 
 
-def test_a_set_that_is_called_by_the_ending_alone_makes_no_queue_without_a_name(client: Redis) -> None:
+def test_a_set_that_is_called_by_the_ending_alone_creates_no_queue_without_a_name(client: Redis) -> None:
     client.lpush("", "a")
     client.lpush("q", "a")
     client.sadd(":done", "b")
@@ -206,7 +206,7 @@ def test_a_set_that_is_called_by_the_ending_alone_makes_no_queue_without_a_name(
     assert registry.create_system("safe_pop").find_queues_of_keys(client, [b":done", b"q:done"]) == ["q"]
 
 
-def test_a_list_of_another_type_is_said_in_words(client: Redis) -> None:
+def test_a_list_of_another_type_is_reported_in_a_sentence(client: Redis) -> None:
     client.set(QUEUE, "another program's")
     (queue,) = engine(client).take_snapshot(focus_on_queue()).queues
     assert QUEUE in queue.error and "string" in queue.error
@@ -250,7 +250,7 @@ def discover_queues(client: Redis, made: SafePop) -> list[str]:
     return sorted({ref.queue for chunk in looked.discover() for ref in chunk})
 
 
-def test_done_marks_beside_a_list_tell_of_a_queue(any_client: Redis) -> None:
+def test_done_marks_beside_a_list_reveal_a_queue(any_client: Redis) -> None:
     keyspace.plant(
         any_client,
         {
@@ -450,7 +450,7 @@ def test_arguments_out_of_range_change_nothing(verb: str, any_client: Redis) -> 
     assert keyspace.dump(any_client) == before
 
 
-def test_what_stands_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) -> None:
+def test_what_is_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) -> None:
     """A time has up to eleven digits, and an id is before it; any other entry is a job of that name."""
     entries = [b"a|99999999999", b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"]
     any_client.rpush("crawl", *entries)

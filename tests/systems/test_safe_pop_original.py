@@ -138,7 +138,7 @@ def test_an_old_done_mark_swallows_their_later_job_and_not_ours(by: str, any_cli
     assert reserve_jobs(any_client, NOW_S + 60) == [(b"a", b"a|%d" % (NOW_S + 60))]
 
 
-def test_a_late_worker_of_theirs_ends_the_next_ones_job_and_ours_is_told_that_it_is_stale(any_client: Redis) -> None:
+def test_a_late_worker_of_theirs_ends_the_next_ones_job_and_ours_gets_the_reply_stale(any_client: Redis) -> None:
     id = original.push_message(any_client, QUEUE, b"body")
     slow = Their(any_client, has_data=True)
     assert slow.safe_pop() == id
@@ -184,7 +184,7 @@ def test_reaping_drops_what_was_finished_late_as_their_workers_would(any_client:
     assert list_entries(any_client) == [b"b", b"a", b"c|%d" % RUNNING] and any_client.smembers(DONE) == {b"c"}
 
 
-def test_what_was_marked_done_before_is_said_and_nothing_is_written(any_client: Redis) -> None:
+def test_what_was_marked_done_before_is_reported_and_nothing_is_written(any_client: Redis) -> None:
     lease = [(b"a", b"a|%d" % RUNNING)]
     assert words(ask(any_client, "ack", lease)) == ["marked"]
     before = keyspace.dump(any_client)

@@ -187,7 +187,7 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
     assert {name: told[name] for name in ("in", "out", "failed")} == {"in": 94, "out": 93, "failed": 7}
 
 
-def test_a_row_of_each_place_tells_the_call_its_times_and_who_runs_it(any_client: Redis) -> None:
+def test_a_row_of_each_place_shows_the_call_its_times_and_who_runs_it(any_client: Redis) -> None:
     database(any_client)
     engine = open_engine(any_client)
     now_ms = engine.fetch_server_time_ms()
@@ -304,7 +304,7 @@ def test_of_a_shared_place_a_sample_is_counted_and_a_walk_meets_each_job_of_the_
 
 
 @pytest.mark.slow
-def test_a_thousand_queues_are_counted_in_one_round_trip_that_looks_at_the_shared_places_once(client: Redis) -> None:
+def test_a_thousand_queues_are_counted_in_one_round_trip_that_reads_the_shared_places_once(client: Redis) -> None:
     for number in range(1000):
         client.sadd("queues", f"q{number:03d}")
         client.lpush(f"queue:q{number:03d}", job(f"j{number}", f"q{number:03d}"))
@@ -326,7 +326,7 @@ def test_a_thousand_queues_are_counted_in_one_round_trip_that_looks_at_the_share
 # -- processes, schedules, figures -------------------------------------------------------------------------------------
 
 
-def test_processes_tell_what_they_do_and_what_they_are_asked(any_client: Redis) -> None:
+def test_processes_show_their_work_and_the_order_for_them(any_client: Redis) -> None:
     database(any_client)
     any_client.lpush(f"{EIGHT}-signals", "TERM")
     any_client.sadd("processes", "gone:1:x")
@@ -362,7 +362,7 @@ def test_processes_tell_what_they_do_and_what_they_are_asked(any_client: Redis) 
     assert [worker.state for worker in engine.fetch_workers(LOW)] == ["silent", "silent"], "busy and quiet before"
 
 
-def test_schedules_of_sidekiq_cron_and_sidekiq_scheduler_are_told_with_what_is_wrong(any_client: Redis) -> None:
+def test_schedules_of_sidekiq_cron_and_sidekiq_scheduler_are_reported_with_what_is_wrong(any_client: Redis) -> None:
     push(any_client, job("x"))
     any_client.sadd("cron_jobs", "cron_job:nightly", "cron_job:gone")
     any_client.sadd("cron_jobs:default", "cron_job:default:off")
@@ -424,7 +424,7 @@ def test_failures_of_the_last_minutes_are_unknown_where_sidekiq_6_stores_no_runs
     assert "failures of the last minutes" not in shell(url, "health").out, "Sidekiq 8 would have stored runs"
 
 
-def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when_redis_has_lost_it(
+def test_jobs_of_a_killed_process_are_a_finding_with_an_end_and_cached_when_redis_has_lost_them(
     client: Redis,
 ) -> None:
     push(client, job("waits"))
@@ -474,7 +474,7 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
     ] == []
 
 
-def test_running_jobs_beyond_those_that_are_looked_at_are_told_as_left_out(any_client: Redis) -> None:
+def test_running_jobs_beyond_those_that_are_read_are_reported_as_left_out(any_client: Redis) -> None:
     process(any_client, EIGHT, held=(job("first"),))
     process(any_client, "app-3:303:cb12cd34ef56")
     work = json.dumps({"queue": "default", "payload": job("many"), "run_at": int(now_s())})

@@ -95,7 +95,7 @@ def test_an_ack_that_moved_nothing_is_a_success_there_and_a_word_here(client: Re
 
 
 @pytest.mark.slow
-def test_the_cleaner_asks_for_everything_and_a_reaper_walks(client: Redis) -> None:
+def test_the_original_cleaner_reads_everything_and_rqtuis_reaper_walks(client: Redis) -> None:
     client.sadd("in_progress", *range(9000))
     assert original.Cleaner(client).step() == 9000  # all of them in one pass, and in one answer
     client.smove("todos", "in_progress", 1)

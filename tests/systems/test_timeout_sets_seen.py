@@ -120,7 +120,7 @@ def test_a_payload_of_30_mb_is_shown_by_its_beginning_and_moved_whole(client: Re
     assert engine.fetch_page(REF, "todos", 0, 50).jobs == ()
 
 
-def test_an_item_too_long_to_ask_for_again_keeps_its_row(client: Redis) -> None:
+def test_an_item_too_long_to_be_sent_again_keeps_its_row(client: Redis) -> None:
     client.sadd("done", *range(600), "y" * 5000)
     engine = Engine(client, [registry.create_system("timeout_sets")])
 
@@ -157,7 +157,7 @@ def test_a_fault_is_found_and_named(kind: str, any_client: Redis) -> None:
 
 
 @pytest.mark.parametrize("item", ["07", "+7", " 7", "7\n", "-0", "1_000", "00"])
-def test_an_item_that_int_reads_as_another_is_never_moved_and_ends_nobody(item: str, any_client: Redis) -> None:
+def test_an_item_that_int_reads_as_another_is_never_moved_and_ends_no_worker(item: str, any_client: Redis) -> None:
     int(item)  # the original goes on
     any_client.sadd("todos", 5, item)
     (found,) = [found for found in Engine(any_client, [SYSTEM]).collect_findings([REF]) if found.queue]
@@ -189,7 +189,7 @@ def test_a_lock_that_is_no_lock_stops_that_item_only(client: Redis) -> None:
     assert [reap_items(client, NOW + passed).word for passed in (0, 3000)] == ["empty", "empty"]
 
 
-def test_the_command_line_says_why_an_item_is_refused(client: Redis, url: str) -> None:
+def test_the_command_line_explains_why_an_item_is_refused(client: Redis, url: str) -> None:
     client.sadd("todos", 1)
     ran = shell(url, "put", "timeout_sets:todos", "url1", "--raw")
     assert ran.code == 1 and "url1 is refused: not a whole number" in ran.err
@@ -198,7 +198,7 @@ def test_the_command_line_says_why_an_item_is_refused(client: Redis, url: str) -
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_set_of_another_type_is_said_and_nothing_breaks(name: str, client: Redis) -> None:
+def test_a_set_of_another_type_is_reported_and_nothing_breaks(name: str, client: Redis) -> None:
     client.hset(name, "a", "b")
     engine = Engine(client, [SYSTEM])
     assert f"{name} holds a hash, not a set" in engine.take_snapshot(Focus(queues=(REF,))).find_queue(REF).error
@@ -250,7 +250,7 @@ def test_unasked_two_sets_of_three_are_a_queue_whatever_the_third_is_and_one_is_
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_item_of_a_megabyte_is_told_of_by_its_first_letters(place: str, any_client: Redis) -> None:
+def test_an_item_of_a_megabyte_is_reported_by_its_first_letters(place: str, any_client: Redis) -> None:
     def list_oversized_findings() -> list[tuple[str, bytes, str]]:
         findings = Engine(any_client, [SYSTEM]).collect_findings([REF])
         return [(one.keys[0], one.ids[0], one.text) for one in findings if one.kind == "oversized"]

@@ -84,7 +84,9 @@ def test_data_of_bullmq_is_shown_as_javascript(value: object, text: str) -> None
 
 
 @pytest.mark.parametrize(("executions", "runs"), [(0, None), (1, None), (2, "2")])
-def test_a_worker_of_rq_says_how_many_jobs_it_runs_only_if_they_are_several(executions: int, runs: str | None) -> None:
+def test_a_worker_of_rq_reports_how_many_jobs_it_runs_only_if_they_are_several(
+    executions: int, runs: str | None
+) -> None:
     row: dict[str, object] = dict.fromkeys(
         ("last_heartbeat", "death", "execution", "current_job", "queues", "state", "total_working_time",
          "python_version", "successful_job_count", "failed_job_count", "version", "worker", "shutdown_requested_date",

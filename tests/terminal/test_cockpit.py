@@ -98,7 +98,7 @@ def test_every_side_view_opens_by_its_key_and_esc_goes_one_step_back(opened: Ope
 
 
 @pytest.mark.matrix
-def test_a_filter_is_typed_then_left_by_esc_and_n_says_when_there_is_none(opened: Opened) -> None:
+def test_a_filter_is_typed_and_left_by_esc_and_n_reports_a_missing_filter(opened: Opened) -> None:
     ui = opened()
     ui.keys("Enter")
     ui.until("a1", "a2")
@@ -163,7 +163,9 @@ def test_nothing_is_marked_where_nothing_is_done_to_several_rows(opened: Opened)
 
 
 @pytest.mark.matrix
-def test_everything_matching_is_told_before_it_is_deleted_and_comes_back_by_undo(opened: Opened, mail: Seeded) -> None:
+def test_everything_that_matches_is_listed_before_it_is_deleted_and_undo_restores_it(
+    opened: Opened, mail: Seeded
+) -> None:
     ui = opened()
     ui.keys("Enter", "5")
     ui.until("dead-1")
@@ -178,7 +180,7 @@ def test_everything_matching_is_told_before_it_is_deleted_and_comes_back_by_undo
 
 
 @pytest.mark.matrix
-def test_the_frame_says_that_y_does_it_and_enter_leaves_it(opened: Opened, mail: Seeded) -> None:
+def test_the_frame_shows_that_y_confirms_and_enter_cancels(opened: Opened, mail: Seeded) -> None:
     ui = opened()
     ui.keys("Enter", "5")
     ui.until("dead-1")
@@ -234,7 +236,7 @@ def _counts(mail: Seeded):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.matrix
-def test_freeze_lets_the_rows_stand_while_the_counters_run(opened: Opened, mail: Seeded) -> None:
+def test_freeze_keeps_the_rows_while_the_counters_run(opened: Opened, mail: Seeded) -> None:
     ui = opened()
     ui.keys("Enter", "p")
     ui.until("a3", "frozen")
@@ -371,7 +373,7 @@ def test_the_profile_is_switched_on_the_screen(opened: Opened, url: str, tmp_pat
 
 
 @pytest.mark.matrix
-def test_without_colour_and_in_ascii_everything_is_still_said(opened: Opened, terminal: Terminal) -> None:
+def test_without_colour_and_in_ascii_everything_is_still_reported(opened: Opened, terminal: Terminal) -> None:
     ui = opened(before="NO_COLOR=1")
     hues = {code for run in _styles(ui.text(escapes=True)) for code in run if code.startswith(("38;", "48;"))}
     assert not hues

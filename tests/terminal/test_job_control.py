@@ -73,7 +73,7 @@ def test_ctrl_z_works_above_a_dialog_too(opened: Terminal) -> None:
     opened.until_back()
 
 
-def test_ctrl_c_says_how_to_leave_and_a_second_one_leaves_a_clean_terminal(opened: Terminal) -> None:
+def test_ctrl_c_reports_how_to_leave_and_a_second_one_leaves_a_clean_terminal(opened: Terminal) -> None:
     opened.keys("C-c")
     opened.until("quits; Ctrl+C", "mail")
     wait_until(lambda: "quits; Ctrl+C" not in opened.text(), PATIENCE_S, "the words are gone", every_s=0.1)
@@ -146,7 +146,7 @@ def status(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_a_program_that_stands_still_for_its_shell_is_ended_by_kill(opened: Terminal) -> None:
+def test_a_program_suspended_for_its_shell_is_ended_by_kill(opened: Terminal) -> None:
     """The shell sends SIGTERM and SIGCONT; the program is in the background then, and may not touch the terminal."""
     opened.keys("C-z")
     opened.until("Stopped")

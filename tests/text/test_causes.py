@@ -129,11 +129,11 @@ def test_thirty_megabytes_are_read_as_their_ends() -> None:
         ("", ""),
     ],
 )
-def test_a_cause_is_told_in_a_few_words(error: str, cause: str) -> None:
+def test_a_cause_is_reported_in_a_few_words(error: str, cause: str) -> None:
     assert find_short_error_cause(error) == cause
 
 
-def test_a_title_says_what_the_messages_have_in_common() -> None:
+def test_a_title_reports_what_the_messages_have_in_common() -> None:
     some = [parse_error(f"Failed: no such user {name}") for name in NAMES]
     assert build_group_title(some) == build_group_title(some[::-1]) == "Failed: no such user #"
     assert build_group_title(some, Width.CLASS) == "Failed"

@@ -38,12 +38,12 @@ def test_distinct_names_stay_distinct_and_fit(cases: int) -> None:
 
 
 @given(NAMES, st.integers(min_value=-1, max_value=4))
-def test_no_room_at_all_is_no_error(names: frozenset[str], width: int) -> None:
+def test_no_space_at_all_is_no_error(names: frozenset[str], width: int) -> None:
     assert all(cell_len(shown) <= max(0, width) for shown in elide_names(names, width).values())
 
 
 @pytest.mark.parametrize("width", [30, 24, 20, 16])
-def test_three_hundred_long_names_are_told_apart_without_numbers(width: int) -> None:
+def test_three_hundred_long_names_are_distinguished_without_numbers(width: int) -> None:
     labels = elide_names(QUEUES, width)
     assert len(set(labels.values())) == len(QUEUES) == 297
     assert not any("#" in shown for shown in labels.values())
@@ -55,7 +55,7 @@ def test_what_all_share_is_left_out_first() -> None:
     assert set(elide_names(names, 16).values()) == {"…eu-…worker-07", "…us-…worker-07"}
 
 
-def test_a_long_name_that_stands_alone_keeps_its_ends() -> None:
+def test_a_long_name_without_neighbours_keeps_its_ends() -> None:
     name = "616702fc681b4d90bd451d86ddacaa67"
     assert create_name_fitter([name])(name, 12) == "61670…acaa67"
     assert create_name_fitter(["acme.mail-worker-07"])("acme.mail-worker-07", 12) == "…worker-07"
@@ -83,7 +83,7 @@ def test_levels_that_all_names_share(names: tuple[str, ...], shared: str) -> Non
     assert find_shared_name_prefix(names) == shared
 
 
-def test_words_are_levels_where_that_is_asked_for() -> None:
+def test_words_are_levels_where_that_is_requested() -> None:
     names = ("billing-worker-01", "billing-worker-02")
     assert (find_shared_name_prefix(names), find_shared_name_prefix(names, splits_at_hyphens=True)) == (
         "",
@@ -91,6 +91,6 @@ def test_words_are_levels_where_that_is_asked_for() -> None:
     )
 
 
-def test_of_names_at_hosts_the_end_comes_back_as_far_as_there_is_room() -> None:
+def test_names_with_a_host_keep_their_end_as_far_as_it_fits() -> None:
     names = frozenset({"celery@web-1", "celery@web-2"})
     assert [sorted(elide_names(names, width).values()) for width in (4, 8)] == [["…1", "…2"], ["…web-1", "…web-2"]]

@@ -30,7 +30,7 @@ from rqtui.text.masking import MASK
         (Fact("new", "what comes later", "colour"), ("what comes later",)),
     ],
 )
-def test_a_fact_in_words(fact: Fact, lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fact_is_formatted_by_its_kind(fact: Fact, lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "rqtui.text.facts.format_date_and_time", lambda ms: "?" if ms > 1 else "1970-01-01 00:00:00 UTC"
     )

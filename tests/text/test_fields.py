@@ -46,11 +46,11 @@ def dump_value(value: object) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [dump_value, msgpack.packb], ids=["json", "msgpack"])
-def test_values_stand_by_their_paths_in_the_order_of_the_body(pack: object) -> None:
+def test_values_are_listed_by_their_paths_in_the_order_of_the_body(pack: object) -> None:
     assert list(read_body_fields(pack(ORDER)).items()) == list(SEEN.items())  # type: ignore[operator]
 
 
-def test_numbers_are_told_as_they_were_written() -> None:
+def test_numbers_are_reported_as_they_were_written() -> None:
     found = read_body_fields(b'{"amount": 80.10, "big": 123456789012345678901, "text": "7", "e": 1e5}')
     assert found == {"amount": "80.10", "big": "123456789012345678901", "text": "7", "e": "1e5"}
     assert [isinstance(value, Number) for value in found.values()] == [True, True, False, True]
@@ -64,7 +64,7 @@ def test_of_a_beginning_the_members_that_are_there_are_read(pack: object) -> Non
     assert read_body_fields(body[:14]).get("order") in (None, "300112")  # never half a number
 
 
-def test_a_text_that_is_cut_off_says_so_and_a_number_is_not_claimed() -> None:
+def test_a_text_that_is_cut_off_reports_it_and_a_number_is_not_claimed() -> None:
     assert read_body_fields(b'{"a": 1, "to": "ada@exa') == {"a": "1", "to": "ada@exa…"}
     assert read_body_fields(b'{"a": 1, "to": "ada\\u00e') == {"a": "1", "to": "ada…"}
     assert read_body_fields(b'{"a": 1, "amount": 31') == {"a": "1"}
@@ -80,7 +80,7 @@ def test_json_in_an_envelope_is_looked_into(wrap: object) -> None:
     assert found["payload.id"] == "031k" and "tok_secret" not in str(found)
 
 
-def test_arguments_of_a_call_stand_by_their_numbers() -> None:
+def test_arguments_of_a_call_are_listed_by_their_numbers() -> None:
     assert read_body_fields(dump_value({"class": "Mail", "args": [7, "ada"]})) == {
         "class": "Mail",
         "args.0": "7",

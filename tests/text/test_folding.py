@@ -50,7 +50,7 @@ def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> No
         ("Object of type 'Context' is not known", "Object of type 'Date' is not known"),
     ],
 )
-def test_what_tells_causes_apart_stays(one: str, other: str) -> None:
+def test_what_distinguishes_causes_stays(one: str, other: str) -> None:
     assert fold_message(one) != fold_message(other)
 
 

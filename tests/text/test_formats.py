@@ -97,7 +97,7 @@ def test_what_is_invisible_is_shown_as_a_symbol(data: str | bytes, shown: str) -
         ("plain", "plain"),
     ],
 )
-def test_a_typed_symbol_means_what_it_stands_for(typed: str, meant: str) -> None:
+def test_a_typed_symbol_means_the_character_that_it_stands_for(typed: str, meant: str) -> None:
     assert restore_unprintable_characters(typed) == meant
     assert has_replacement_symbols(typed) == (typed not in ("\\x7f", "‹20E›", "plain"))
 
@@ -307,7 +307,7 @@ def test_secrets_are_masked_until_revealed(body: bytes) -> None:
     assert "hunter2" in revealed
 
 
-def test_what_stands_beside_a_secret_is_not_masked() -> None:
+def test_what_is_beside_a_secret_is_not_masked() -> None:
     text = render_body(b'{"token": {"a": [1, {"b": 2}]}, "kind": "x", "list": [{"cookie": 1}, "y"]}').text
     assert text.split("\n") == [
         "{",

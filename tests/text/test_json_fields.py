@@ -35,7 +35,7 @@ def test_what_is_not_changed_stays_byte_for_byte() -> None:
     ]
 
 
-def test_what_is_no_object_is_said_so() -> None:
+def test_a_value_that_is_no_object_is_described_as_such() -> None:
     wrong = (b"", b"[1]", b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,}', b'{"a":1 "b":2}', b'{"a":1}x', b"{a:1}")
     for text in (*wrong, b'{"a":NaN}', b'{"a":' + b"[" * 100_000, b"\xff\xfe", b'{"a":"' + b"x" * 100):
         with pytest.raises(ValueError):
@@ -50,7 +50,7 @@ VALUES = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda in
 
 @pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES), st.dictionaries(NAMES, st.none() | VALUES), st.booleans())
-def test_it_reads_as_if_it_had_been_changed_and_written_anew(old: dict, new: dict, is_spaced: bool) -> None:  # type: ignore[type-arg]
+def test_it_reads_as_if_it_had_been_changed_and_written_again(old: dict, new: dict, is_spaced: bool) -> None:  # type: ignore[type-arg]
     text = json.dumps(old, indent=2 if is_spaced else None).encode()
     actual_text = replace_json_fields(
         text, {name: None if value is None else json.dumps(value).encode() for name, value in new.items()}

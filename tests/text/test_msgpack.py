@@ -55,7 +55,7 @@ SIZES = (*range(18), 65_535, 65_536)  # each has another first byte, up to 16; l
 
 
 @pytest.mark.slow
-def test_the_beginning_of_a_map_or_an_array_is_told_by_its_first_byte() -> None:
+def test_the_beginning_of_a_map_or_an_array_is_recognised_by_its_first_byte() -> None:
     seen = set()
     for size in SIZES:
         for value in (list(range(size)), {str(n): n for n in range(size)}):

@@ -31,5 +31,5 @@ BODY = {"a": {"b": 1, "c.d": 2}, "items": [{"sku": "x"}, {"sku": "y"}, 7], "e.f"
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_path_finds_what_stands_there(path: str, found: list[object]) -> None:
+def test_a_path_finds_what_is_there(path: str, found: list[object]) -> None:
     assert list(find_values_at_path(BODY, path.split(".") if path else [])) == found

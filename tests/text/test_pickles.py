@@ -95,7 +95,7 @@ def test_every_opcode_has_its_meaning() -> None:
         b"\x80\x02" + b"K\x01" * pickles.MOST_BYTES + b".",
     ],
 )
-def test_what_is_no_pickle_is_refused_in_words(data: bytes) -> None:
+def test_what_is_no_pickle_is_refused_in_a_sentence(data: bytes) -> None:
     assert not pickles.is_pickle(data)
     with pytest.raises(ValueError, match="pickle"):
         pickles.parse_pickle(data)
@@ -127,7 +127,7 @@ def test_a_number_is_a_number_up_to_the_bits_that_python_writes(bits: int, is_nu
     assert converted == (2 ** (bits - 1) if is_number else f"<a number of {bits} bits>")
 
 
-def test_a_call_is_told_in_words() -> None:
+def test_a_call_is_described_in_a_sentence() -> None:
     func, _instance, args, kwargs = pickles.parse_pickle(pickle.dumps(("tasks.add", None, (1, 2), {"retry": True}), 5))  # type: ignore[misc]
     assert pickles.format_function_call(func, args, kwargs) == "tasks.add(1, 2, retry=True)"
     assert pickles.format_function_call("tasks.add", [1], {"a": "b"}) == "tasks.add(1, a='b')"

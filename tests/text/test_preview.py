@@ -54,7 +54,7 @@ def test_fields_that_vary_and_are_short_become_columns_in_the_order_of_the_body(
     assert [field.is_number for field in chosen.columns] == [True, False, True]
 
 
-def test_what_all_have_is_said_once_and_only_while_it_is_so() -> None:
+def test_what_all_share_is_shown_once_and_only_while_they_share_it() -> None:
     rows = build_rows(*orders(20))
     chosen = preview.choose_preview_fields(rows)
     assert [(same.label, same.value) for same in chosen.same] == [("queue", "orders"), ("currency", "EUR")]
@@ -97,7 +97,7 @@ def test_a_body_without_fields_is_its_text_without_what_all_begin_with() -> None
     assert preview.choose_preview_fields(build_rows(b"", b"")).is_empty
 
 
-def test_secrets_are_neither_chosen_nor_said() -> None:
+def test_secrets_are_neither_chosen_nor_shown() -> None:
     set_mask_patterns(["iban"])
     rows = build_rows(
         *[{"iban": f"DE{n}", "password": "x", "deep": json.dumps({"token": n}), "n": n} for n in range(10)]
@@ -109,7 +109,7 @@ def test_secrets_are_neither_chosen_nor_said() -> None:
     assert field.format_value("password=hunter2") == f"password={MASK}"
 
 
-def test_the_choice_stands_while_it_tells_rows_apart() -> None:
+def test_the_chosen_fields_stay_while_they_distinguish_rows() -> None:
     chosen = preview.choose_preview_fields(build_rows(*orders(40)))
     assert preview.is_choice_still_suitable(chosen, build_rows(*orders(60, seed=2)))
     assert preview.is_choice_still_suitable(chosen, build_rows(*orders(1, seed=3)))
@@ -122,7 +122,7 @@ def test_the_choice_stands_while_it_tells_rows_apart() -> None:
     assert not preview.is_choice_still_suitable(chosen, build_rows(*[{**orders(1)[0], "to": n} for n in range(20)]))
 
 
-def test_a_choice_from_few_rows_is_made_again_when_there_are_more() -> None:
+def test_a_choice_from_few_rows_is_created_again_when_there_are_more() -> None:
     chosen = preview.choose_preview_fields(build_rows(*orders(2)))
     assert preview.is_choice_still_suitable(chosen, build_rows(*orders(3)))
     assert not preview.is_choice_still_suitable(chosen, build_rows(*orders(4)))
@@ -165,7 +165,7 @@ def test_ids_lose_their_common_beginning() -> None:
     assert preview.shorten_id_to_format(b"order:eu-west:", chosen) == "order:eu-west:"
 
 
-def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:
+def test_generated_ids_are_shortened_to_as_few_letters_as_distinguish_them() -> None:
     ids = [b"01jd80108%013x" % (n * 7919) for n in range(60)]
     chosen = preview.choose_id_format(ids)
     assert chosen.tail == 7
@@ -177,6 +177,6 @@ def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:
     "ids",
     [[b"job-1", b"job-2"], [b"order:eu:98", b"order:eu:119"], [b"a1"], [b"a1", b"b2"], [b""], [b"mail:", b"mail:1"]],
 )
-def test_ids_that_share_nothing_stand_whole(ids: list[bytes]) -> None:
+def test_ids_that_share_nothing_are_complete(ids: list[bytes]) -> None:
     chosen = preview.choose_id_format(ids)
     assert [preview.shorten_id_to_format(id, chosen) for id in ids] == [id.decode() or "''" for id in ids]

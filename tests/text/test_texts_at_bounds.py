@@ -216,7 +216,7 @@ def ids() -> Iterator[str]:
         yield f"other ids: {tuple(preview.choose_id_format(others, before))}"
 
 
-def test_texts_are_those_of_the_kept_text() -> None:
+def test_texts_match_the_stored_text() -> None:
     assert_lines_match_file(
         (line for part in (number_formats, bars, cells, cut_bodies, wrong_objects, previews, ids) for line in part()),
         KEPT,

@@ -105,7 +105,7 @@ def test_class_message_and_frame_are_read(text: str, kind: str, said: str | None
     assert (trace.frame.short if trace.frame else "") == frame
 
 
-def test_the_line_that_says_what_happened_is_found_wherever_a_language_puts_it() -> None:
+def test_the_line_that_reports_what_happened_is_found_wherever_a_language_puts_it() -> None:
     assert summarize_error(RUBY) == "NoMethodError: undefined method `total' for nil:NilClass"  # the first
     python = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: 1'
     assert summarize_error(python) == "KeyError: 1"  # the last

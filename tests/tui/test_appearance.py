@@ -40,7 +40,7 @@ async def test_at_80_columns_the_verbs_of_the_row_come_first_then_filter_and_mar
 
 
 @run_on_event_loop
-async def test_undo_stands_below_while_there_is_something_to_undo(url: str, client: Redis) -> None:
+async def test_the_footer_shows_undo_while_there_is_something_to_undo(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, NARROW) as ui:
         await ui.press("enter", "2")

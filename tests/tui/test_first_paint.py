@@ -69,7 +69,7 @@ LATER = (
 
 
 @pytest.mark.slow
-def test_the_first_picture_waits_for_nothing_that_is_needed_later(url: str, client: Redis, tmp_path: Path) -> None:
+def test_the_first_refresh_waits_for_nothing_that_is_needed_later(url: str, client: Redis, tmp_path: Path) -> None:
     assert [name for name in LATER if find_spec(name) is None] == []
     Seeded(client).put("first")
     file = tmp_path / "told.json"

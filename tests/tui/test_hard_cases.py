@@ -114,7 +114,7 @@ async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_r
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_body_of_30_mb_is_told_by_its_length_and_never_fetched_on_a_tick(url: str, client: Redis) -> None:
+async def test_a_body_of_30_mb_is_shown_by_its_length_and_fetched_by_no_poll(url: str, client: Redis) -> None:
     Queue("mail", url).put(b'"' + b"x" * (30 << 20) + b'"', id="big")
     Queue("mail", url).put(b"{}", id="small")
     async with screen(url, NARROW, read_only=True) as ui:
@@ -192,7 +192,7 @@ async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
+async def test_a_view_whose_command_is_denied_reports_it_and_the_rest_works(
     url: str, restricted: str, seeded: Seeded
 ) -> None:
     seeded.put("a1")
@@ -215,7 +215,7 @@ async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
 
 
 @run_on_event_loop
-async def test_the_header_tells_what_a_picture_costs(url: str, seeded: Seeded) -> None:
+async def test_the_header_shows_what_a_refresh_costs(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url, WIDE) as ui:
         await ui.until_shown("mail")
@@ -232,7 +232,7 @@ def ms_of_scripts(client: Redis) -> float:
 
 
 @run_on_event_loop
-async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client: Redis) -> None:
+async def test_the_meter_shows_the_whole_cost_of_many_queues(url: str, client: Redis) -> None:
     pipe = client.pipeline(transaction=False)
     for number in range(1500):
         pipe.hset(f"rqtui:{{q{number:04}}}:meta", mapping={"version": 1, "seq": 1})
@@ -274,7 +274,7 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, seeded: Seeded) -> None:
+async def test_a_refresh_that_takes_long_is_made_less_often(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     with Proxy(url, latency_s=0.05) as proxy:  # 100 ms a round trip: a tenth of a second, asked for every quarter
         async with screen(proxy.url, NARROW, read_only=True) as ui:

@@ -71,9 +71,7 @@ async def test_a_group_under_the_cursor_shows_what_its_queues_count_and_died_of_
 
 
 @run_on_event_loop
-async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_others_died(
-    url: str, client: Redis
-) -> None:
+async def test_the_preview_is_read_with_the_poll_and_dead_jobs_only_when_others_died(url: str, client: Redis) -> None:
     seeded = plant_jobs(client)
     async with screen(url, WIDE) as ui:
         view = await go_to(ui, "mail")
@@ -125,7 +123,7 @@ async def test_a_small_terminal_shows_whole_findings_in_the_rows_that_the_list_l
 
 
 @run_on_event_loop
-async def test_a_terminal_whose_list_needs_all_rows_asks_for_nothing_more(url: str, client: Redis) -> None:
+async def test_a_terminal_whose_list_needs_all_rows_requests_nothing_more(url: str, client: Redis) -> None:
     for number in range(20):
         Seeded(client, f"other-{number:02}").put("a1")
     plant_jobs(client)
@@ -136,7 +134,7 @@ async def test_a_terminal_whose_list_needs_all_rows_asks_for_nothing_more(url: s
 
 
 @run_on_event_loop
-async def test_what_happened_tells_of_findings_as_they_come_and_go(url: str, client: Redis) -> None:
+async def test_what_happened_reports_findings_as_they_come_and_go(url: str, client: Redis) -> None:
     seeded = plant_jobs(client)
     async with screen(url, WIDE) as ui:
         await go_to(ui, "mail")

@@ -37,7 +37,7 @@ async def test_the_screen_records_what_it_reads(url: str, client: Redis, state_f
 
 
 @run_on_event_loop
-async def test_a_screen_that_is_told_not_to_record_writes_no_file(url: str, client: Redis, state_folder: Path) -> None:
+async def test_a_screen_with_recording_turned_off_writes_no_file(url: str, client: Redis, state_folder: Path) -> None:
     Seeded(client).put("a")
     async with screen(Settings(url, is_recording=False), interval_s=0.25) as ui:
         first = ui.app.session.snapshot

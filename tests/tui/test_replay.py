@@ -103,7 +103,7 @@ def test_keys_move_the_time_and_the_bar_shows_it(path: Path, size: tuple[int, in
 
 
 @run_on_event_loop
-async def test_a_played_recording_goes_on_at_its_speed(path: Path) -> None:
+async def test_a_played_recording_continues_at_its_speed(path: Path) -> None:
     now_s = 50.0
     async with replay(path, NOW_MS + 20 * MINUTE_MS, clock=lambda: now_s) as ui:
         await ui.press("p")
@@ -122,7 +122,7 @@ async def test_a_played_recording_goes_on_at_its_speed(path: Path) -> None:
 
 
 @run_on_event_loop
-async def test_nothing_can_be_changed_and_the_sentence_says_so(path: Path) -> None:
+async def test_nothing_can_be_changed_and_the_sentence_reports_it(path: Path) -> None:
     async with replay(path) as ui:
         await ui.press("R")
         await ui.until_toast("This is a recording: nothing can be changed.")
@@ -137,7 +137,7 @@ async def test_nothing_can_be_changed_and_the_sentence_says_so(path: Path) -> No
 
 
 @run_on_event_loop
-async def test_a_board_has_counts_and_findings_and_says_that_jobs_are_not_recorded(path: Path) -> None:
+async def test_a_board_has_counts_and_findings_and_reports_that_jobs_are_not_recorded(path: Path) -> None:
     async with replay(path, FAILING_MS) as ui:
         await ui.until_shown("67 %")
         ui.app.open_board(MAIL)
@@ -169,7 +169,7 @@ async def test_errors_metrics_and_operations_are_those_of_the_moment(path: Path)
 
 
 @run_on_event_loop
-async def test_what_is_not_recorded_is_said(path: Path) -> None:
+async def test_what_is_not_recorded_is_reported(path: Path) -> None:
     async with replay(path) as ui:
         for key in ("w", "i", "f", "b", "t", "ampersand"):
             ui.toasts.clear()
@@ -208,7 +208,7 @@ async def test_a_damaged_record_is_a_sentence_and_the_next_one_is_shown(path: Pa
 
 
 @run_on_event_loop
-async def test_a_queue_without_a_record_leaves_the_list_and_its_board_says_so(path: Path) -> None:
+async def test_a_queue_without_a_record_leaves_the_list_and_its_board_reports_it(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             "DELETE FROM period WHERE at_ms = ? AND queue_id = (SELECT id FROM queue WHERE name = 'bulk')",

@@ -222,7 +222,7 @@ async def test_p_pauses_and_resumes(url: str, seeded: Seeded, client: Redis) -> 
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: str, seeded: Seeded) -> None:
+async def test_a_verb_acts_on_the_marked_jobs_and_reports_what_became_of_each(url: str, seeded: Seeded) -> None:
     seeded.bury("d1", "d2", "d3", "d4")
     async with screen(url) as ui:
         await ui.press("enter", "5", "space", "space", "space")
@@ -332,7 +332,9 @@ BAD_INPUT = [
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(url: str, seeded: Seeded, client: Redis) -> None:
+async def test_bad_input_is_reported_in_the_dialog_and_nothing_is_written(
+    url: str, seeded: Seeded, client: Redis
+) -> None:
     seeded.put("first")
     before = client.dbsize()
     async with screen(url) as ui:
@@ -417,7 +419,7 @@ async def test_a_job_that_left_stays_under_the_cursor_and_can_not_be_acted_on(ur
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, seeded: Seeded) -> None:
+async def test_a_job_page_follows_its_job_and_reports_when_it_is_missing(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as ui:
         await ui.press("enter", "enter")
@@ -459,7 +461,7 @@ async def test_the_places_are_reached_by_number_by_tab_and_by_letter(
 
 
 @run_on_event_loop
-async def test_while_frozen_the_rows_stand_and_the_counters_run(url: str, seeded: Seeded) -> None:
+async def test_while_frozen_the_rows_stay_and_the_counters_run(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as ui:
         await ui.press("enter", "p")
@@ -662,7 +664,7 @@ async def test_without_a_redis_it_opens_with_a_diagnosis_and_tries_again_by_itse
 
 
 @run_on_event_loop
-async def test_a_lost_redis_dims_the_last_picture_and_comes_back_with_the_marks(url: str, seeded: Seeded) -> None:
+async def test_a_lost_redis_dims_the_last_snapshot_and_comes_back_with_the_marks(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
     with Proxy(url) as proxy:
         async with screen(proxy.url) as ui:
@@ -684,7 +686,7 @@ async def test_a_lost_redis_dims_the_last_picture_and_comes_back_with_the_marks(
 
 
 @run_on_event_loop
-async def test_a_change_whose_answer_is_lost_is_told_as_unknown_and_sent_once(url: str, seeded: Seeded) -> None:
+async def test_a_change_whose_answer_is_lost_is_reported_as_unknown_and_sent_once(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     with Proxy(url) as proxy:
         async with screen(proxy.url) as ui:

@@ -152,7 +152,7 @@ def test_under_no_color_no_colour_is_sent_and_every_state_has_its_word(url: str,
 
 
 @run_on_event_loop
-async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_told_apart(url: str, client: Redis) -> None:
+async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_distinguished(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1", "a2", "a3")
     async with screen(url, (80, 24), theme_name=theme.ANSI) as ui:

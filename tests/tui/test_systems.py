@@ -123,7 +123,7 @@ async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(
 
 @pytest.mark.parametrize(("system", "queue"), QUEUES.items())
 @run_on_event_loop
-async def test_a_board_counts_by_place_and_says_no_word_of_what_its_system_does_not_know(
+async def test_a_board_counts_by_place_and_omits_what_its_system_does_not_store(
     url: str, client: Redis, system: str, queue: str
 ) -> None:
     plant(client)
@@ -235,7 +235,7 @@ async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, clie
     ],
 )
 @run_on_event_loop
-async def test_a_finding_is_said_in_the_verdict(
+async def test_a_finding_is_reported_in_the_verdict(
     url: str, client: Redis, system: str, commands: Iterable[str], words: str
 ) -> None:
     plant(client)
@@ -276,7 +276,7 @@ def read_verdict(ui: Screen, ref: Ref) -> object:
     "system", [each if each == "safe_pop" else pytest.param(each, marks=pytest.mark.matrix) for each in KEYS]
 )
 @run_on_event_loop
-async def test_a_key_of_another_type_is_said_and_never_written(url: str, client: Redis, system: str) -> None:
+async def test_a_key_of_another_type_is_reported_and_never_written(url: str, client: Redis, system: str) -> None:
     ref = Ref(system, QUEUES[system])
     spec = next(spec for spec in ALL if spec.startswith(system))
     plant(client)
@@ -426,7 +426,7 @@ async def test_equal_entries_are_rows_of_their_own_and_one_verb_takes_one(url: s
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client: Redis) -> None:
+async def test_a_job_without_an_id_has_a_page_until_it_is_missing(url: str, client: Redis) -> None:
     client.rpush(dispatcher.READY, b'{"to": "a@b.c", "token": "sesame"}', b"other")
     async with screen(url, systems=("dispatcher",)) as ui:
         await open_board(ui, "dispatcher:readytasklist", "2", "enter")
@@ -523,7 +523,7 @@ def test_a_form_has_the_fields_that_the_scripts_have(system: str) -> None:
     ],
 )
 @run_on_event_loop
-async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
+async def test_a_body_that_its_workers_could_not_read_is_refused_in_a_sentence(
     url: str, client: Redis, ref: str, typed: str, sentence: str
 ) -> None:
     plant(client)
@@ -541,7 +541,9 @@ async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_without_a_source_what_needs_it_is_refused_in_words_and_the_rest_works(url: str, client: Redis) -> None:
+async def test_without_a_source_what_needs_it_is_refused_in_a_sentence_and_the_rest_works(
+    url: str, client: Redis
+) -> None:
     plant(client)
     async with screen(url, systems=("orizuru",)) as ui:
         await open_board(ui, "orizuru:orizuru", "colon", '"lease', "enter")
@@ -574,7 +576,7 @@ async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str) -> None:
+async def test_nothing_is_claimed_about_unreadable_data(client: Redis, url: str) -> None:
     Client("held", client).put({})
     client.set("rqtui:{held}:dead", "another program")
     client.sadd("rq:queues", "rq:queue:mail")
@@ -592,7 +594,7 @@ async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str
 
 
 @run_on_event_loop
-async def test_queues_of_one_name_in_two_systems_are_told_apart_where_it_is_narrow(url: str, client: Redis) -> None:
+async def test_queues_of_one_name_in_two_systems_are_distinguished_where_it_is_narrow(url: str, client: Redis) -> None:
     client.sadd("rq:queues", "rq:queue:default")
     for name in ("default", "mailers"):
         client.lpush(f"queue:{name}", f'{{"class": "A", "args": [], "jid": "s1", "queue": "{name}"}}')
@@ -655,7 +657,7 @@ async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_
 
 
 @run_on_event_loop
-async def test_a_place_whose_jobs_no_key_lists_never_says_that_it_is_empty(url: str, client: Redis) -> None:
+async def test_a_place_whose_jobs_no_key_lists_never_reports_that_it_is_empty(url: str, client: Redis) -> None:
     client.mset({f"other:{number}": "x" for number in range(20_000)})
     arq_subject.plant_job(client, "queued", "first")
     async with screen(url, systems=("arq",)) as ui:

@@ -46,13 +46,13 @@ SIZES: dict[str, tuple[tuple[tuple[int, int], ...], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_in_each_size_it_looks_as_it_did(planted_url: str, name: str) -> None:
+def test_in_each_size_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     sizes, keys = SIZES[name]
     asyncio.run(check_snapshot_sizes(planted_url, name, sizes, keys))
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_it_looks_as_it_did(planted_url: str, name: str) -> None:
+def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 
     async def look() -> str:
@@ -64,7 +64,7 @@ def test_it_looks_as_it_did(planted_url: str, name: str) -> None:
     check_snapshot(name, text)
 
 
-def test_read_only_looks_as_it_did(planted_url: str) -> None:
+def test_read_only_matches_its_snapshot(planted_url: str) -> None:
     async def look() -> str:
         async with open_still_app(planted_url, NARROW, ("mail",), read_only=True) as app:
             return read_text(app)
@@ -72,7 +72,7 @@ def test_read_only_looks_as_it_did(planted_url: str) -> None:
     check_snapshot("read-only-80x24", asyncio.run(look()))
 
 
-def test_the_diagnosis_looks_as_it_did() -> None:
+def test_the_diagnosis_matches_its_snapshot() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]

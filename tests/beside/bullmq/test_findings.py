@@ -101,7 +101,7 @@ def test_data_that_is_no_json_stalls_and_never_fails_and_is_found_and_killed(sto
     assert [*stock.runs()] == ["good"]
 
 
-def test_an_id_whose_hash_is_gone_is_run_without_a_name_and_found_before(stock: Stock, client: Redis) -> None:
+def test_an_id_whose_hash_is_missing_is_run_without_a_name_and_found_before(stock: Stock, client: Redis) -> None:
     stock.add("ghost")
     client.delete(f"{P}ghost")
     with stock.worker():
@@ -142,7 +142,7 @@ def test_a_deduplication_key_without_a_job_swallows_in_5_and_is_found(stock: Sto
         stock.until(third, "completed")
 
 
-def test_a_scheduler_whose_next_job_is_gone_is_found_and_taken_off(stock: Stock, client: Redis) -> None:
+def test_a_scheduler_whose_next_job_is_missing_is_found_and_taken_off(stock: Stock, client: Redis) -> None:
     for id in ("stopped", "goes-on"):
         stock.do("schedule", queue="mail", id=id, every={"every": HOUR_MS}, name="work", data={"of": id})
     entries_by_name = {each["name"]: each for each in stock.rqtui("schedules")}
@@ -169,7 +169,7 @@ def test_a_scheduler_whose_next_job_is_gone_is_found_and_taken_off(stock: Stock,
     assert client.zcard(f"{P}delayed") == 0
 
 
-def test_a_parent_whose_child_is_gone_waits_for_ever_and_is_found(stock: Stock, client: Redis) -> None:
+def test_a_parent_whose_child_is_missing_waits_for_ever_and_is_found(stock: Stock, client: Redis) -> None:
     children = [{"name": "confirm", "queueName": "mail", "data": {"order": 1}, "opts": {"jobId": "child"}}]
     stock.do("flow", tree={"name": "work", "queueName": "mail", "opts": {"jobId": "parent"}, "children": children})
     with stock.worker():

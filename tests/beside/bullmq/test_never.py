@@ -18,7 +18,7 @@ LOOKS = (
 )
 
 
-def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
+def test_reading_writes_nothing(stock: Stock, client: Redis) -> None:
     stock.add("bad", name="confirm", data={"order": 7})
     stock.add("done")
     with stock.worker():

@@ -13,7 +13,7 @@ HOUR_MS = 3_600_000
 
 
 @run_on_event_loop
-async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_mended_state(
+async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_repaired_state(
     stock: Stock, client: Redis, url: str
 ) -> None:
     stock.add("bad", name="confirm", data={"order": 4711})

@@ -31,7 +31,7 @@ def _add_job_in_every_place(stock: Stock) -> None:
     stock.do("flow", tree={"name": "work", "queueName": "mail", "opts": {"jobId": "parent"}, "children": [child]})
 
 
-def test_rqtui_shows_what_the_stock_api_tells(stock: Stock, client: Redis) -> None:
+def test_rqtui_shows_what_the_stock_api_shows(stock: Stock, client: Redis) -> None:
     _add_job_in_every_place(stock)
     counts, shown = stock.counts(), stock.read_counts()
     assert {place: counts[place] for place in shown} == shown
@@ -194,7 +194,7 @@ def test_undo_brings_back_what_the_stock_worker_then_runs(stock: Stock, client: 
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"deleted": 1, "killed": 1}
 
 
-def test_a_parent_goes_on_when_its_failed_child_is_requeued_or_deleted(stock: Stock, client: Redis) -> None:
+def test_a_parent_continues_when_its_failed_child_is_requeued_or_deleted(stock: Stock, client: Redis) -> None:
     for parent in ("p1", "p2"):
         child = {"name": "confirm", "queueName": "mail", "data": {"order": 1}, "opts": {"jobId": f"{parent}-child"}}
         tree = {"name": "work", "queueName": "mail", "data": {}, "opts": {"jobId": parent}, "children": [child]}

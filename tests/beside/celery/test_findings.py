@@ -36,7 +36,7 @@ def test_abandoned_after_kill_9_and_reaped_before_kombu_does(stock: Stock, clien
     assert stock.runs() == {id: ["killed", "next"] for id in ("held", "again")}
 
 
-def test_an_eta_beyond_the_visibility_timeout_is_told_before_it_runs_twice(stock: Stock, client: Redis) -> None:
+def test_an_eta_beyond_the_visibility_timeout_is_reported_before_it_runs_twice(stock: Stock, client: Redis) -> None:
     stock.configure(broker_transport_options={"visibility_timeout": 6, **SWEEPS})
     system = ("--system", "celery:visibility=6")
     stock.enqueue("reminder", countdown=25)
@@ -107,7 +107,7 @@ def test_poison_that_is_no_json_at_the_head_ends_no_worker_once_it_is_deleted(st
     assert second.process.poll() is None
 
 
-def test_a_message_without_properties_is_told_before_it_is_lost(stock: Stock, client: Redis) -> None:
+def test_a_message_without_properties_is_reported_before_it_is_lost(stock: Stock, client: Redis) -> None:
     stock.enqueue("bare")
     message = json.loads(client.rpop("default"))
     del message["properties"]

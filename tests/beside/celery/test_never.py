@@ -39,7 +39,7 @@ def _add_job_in_every_place(stock: Stock) -> None:
     stock.enqueue("next", priority=6)
 
 
-def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
+def test_reading_writes_nothing(stock: Stock, client: Redis) -> None:
     _add_job_in_every_place(stock)
     stock.kill_all()
     stock.age(HOUR_S + 200, "held")
@@ -83,7 +83,7 @@ def test_what_a_living_worker_holds_is_neither_released_nor_reaped_nor_deleted(s
     assert stock.runs()["held"] == ["w1", "second"], "and with the explicit word it runs twice, as was said"
 
 
-def test_what_is_no_message_is_refused_and_never_stands_in_a_list(stock: Stock, client: Redis) -> None:
+def test_what_is_no_message_is_refused_and_never_enters_a_list(stock: Stock, client: Redis) -> None:
     for body in (
         "this is no JSON",
         "[1, 2]",
@@ -122,7 +122,7 @@ def test_an_eta_beyond_the_visibility_timeout_is_not_written(stock: Stock, clien
     assert "would run twice" in stock.read_refusal("reschedule", "later", "--set", "delay_ms=7200000")
 
 
-def test_a_failure_whose_arguments_nobody_knows_is_not_requeued(stock: Stock, client: Redis) -> None:
+def test_a_failure_whose_arguments_are_unknown_is_not_requeued(stock: Stock, client: Redis) -> None:
     stock.start()
     stock.enqueue("bad", "shop.confirm", (7,))
     stock.until("bad", "FAILURE")

@@ -58,7 +58,7 @@ def broadcast(client: Redis, method: str, **arguments: Any) -> int:
     return int(client.publish("/0.celery.pidbox", json.dumps(message)))
 
 
-def test_a_message_stands_in_the_list_of_its_priority_and_0_is_taken_first(stock: Stock, client: Redis) -> None:
+def test_a_message_is_in_the_list_of_its_priority_and_0_is_taken_first(stock: Stock, client: Redis) -> None:
     for priority in (9, 7, 6, 5, 3, 2, 0, None):
         stock.enqueue(f"p{priority}", kwargs={"b": None}, **({} if priority is None else {"priority": priority}))
     assert [client.llen(f"default{step}") for step in STEPS] == [3, 2, 2, 1]
@@ -95,7 +95,7 @@ def test_the_least_message_that_a_stock_worker_runs(stock: Stock, client: Redis)
     assert stock.runs() == {"least": ["w1"], "low": ["w1"]}
 
 
-def test_what_workers_hold_stands_in_one_hash_for_all_queues_and_names_no_worker(stock: Stock, client: Redis) -> None:
+def test_what_workers_hold_is_in_one_hash_for_all_queues_and_names_no_worker(stock: Stock, client: Redis) -> None:
     stock.configure(task_acks_late=True)
     stock.enqueue("later", countdown=HOUR_S)
     assert stock.read_waiting() == ["later"]
@@ -136,7 +136,7 @@ def test_kill_9_leaves_only_what_is_acknowledged_late(stock: Stock, client: Redi
     assert "held" not in stock.read_waiting()
 
 
-def test_outcomes_stand_under_their_ids_for_a_day_and_are_said_aloud(stock: Stock, client: Redis) -> None:
+def test_outcomes_are_stored_under_their_ids_for_a_day_and_published(stock: Stock, client: Redis) -> None:
     with record_messages(client, "*celery-task-meta-*") as ear:
         stock.enqueue("sum")
         stock.enqueue("bad", "shop.confirm", (7,))
@@ -167,7 +167,9 @@ def test_outcomes_stand_under_their_ids_for_a_day_and_are_said_aloud(stock: Stoc
 
 
 @pytest.mark.parametrize("events", [False, True])
-def test_workers_beat_in_any_case_and_tell_of_tasks_only_with_e(stock: Stock, client: Redis, events: bool) -> None:
+def test_workers_always_send_heartbeats_and_report_tasks_only_with_option_e(
+    stock: Stock, client: Redis, events: bool
+) -> None:
     with record_messages(client, "/0.celeryev/*") as ear:
         stock.start(name="w1", events=events)
         stock.enqueue("sum")
@@ -227,7 +229,9 @@ def test_results_have_a_prefix_of_their_own(stock: Stock, client: Redis) -> None
     assert "shop:celery-task-meta-sum" in ear.channels()
 
 
-def test_a_revoke_written_by_hand_is_heard_and_its_answer_is_how_many_heard_it(stock: Stock, client: Redis) -> None:
+def test_a_revoke_written_by_hand_is_received_and_its_reply_is_the_number_of_receivers(
+    stock: Stock, client: Redis
+) -> None:
     assert broadcast(client, "revoke", task_id="waits", terminate=False) == 0
     worker = stock.run_holding("held", worker="w1")
     stock.enqueue("waits")

@@ -14,7 +14,9 @@ HOUR_S = 3600
 
 @pytest.mark.parametrize("events", [False, True], ids=["silent", "with -E"])
 @run_on_event_loop
-async def test_what_no_key_tells_is_heard_on_the_screen(stock: Stock, client: Redis, url: str, events: bool) -> None:
+async def test_the_screen_shows_from_events_what_no_key_has(
+    stock: Stock, client: Redis, url: str, events: bool
+) -> None:
     stock.enqueue("bad", "shop.confirm", (4711,))
     stock.enqueue("sum")
     stock.enqueue("elsewhere", queue="mail")
@@ -34,7 +36,7 @@ async def test_what_no_key_tells_is_heard_on_the_screen(stock: Stock, client: Re
 
 
 @run_on_event_loop
-async def test_a_worker_killed_with_9_is_followed_to_the_mended_state_by_keys(
+async def test_a_worker_killed_with_9_is_followed_to_the_repaired_state_by_keys(
     stock: Stock, client: Redis, url: str
 ) -> None:
     stock.configure(task_acks_late=True)
@@ -64,7 +66,7 @@ async def test_a_worker_killed_with_9_is_followed_to_the_mended_state_by_keys(
 
 @pytest.mark.parametrize("tool", ["inspect", "flower"])
 @run_on_event_loop
-async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_told(
+async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_reported(
     stock: Stock, client: Redis, url: str, tool: str
 ) -> None:
     stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)
@@ -94,7 +96,9 @@ async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_told(
 
 
 @run_on_event_loop
-async def test_a_queue_that_nobody_consumes_is_told_until_a_worker_does(stock: Stock, client: Redis, url: str) -> None:
+async def test_a_queue_that_no_worker_consumes_is_reported_until_a_worker_does(
+    stock: Stock, client: Redis, url: str
+) -> None:
     stock.start(name="w1")
     stock.enqueue("lonely", queue="mail")
     async with screen(url, WIDE) as ui:
@@ -107,7 +111,9 @@ async def test_a_queue_that_nobody_consumes_is_told_until_a_worker_does(stock: S
 
 
 @run_on_event_loop
-async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_told(stock: Stock, client: Redis, url: str) -> None:
+async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_reported(
+    stock: Stock, client: Redis, url: str
+) -> None:
     killed = stock.start(name="killed", pool="prefork", events=True)
     async with screen(url, WIDE) as ui:
         await ui.until_shown("default", "celery")
@@ -122,9 +128,7 @@ async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_told(stock: 
 
 
 @run_on_event_loop
-async def test_outcomes_of_which_nobody_tells_whose_they_are_are_counted_and_told(
-    stock: Stock, client: Redis, url: str
-) -> None:
+async def test_outcomes_without_a_known_queue_are_counted_and_reported(stock: Stock, client: Redis, url: str) -> None:
     stock.start("default", "mail", name="w1")
     for queue in ("default", "mail"):
         stock.client.sadd(f"_kombu.binding.{queue}", f"{queue}\x06\x16\x06\x16{queue}")
@@ -196,7 +200,7 @@ async def test_k_revokes_what_runs_and_the_worker_lives_on(stock: Stock, client:
 
 @pytest.mark.parametrize("events", [False, True], ids=["silent", "with -E"])
 @run_on_event_loop
-async def test_each_outcome_of_a_burst_is_heard_once(stock: Stock, client: Redis, url: str, events: bool) -> None:
+async def test_each_outcome_of_a_burst_is_received_once(stock: Stock, client: Redis, url: str, events: bool) -> None:
     stock.start(name="w1", pool="prefork", slots=2, events=events)
     async with screen(url, WIDE) as ui:
         await ui.until_shown("default", "celery")
@@ -215,7 +219,7 @@ async def test_each_outcome_of_a_burst_is_heard_once(stock: Stock, client: Redis
 
 @pytest.mark.parametrize("tells", ["result_extended", "task_send_sent_event"])
 @run_on_event_loop
-async def test_whose_an_outcome_is_stands_where_it_is_told(stock: Stock, client: Redis, url: str, tells: str) -> None:
+async def test_the_queue_of_an_outcome_is_shown_with_it(stock: Stock, client: Redis, url: str, tells: str) -> None:
     stock.configure(**{tells: True}, task_routes={"*": {"routing_key": "mail"}})
     stock.start("default", "mail", name="w1", events=tells == "task_send_sent_event")
     async with screen(url, WIDE) as ui:
@@ -233,7 +237,7 @@ async def test_whose_an_outcome_is_stands_where_it_is_told(stock: Stock, client:
 
 @pytest.mark.parametrize("known", ["by its message", "by events", "by its result"])
 @run_on_event_loop
-async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_its_id(
+async def test_a_failed_task_is_enqueued_again_and_a_stock_worker_finishes_it_under_its_id(
     stock: Stock, client: Redis, url: str, known: str
 ) -> None:
     stock.configure(result_extended=known == "by its result")
@@ -269,7 +273,7 @@ async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_it
 
 
 @run_on_event_loop
-async def test_what_expired_and_what_was_tried_again_is_told_so(stock: Stock, client: Redis, url: str) -> None:
+async def test_expired_and_retried_jobs_are_described_as_such(stock: Stock, client: Redis, url: str) -> None:
     stock.enqueue("expired", expires=0.01)
     stock.enqueue("flaky", "shop.flaky", (7,))
     async with screen(url, WIDE) as ui:

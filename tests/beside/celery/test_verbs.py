@@ -242,7 +242,7 @@ def test_rqtui_changes_the_size_of_a_pool_and_the_limits_of_a_task(stock: Stock,
     assert "SoftTimeLimitExceeded" in stock.until("stopped", "FAILURE")["error"]
 
 
-def test_rqtui_pauses_a_queue_of_workers_that_listen_and_says_how_many(stock: Stock, client: Redis) -> None:
+def test_rqtui_pauses_a_queue_of_workers_that_listen_and_reports_how_many(stock: Stock, client: Redis) -> None:
     refused = stock.read_refusal("pause", queue="celery:celery")
     assert "no worker listens" in refused
     stock.start("default", "other", name="w1")
@@ -387,7 +387,7 @@ def test_one_rqtui_shows_and_commands_two_apps_of_one_database(stock: Stock, cli
 
 @pytest.mark.parametrize(("prefix", "patterns"), [("/shop/{db}.", True), (False, False)])
 @run_on_event_loop
-async def test_exchanges_of_other_names_are_heard_and_told(
+async def test_exchanges_of_other_names_are_received_and_reported(
     stock: Stock, client: Redis, url: str, prefix: str | bool, patterns: bool
 ) -> None:
     options = {"fanout_prefix": prefix, "fanout_patterns": patterns}

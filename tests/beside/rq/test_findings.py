@@ -24,7 +24,7 @@ def find_finding(stock: Stock, kind: str) -> dict[str, Any]:
     return finding
 
 
-def test_abandoned_and_a_worker_that_is_gone_after_kill_9(stock: Stock, client: Redis) -> None:
+def test_abandoned_jobs_and_a_missing_worker_are_found_after_kill_9(stock: Stock, client: Redis) -> None:
     stock.do("enqueue", queue="default", func="shop.hold", args=["go"], id="again", retries=2)
     first = stock.start(name="first")
     stock.until_ran("again")
@@ -143,7 +143,7 @@ def test_an_id_that_stock_leaves_in_between_after_its_job_has_expired(stock: Sto
     assert not stock.has_finding("ghost")
 
 
-def test_a_scheduler_that_hangs_keeps_its_lock_and_is_told(stock: Stock, client: Redis) -> None:
+def test_a_scheduler_that_hangs_keeps_its_lock_and_is_reported(stock: Stock, client: Redis) -> None:
     hanging = stock.start(name="hanging", options=("--with-scheduler",))
     wait_until(lambda: client.exists("rq:scheduler-lock:default"), SLOW_S, "it is the scheduler")
     hanging.stop()
@@ -160,7 +160,7 @@ def test_a_scheduler_that_hangs_keeps_its_lock_and_is_told(stock: Stock, client:
     assert len(stock.runs()["reminder"]) == 1
 
 
-def test_a_worker_of_two_queues_that_is_killed_with_a_job_in_hand_loses_it_and_rqtui_says_so(
+def test_a_worker_of_two_queues_that_is_killed_with_a_job_in_hand_loses_it_and_rqtui_reports_it(
     stock: Stock, client: Redis
 ) -> None:
     worker = stock.start("default", "low")
@@ -176,7 +176,7 @@ def test_a_worker_of_two_queues_that_is_killed_with_a_job_in_hand_loses_it_and_r
     assert stock.do("job", id="lost") is None
 
 
-def test_schedules_of_stock_cron_and_a_cron_that_is_gone(stock: Stock, client: Redis) -> None:
+def test_schedules_of_stock_cron_are_listed_and_a_missing_cron_is_reported(stock: Stock, client: Redis) -> None:
     cron = stock.cron()
     shown = wait_until(lambda: stock.rqtui("schedules"), SLOW_S, "rqtui shows the schedule", 0.1)
     if stock.version.startswith("3."):

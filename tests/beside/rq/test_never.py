@@ -31,7 +31,7 @@ LOOKS = (
 )
 
 
-def test_looking_writes_nothing_where_rq_info_moves_jobs(stock: Stock, client: Redis) -> None:
+def test_reading_writes_nothing_where_rq_info_moves_jobs(stock: Stock, client: Redis) -> None:
     stock.do("enqueue", queue="default", func="shop.confirm", args=[7], id="bad")
     with stock.worker():
         stock.until("bad", "failed")
@@ -60,7 +60,7 @@ def test_what_a_living_worker_runs_is_neither_reaped_nor_deleted(stock: Stock, c
     assert stock.runs() == {"held": ["living"]}
 
 
-def test_a_killed_job_stands_in_no_list_where_it_would_run(stock: Stock, client: Redis) -> None:
+def test_a_killed_job_is_in_no_list_where_it_would_run(stock: Stock, client: Redis) -> None:
     for id in ("killed", "next"):
         stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id=id)
     client.hset("rq:job:next", "status", "canceled")  # the status alone, which helps nobody: the worker runs it
@@ -72,7 +72,9 @@ def test_a_killed_job_stands_in_no_list_where_it_would_run(stock: Stock, client:
     assert stock.do("job", id="killed")["status"] == "canceled"
 
 
-def test_a_body_that_is_no_call_is_refused_and_what_stands_there_is_a_pickle(stock: Stock, client: Redis) -> None:
+def test_a_body_that_is_no_call_is_refused_and_an_accepted_one_is_stored_as_a_pickle(
+    stock: Stock, client: Redis
+) -> None:
     for body in (
         "[1, 2]",
         "{}",

@@ -77,7 +77,7 @@ def test_what_a_killed_worker_of_the_demo_held_is_abandoned_for_stock_too(stock:
     assert stock.do("ids", queue="default", place="queued") == ["spared"]
 
 
-def test_an_environment_that_cannot_be_made_skips_its_tests_with_the_reason(
+def test_an_environment_that_cannot_be_created_skips_its_tests_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = tmp_path / "python"

@@ -27,7 +27,7 @@ async def test_r_requeues_a_failed_job_and_the_stock_worker_finishes_it(stock: S
 
 
 @run_on_event_loop
-async def test_a_worker_killed_with_9_is_told_and_its_job_reaped_by_a_key(
+async def test_a_worker_killed_with_9_is_reported_and_its_job_reaped_by_a_key(
     stock: Stock, client: Redis, url: str
 ) -> None:
     stock.run_holding("held", "killed", retries=1).kill()

@@ -16,7 +16,7 @@ RAW = b"\x82\xa5class\xa7HardJob\xa4args\x90"
 TORN = b'{"retry":true,"queue":"default","class":"HardJob","args":["ada@exam'
 
 
-def test_what_a_killed_process_ran_is_found_with_a_countdown_and_reaped_before_it_is_gone(
+def test_what_a_killed_process_ran_is_found_with_a_countdown_and_reaped_before_it_is_lost(
     stock: Stock, client: Redis
 ) -> None:
     worker = stock.run_holding("one", "two", worker="killed")
@@ -68,7 +68,7 @@ def test_a_member_that_a_stock_poller_loses_is_found_and_kept_by_kill(stock: Sto
     assert not stock.has_finding("raw-bytes")
 
 
-def test_bytes_that_nobody_reads_are_killed_by_the_stock_process_that_takes_them_and_found(
+def test_bytes_that_no_client_reads_are_killed_by_the_stock_process_that_takes_them_and_found(
     stock: Stock, client: Redis
 ) -> None:
     client.sadd("queues", "default")
@@ -125,7 +125,7 @@ def test_a_job_without_retry_vanishes_where_its_class_cannot_be_loaded_and_is_fo
     assert not stock.has_finding("no-retry")
 
 
-def test_a_process_that_is_gone_stays_on_the_list_until_it_is_taken_off(stock: Stock, client: Redis) -> None:
+def test_a_process_that_is_missing_stays_on_the_list_until_it_is_taken_off(stock: Stock, client: Redis) -> None:
     stock.push("waits", queue="low")
     worker = stock.start(name="gone")
     identity = stock.identity(worker)
@@ -139,7 +139,7 @@ def test_a_process_that_is_gone_stays_on_the_list_until_it_is_taken_off(stock: S
     assert stock.do("processes") == []
 
 
-def test_a_job_in_the_hands_of_a_process_between_two_beats_is_in_no_place_when_it_is_killed(
+def test_a_job_in_the_hands_of_a_process_between_two_heartbeats_is_in_no_place_when_it_is_killed(
     stock: Stock, client: Redis
 ) -> None:
     worker = stock.start(threads=1)

@@ -23,13 +23,13 @@ LOOKS = (
 )
 
 
-def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
+def test_reading_writes_nothing(stock: Stock, client: Redis) -> None:
     in_every_place(stock, client)
     stock.kill_all()
     check_reads_only(stock, client, LOOKS, lambda: stock.do("act", place="dead", jid="fatal", verb="delete"))
 
 
-def test_what_a_process_that_beats_runs_is_left_to_it(stock: Stock, client: Redis) -> None:
+def test_the_jobs_of_a_process_with_heartbeats_are_not_touched(stock: Stock, client: Redis) -> None:
     stock.run_holding("held", worker="living")
     assert stock.rqtui("reap", "sidekiq:default", "--once")["reaped"] == {"ready": 0, "dead": 0}
     assert "beats" in stock.read_refusal("release", "held")
@@ -63,7 +63,7 @@ def test_a_verb_on_many_jobs_of_a_shared_place_leaves_those_of_other_queues(stoc
     assert sorted(stock.jids("dead")) == ["ours-1", "ours-2"]
 
 
-def test_there_is_no_pause_and_it_is_said(stock: Stock, client: Redis) -> None:
+def test_there_is_no_pause_and_it_is_reported(stock: Stock, client: Redis) -> None:
     stock.push("waits")
     ran = shell(stock.url, "act", "pause", "sidekiq:default", "--yes")
     assert ran.code == 2

@@ -13,7 +13,7 @@ HOUR_S = 3600
 
 
 @run_on_event_loop
-async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_mended_state(
+async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_repaired_state(
     stock: Stock, client: Redis, url: str
 ) -> None:
     stock.push("dead", job="FatalJob", args=(4711,))

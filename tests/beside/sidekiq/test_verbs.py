@@ -20,7 +20,7 @@ def call(jid: str) -> str:
     return json.dumps({"class": "HardJob", "args": [1, 2], "jid": jid})
 
 
-def test_rqtui_shows_what_the_stock_api_tells(stock: Stock, client: Redis) -> None:
+def test_rqtui_shows_what_the_stock_api_shows(stock: Stock, client: Redis) -> None:
     in_every_place(stock, client)
     known, snapshot = stock.do("stats"), stock.rqtui("snapshot")
     queues = {queue["queue"]: queue for queue in snapshot["queues"]}
@@ -133,7 +133,7 @@ def test_undo_brings_back_what_the_stock_process_then_runs(stock: Stock, client:
     assert {jid: len(runs) for jid, runs in stock.runs().items()} == {"deleted": 1, "killed": 1}
 
 
-def test_rqtui_tells_a_process_quiet_and_stop_and_cancels_a_job_that_goes_in_steps(stock: Stock, client: Redis) -> None:
+def test_rqtui_orders_a_process_to_be_quiet_or_stop_and_cancels_an_iterating_job(stock: Stock, client: Redis) -> None:
     worker = stock.start(name="w1")
     identity = stock.identity(worker)
     stock.rqtui("act", "quiet", "sidekiq:default", identity, "--yes")

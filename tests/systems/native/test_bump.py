@@ -62,7 +62,7 @@ def test_bump_takes_nothing_but_ready_jobs(any_client: Redis) -> None:
     assert [read_facts(any_client, id) for id in (b"held", b"later")] == before
 
 
-def test_scores_that_somebody_else_wrote_do_not_stop_a_bump(any_client: Redis) -> None:
+def test_scores_that_another_program_wrote_do_not_stop_a_bump(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a", b"b")
     any_client.zadd(build_key("ready"), {b"lost": "-inf", b"never": "+inf"})
     run_script(any_client, "bump", [(b"b",)])

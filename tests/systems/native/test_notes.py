@@ -39,7 +39,7 @@ def events(client: Redis) -> list[tuple[str, bytes]]:
 # --- counters and minutes -------------------------------------------------------------------------------------------
 
 
-def test_counters_say_how_often_each_verb_moved_a_job(any_client: Redis) -> None:
+def test_counters_report_how_often_each_verb_moved_a_job(any_client: Redis) -> None:
     enqueue_ids(any_client, *(b"%d" % n for n in range(9)), max_attempts=1)
     rows = run_script(any_client, "reserve", limit=5).rows
     run_script(any_client, "ack", [row[:2] for row in rows[:2]])
@@ -114,7 +114,7 @@ def test_about_a_day_of_minutes_is_kept(client: Redis) -> None:
 # --- events ---------------------------------------------------------------------------------------------------------
 
 
-def test_events_are_recorded_only_while_somebody_watches(any_client: Redis) -> None:
+def test_events_are_recorded_only_while_a_client_watches(any_client: Redis) -> None:
     enqueue_ids(any_client, b"unseen")
     run_script(any_client, "configure", [("events", str(NOW + 1000))])
     enqueue_ids(any_client, b"seen", now_ms=NOW + 999)
@@ -127,7 +127,7 @@ def test_events_are_recorded_only_while_somebody_watches(any_client: Redis) -> N
     assert events(any_client) == [("enqueue", b"seen"), ("enqueue", b"again")]
 
 
-def test_every_verb_that_moves_a_job_says_so_in_events(client: Redis) -> None:
+def test_every_verb_that_moves_a_job_reports_it_in_events(client: Redis) -> None:
     for name, script in SCRIPTS.items():
         if "events" not in script.writes or name == "purge":  # purge removes too many to name each
             continue
@@ -139,7 +139,7 @@ def test_every_verb_that_moves_a_job_says_so_in_events(client: Redis) -> None:
             assert events(client) == [(name, expected)], name
 
 
-def test_no_verb_tells_anything_once_the_watch_is_over(client: Redis) -> None:
+def test_no_verb_records_an_event_once_the_watch_is_over(client: Redis) -> None:
     for name, script in SCRIPTS.items():
         if "events" not in script.writes or name == "purge":
             continue
@@ -236,7 +236,7 @@ def test_a_reserve_passes_the_baton_only_if_it_took_a_job_and_something_is_near(
     assert not woken(any_client), "c is 10 001 ms away"
 
 
-def test_a_due_job_that_cannot_be_read_dies_and_wakes_nobody(any_client: Redis) -> None:
+def test_a_due_job_that_cannot_be_read_dies_and_wakes_no_consumer(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a", b"b", delay_ms=1, now_ms=NOW - 9)
     any_client.hset(build_key("jobs"), mapping={b"a": b"garbage", b"b": b"garbage"})
     woken(any_client)
@@ -250,7 +250,7 @@ def test_a_due_job_that_cannot_be_read_dies_and_wakes_nobody(any_client: Redis) 
     assert woken(any_client)
 
 
-def test_what_brings_nothing_nearer_wakes_nobody(any_client: Redis) -> None:
+def test_a_change_that_makes_no_job_due_earlier_wakes_no_consumer(any_client: Redis) -> None:
     for name in ("ack", "extend", "cancel", "kill", "delete", "pull", "reprioritise", "pause", "beat", "configure"):
         prepared = PreparedScript.build(
             NATIVE, any_client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0]

@@ -30,7 +30,7 @@ from rqtui.errors import Refused
 from rqtui.testing.keyspace import dump
 
 
-def test_a_cancelled_job_is_told_at_extend_and_is_not_tried_again(any_client: Redis) -> None:
+def test_extend_reports_a_cancelled_job_which_is_not_tried_again(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a")
     proof = reserve_one(any_client)
     assert read_outcomes(run_script(any_client, "extend", [proof], now_ms=NOW + 5)) == ["extended"]
@@ -48,7 +48,7 @@ def test_a_cancelled_job_that_finished_all_the_same_is_acked(any_client: Redis) 
     assert read_outcomes(run_script(any_client, "ack", [proof])) == ["moved"]
 
 
-def test_requeue_resets_attempts_unless_told_not_to(any_client: Redis) -> None:
+def test_requeue_resets_attempts_unless_keep_attempts_is_set(any_client: Redis) -> None:
     plant_job(any_client, "dead", b"a", NOW, attempts=build_attempts_line(5))
     plant_job(any_client, "dead", b"b", NOW, attempts=build_attempts_line(5))
     run_script(any_client, "requeue", [(b"a",)])
@@ -77,7 +77,7 @@ def test_delete_and_restore_bring_back_every_byte(any_client: Redis) -> None:
         assert read_facts(any_client, place.encode()) == known
 
 
-def test_delete_takes_a_job_only_as_it_was_read_where_the_caller_says_how(any_client: Redis) -> None:
+def test_delete_takes_a_job_only_unchanged_if_the_caller_passes_its_attempts(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a")
     assert read_outcomes(run_script(any_client, "delete", [(b"a", "", "1 - 1 1 - - ")])) == ["changed"]
     reserve_one(any_client)
@@ -100,7 +100,7 @@ def test_a_reserved_job_that_was_deleted_comes_back_to_ready_at_its_old_place(an
     assert read_outcomes(run_script(any_client, "ack", [proof])) == ["stale"]
 
 
-def test_a_killed_job_says_why_and_its_worker_learns_that_it_is_stale(any_client: Redis) -> None:
+def test_a_killed_job_has_the_reason_and_its_worker_gets_the_reply_stale(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a")
     proof = reserve_one(any_client)
     assert read_outcomes(run_script(any_client, "kill", [(b"a", "")], reason=b"too old")) == ["reserved"]
@@ -159,7 +159,7 @@ def test_expired_leases_do_not_protect_a_queue_from_purge(any_client: Redis) -> 
     assert run_script(any_client, "purge", place="", limit=1, now_ms=NOW + LEASE).word == "moved"
 
 
-def test_a_worker_is_told_to_be_quiet_or_to_stop_at_its_beat(any_client: Redis) -> None:
+def test_a_worker_is_ordered_to_be_quiet_or_to_stop_at_its_heartbeat(any_client: Redis) -> None:
     def beat(**args: object) -> str:
         return run_script(any_client, "beat", worker="w1", ttl_ms=60000, pid="7", host="h", **args).word
 
@@ -190,7 +190,7 @@ def test_workers_silent_for_just_ten_of_their_ttl_stay(any_client: Redis) -> Non
     assert any_client.hlen(build_key("workers")) == 4
 
 
-def test_a_beat_takes_what_a_worker_may_be_and_nothing_beyond(any_client: Redis) -> None:
+def test_a_heartbeat_accepts_the_longest_worker_facts_and_nothing_longer(any_client: Redis) -> None:
     def beat(**args: object) -> str:
         return run_script(any_client, "beat", **{"worker": "w", "ttl_ms": 1, **args}).word
 

@@ -69,7 +69,7 @@ def test_a_page_shows_the_last_error(any_client: Redis) -> None:
     assert [row[6] for row in rows] == [b"last" + b"!" * 496, b""]
 
 
-def test_a_page_without_bodies_has_room_for_longer_errors(any_client: Redis) -> None:
+def test_a_page_without_bodies_has_space_for_longer_errors(any_client: Redis) -> None:
     frames = "".join(f'  File "a{n}.py", line {n}, in f\n' for n in range(90))
     plant_job(
         any_client,
@@ -97,7 +97,7 @@ def test_a_record_that_cannot_be_read_spoils_no_page(any_client: Redis) -> None:
         assert run_script(any_client, "show", id=id, body_bytes=-1).word == "shown"
 
 
-def test_show_tells_all_that_is_known_of_a_job(any_client: Redis) -> None:
+def test_show_prints_all_that_is_known_of_a_job(any_client: Redis) -> None:
     plant_job(
         any_client, "reserved", b"a", NOW + LEASE, b"{}", build_attempts_line(2, "77", 5), build_error_history("boom")
     )
@@ -110,7 +110,7 @@ def test_show_tells_all_that_is_known_of_a_job(any_client: Redis) -> None:
     )
 
 
-def test_counts_tell_ages_and_what_is_late(any_client: Redis) -> None:
+def test_counts_show_ages_and_what_is_late(any_client: Redis) -> None:
     empty = run_script(any_client, "counts").values
     assert (empty["oldest_ms"], empty["due_ms"], empty["deadline_ms"], empty["paused_ms"]) == (-1, -1, -1, -1)
     enqueue_ids(any_client, b"a", b"b", now_ms=NOW - 5000, ttr_ms=1000)
@@ -124,7 +124,7 @@ def test_counts_tell_ages_and_what_is_late(any_client: Redis) -> None:
     assert (found["enqueued"], found["reserved_ever"]) == (4, 1)
 
 
-def test_counts_tell_how_many_workers_live(any_client: Redis) -> None:
+def test_counts_show_how_many_workers_live(any_client: Redis) -> None:
     run_script(any_client, "beat", worker="silent", ttl_ms=1000, now_ms=NOW - 1001)
     run_script(any_client, "beat", worker="alive", ttl_ms=1000, now_ms=NOW - 1000)
     found = run_script(any_client, "counts").values

@@ -96,7 +96,7 @@ def plant_broken(client: Redis, place: str) -> None:
 
 
 @run_in_one_test(("place", "damage", "kind", "after"), [row[1:] for row in DAMAGES], ids=[row[0] for row in DAMAGES])
-def test_check_finds_the_damage_and_repair_mends_it(
+def test_check_finds_the_damage_and_repair_fixes_it(
     server_client: Redis, place: str, damage: Damage, kind: str, after: str
 ) -> None:
     client = server_client

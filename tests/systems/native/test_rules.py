@@ -49,7 +49,7 @@ def test_a_late_ack_changes_nothing(any_client: Redis) -> None:
     assert read_outcomes(run_script(any_client, "ack", [(id, new)], now_ms=NOW + LEASE)) == ["moved"]
 
 
-def test_a_late_ack_changes_nothing_while_nobody_holds_the_job(any_client: Redis) -> None:
+def test_a_late_ack_changes_nothing_while_no_worker_holds_the_job(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a")
     id, old = reserve_one(any_client)
     run_script(any_client, "reap", limit=10, now_ms=NOW + LEASE)
@@ -58,12 +58,12 @@ def test_a_late_ack_changes_nothing_while_nobody_holds_the_job(any_client: Redis
     assert dump(any_client) == before
 
 
-def test_an_expired_lease_that_nobody_reaped_may_still_be_acked(any_client: Redis) -> None:
+def test_an_expired_lease_that_no_reaper_found_may_still_be_acked(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a")
     assert read_outcomes(run_script(any_client, "ack", [reserve_one(any_client)], now_ms=NOW + HOUR)) == ["moved"]
 
 
-def test_the_same_ack_again_says_done_while_it_is_kept(any_client: Redis) -> None:
+def test_the_same_ack_again_replies_done_while_it_is_kept(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a", keep_ms=HOUR)
     proof = reserve_one(any_client)
     assert read_outcomes(run_script(any_client, "ack", [proof])) == ["moved"]
@@ -72,7 +72,7 @@ def test_the_same_ack_again_says_done_while_it_is_kept(any_client: Redis) -> Non
     assert read_meta(any_client, "acked") == 1
 
 
-def test_the_same_ack_again_says_gone_when_nothing_is_kept(any_client: Redis) -> None:
+def test_the_same_ack_again_replies_gone_when_nothing_is_kept(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a", body=b"x" * 5000)
     proof = reserve_one(any_client)
     assert read_outcomes(run_script(any_client, "ack", [proof, proof])) == ["moved", "done"]

@@ -98,7 +98,7 @@ def test_a_name_that_looks_like_a_header_is_a_name(any_client: Redis, name: str)
     assert Leased(Queue("mail", "redis://localhost", BYTES), *taken_row).name == name
 
 
-def test_what_says_more_than_the_short_form_can_is_long(any_client: Redis) -> None:
+def test_a_record_that_does_not_fit_the_short_form_is_long(any_client: Redis) -> None:
     options: tuple[dict[str, object], ...] = (
         {"delay_ms": 0}, {"due_ms": 5}, {"priority": 1}, {"ttr_ms": 9}, {"max_attempts": 2}, {"backoff_ms": 3},
         {"backoff_cap_ms": 4}, {"keep_ms": 6}, {"body": b"x" * 4097},
@@ -109,7 +109,7 @@ def test_what_says_more_than_the_short_form_can_is_long(any_client: Redis) -> No
         assert any_client.hget(build_key("jobs"), id).startswith(b"%d " % NOW), option
 
 
-def test_a_queue_of_schema_1_goes_on_and_says_2_with_the_first_put(any_client: Redis) -> None:
+def test_a_queue_of_schema_1_continues_and_says_2_with_the_first_put(any_client: Redis) -> None:
     plant(any_client, LONG)
     proof = reserve_one(any_client)
     run_script(any_client, "ack", [proof])

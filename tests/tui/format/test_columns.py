@@ -94,7 +94,7 @@ def heads(state: State, choice: columns.ColumnChoice, width: int) -> list[str]:
     return [result[slot.column].title for slot in fit_columns(result, width, 2)]
 
 
-def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_tells_the_most() -> None:
+def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_the_best_field() -> None:
     choice = columns.choose_job_columns(columns.ColumnChoice(), page(20, error="CardDeclined: 51"), 0)
     assert heads(State.DEAD, choice, 120) == ["…id", "job", "order", "to", "died", "last error"]
     assert heads(State.DEAD, choice, 50) == ["…id", "job", "order", "died", "last error"]
@@ -102,7 +102,7 @@ def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_t
     assert heads(State.DEAD, choice, 15) == ["order", "died"]
 
 
-def test_what_all_jobs_have_is_said_by_the_frame_and_by_no_row() -> None:
+def test_what_all_jobs_share_is_shown_in_the_frame_and_in_no_row() -> None:
     choice = columns.choose_job_columns(columns.ColumnChoice(), page(20, name="charge"), 0)
     assert choice.common_values == (("job", "charge"), ("attempts", "5/5"), ("queue", "orders"))
     assert heads(State.DEAD, choice, 120) == ["…id", "order", "to", "died"]
@@ -110,7 +110,7 @@ def test_what_all_jobs_have_is_said_by_the_frame_and_by_no_row() -> None:
     assert few.common_values == (("queue", "orders"),) and "job" in few.filled
 
 
-def test_a_column_that_is_empty_in_all_rows_gives_its_room_away_and_one_that_came_stays() -> None:
+def test_a_column_that_is_empty_in_all_rows_yields_its_cells_and_a_filled_one_stays() -> None:
     fresh = page(20, attempts=0)
     choice = columns.choose_job_columns(columns.ColumnChoice(), fresh, 0)
     assert {"tried", "error", "worker"}.isdisjoint(choice.filled)
@@ -119,7 +119,7 @@ def test_a_column_that_is_empty_in_all_rows_gives_its_room_away_and_one_that_cam
     assert columns.choose_job_columns(failed, fresh, 0).filled == failed.filled
 
 
-def test_columns_stand_still_from_page_to_page_and_change_when_they_tell_nothing() -> None:
+def test_columns_stay_from_page_to_page_and_change_when_they_distinguish_nothing() -> None:
     jobs = page(60)
     choice = columns.choose_job_columns(columns.ColumnChoice(), jobs[:40], 0)
     names = columns.choose_column_names(State.DEAD, choice.filled)
@@ -135,7 +135,7 @@ def test_columns_stand_still_from_page_to_page_and_change_when_they_tell_nothing
     assert [field.path for field in other.body.columns] == ["mail"]
 
 
-def test_a_name_that_is_said_once_comes_back_with_the_first_job_of_another_name() -> None:
+def test_a_name_shown_once_appears_on_the_rows_again_with_the_first_other_name() -> None:
     jobs = page(20, name="charge")
     choice = columns.choose_job_columns(columns.ColumnChoice(), jobs, 0)
     assert "job" not in choice.filled
@@ -143,7 +143,7 @@ def test_a_name_that_is_said_once_comes_back_with_the_first_job_of_another_name(
     assert "job" in mixed.filled and ("job", "charge") not in mixed.common_values
 
 
-def test_secrets_do_not_tell_jobs_apart() -> None:
+def test_secrets_do_not_distinguish_jobs() -> None:
     jobs = [job(json.dumps({"token": f"t{n}", "n": n}).encode()) for n in range(20)]
     choice = columns.choose_job_columns(columns.ColumnChoice(), jobs, 0)
     row = columns.build_job_row(jobs[3], 0, 16, ("fields",), choice)
@@ -159,7 +159,7 @@ def test_a_body_that_was_too_long_to_fetch_is_no_empty_one() -> None:
     assert {convert_cell_to_pieces(cell)[0].text for cell in long.cells[1:]} == {"…"}
 
 
-def test_the_settings_name_columns_by_state_or_for_all_boards_and_others_are_told() -> None:
+def test_the_settings_name_columns_by_state_or_for_all_boards_and_others_are_reported() -> None:
     settings = {"dead": ("job", "errr", "body.a"), "board": ("id", "job", "size", "body.")}
     assert columns.read_configured_columns(settings, State.DEAD) == (("job", "body.a"), ("errr",))
     assert columns.read_configured_columns(settings, State.READY) == (("job", "size"), ("body.",))
@@ -187,14 +187,14 @@ def test_a_pattern_of_the_config_masks_bodies_columns_texts_and_errors_too() -> 
     ]
 
 
-def test_a_pattern_that_cannot_be_read_is_said_and_changes_nothing() -> None:
+def test_a_pattern_that_cannot_be_read_is_reported_and_changes_nothing() -> None:
     with pytest.raises(UsageError, match=r"redaction pattern '\(' cannot be read"):
         set_mask_patterns(["iban", "("])
     assert not is_secret_name("iban") and is_secret_name("api_token")
 
 
 @run_on_event_loop
-async def test_a_board_shows_the_columns_of_the_settings_and_says_which_are_none(url: str, client: Redis) -> None:
+async def test_a_board_shows_the_columns_of_the_settings_and_names_which_are_none(url: str, client: Redis) -> None:
     Seeded(client).put("a1", body=json.dumps(BODY).encode(), priority=3)
     chosen = {"ready": ("job", "body.user.id", "body.user.password", "priority", "nope")}
     app = Cockpit(Settings(url, columns=chosen), interval_s=0.25)

@@ -8,7 +8,7 @@ from rqtui.tui.format import jobs
 LOOPS = ("dispatch", "reap")  # scripts of the system
 
 
-def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
+def test_the_count_of_a_state_is_shown_at_one_of_its_places() -> None:
     places = (
         Place("parked", State.SCHEDULED, "k", "zset", "since s"),
         Place("later", State.SCHEDULED, "k", "zset", "due s"),
@@ -47,7 +47,7 @@ def test_a_time_that_a_system_has_its_own_word_for_is_no_lease() -> None:
     assert "lease" in jobs.format_job_properties(result, 0, frozenset({"lease"})).plain
 
 
-def test_values_of_a_job_stand_one_below_the_other_whatever_its_facts_are_called() -> None:
+def test_values_of_a_job_are_aligned_whatever_its_facts_are_called() -> None:
     now_ms = 1_790_000_000_000
     facts = (Fact("seen by maintenance", now_ms - 5000, "instant"), Fact("ttl", 60_000, "duration"))
     on = jobs.choose_property_layout(facts, 45)
@@ -56,7 +56,7 @@ def test_values_of_a_job_stand_one_below_the_other_whatever_its_facts_are_called
     assert lines[0].endswith("5s ago") and all(line[19] == " " and line[20] != " " for line in lines)
 
 
-def test_what_is_too_long_for_a_pane_goes_on_below_its_value_and_an_id_stands_whole() -> None:
+def test_what_is_too_long_for_a_pane_continues_below_its_value_and_an_id_is_whole() -> None:
     on = jobs.PropertyLayout(12, 36)
     uuid = "da65f154-3c94-4e3e-b14c-02e126e4ddf3"
     assert on.format_line("id", uuid).plain.splitlines() == ["id", uuid]
@@ -75,7 +75,7 @@ def test_what_is_too_long_for_a_pane_goes_on_below_its_value_and_an_id_stands_wh
     )
 
 
-def test_of_attempts_and_times_that_nobody_knows_nothing_is_said() -> None:
+def test_unknown_attempts_and_times_are_not_shown() -> None:
     job = Job(b"a", "q", "s", "p", State.READY, b"a")
     told = jobs.format_job_properties(job, 0, frozenset({"tried"})).plain
     assert "attempts    0\n" in told and "?" not in told and "since" not in told

@@ -108,7 +108,7 @@ def _shorten(value: object) -> str:
     return f"now{value - NOW:+}" if isinstance(value, int) and value > 10**12 else repr(value)[:60]
 
 
-def test_texts_about_a_job_are_those_of_the_kept_text(stopped_clock: None) -> None:  # noqa: F811
+def test_texts_about_a_job_match_the_stored_text(stopped_clock: None) -> None:  # noqa: F811
     assert_lines_match_file(describe_all_jobs(), HERE / "jobs_kept.txt")
 
 
@@ -169,9 +169,9 @@ def describe_plots() -> Iterator[str]:
         yield f"axis of {value}: {plot.round_axis_maximum(value)}"
 
 
-def test_hints_of_places_are_those_of_the_kept_text() -> None:
+def test_hints_of_places_match_the_stored_text() -> None:
     assert_lines_match_file(describe_place_hints(), HERE / "hints_kept.txt")
 
 
-def test_plots_are_those_of_the_kept_text() -> None:
+def test_plots_match_the_stored_text() -> None:
     assert_lines_match_file(describe_plots(), HERE / "plots_kept.txt")

@@ -15,7 +15,7 @@ def test_each_severity_has_a_sign_of_its_own_also_in_ascii() -> None:
     assert [to_ascii(sign) for sign in signs] == ["X", "!", "+", "-"]
 
 
-def test_the_narrow_column_of_states_says_the_worst_finding_in_a_few_words() -> None:
+def test_the_narrow_column_of_states_shows_the_worst_finding_in_a_few_words() -> None:
     findings = {
         Finding("failing", "critical", "q", "55 % of attempts fail", jobs=900): "✕ 55 % fail",
         Finding("dead-many", "warning", "q", "5 000 jobs are dead", jobs=5_000): "▲ 5k dead",

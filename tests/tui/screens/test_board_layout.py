@@ -81,7 +81,7 @@ def test_below_120_cells_and_zoomed_one_pane_has_all() -> None:
     assert board_layout.compute_board_layout(250, NAMES, "dead", (), is_zoomed=True) == board_layout.BoardLayout("dead")
 
 
-def test_where_nothing_stands_beside_it_the_pane_has_the_side_as_well() -> None:
+def test_a_pane_without_a_neighbour_is_drawn_with_a_side_border() -> None:
     shape = board_layout.compute_board_layout(160, NAMES, "ready", tuple(NAMES), is_zoomed=False)
     assert shape.side == () and shape.columns.startswith("1fr ")
 
@@ -108,7 +108,7 @@ def test_where_nothing_stands_beside_it_the_pane_has_the_side_as_well() -> None:
         ),
     ],
 )
-def test_a_board_opens_on_the_place_with_the_trouble_else_on_the_fullest(counted: Queue, opens: str) -> None:
+def test_a_board_opens_on_the_place_with_the_problem_else_on_the_fullest(counted: Queue, opens: str) -> None:
     assert board_layout.choose_first_place(PLACES, counted) == opens
 
 
@@ -180,7 +180,7 @@ async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: s
 
 
 @run_on_event_loop
-async def test_at_80_columns_the_tabs_count_and_the_finding_stands_above_the_rows(url: str, seeded: Seeded) -> None:
+async def test_at_80_columns_the_tabs_count_and_the_finding_is_above_the_rows(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.bury("d1", "d2")
     seeded.engine.apply_verb("pause", seeded.ref)
@@ -217,7 +217,7 @@ async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> N
 
 
 @run_on_event_loop
-async def test_a_cursor_that_nobody_moved_is_on_what_is_there_and_not_on_a_job_that_left(
+async def test_a_cursor_that_was_not_moved_is_on_what_is_there_and_not_on_a_job_that_left(
     url: str, seeded: Seeded
 ) -> None:
     seeded.put("a1", "a2", "a3")
@@ -257,7 +257,7 @@ def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
+async def test_nine_places_have_nine_keys_and_are_distinguished_by_their_names(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     for number, name in enumerate(NAMES_OF_THE_MILL, 1):
@@ -317,7 +317,7 @@ def test_the_board_opens_on_the_place_whose_key_the_worst_finding_names() -> Non
 
 @pytest.mark.parametrize("system", ["rq", "celery", "sidekiq", "bullmq"])
 @pytest.mark.parametrize("count", [0, 7, 36, 360])
-def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_tell_the_places_apart(system: str, count: int) -> None:
+def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_distinguish_the_places(system: str, count: int) -> None:
     places = registry.create_system(system).places
     counts = tuple(Count(place.name, place.state, 0 if at == 3 else count) for at, place in enumerate(places))
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
@@ -393,7 +393,7 @@ async def test_a_click_on_a_tab_above_the_frame_goes_to_its_place(client: Redis,
         await ui.until(lambda: board(ui).find_current_pane().place.name == second, "the place is opened")
 
 
-def test_a_name_that_begins_like_another_one_is_told_by_the_first_letters_of_its_words() -> None:
+def test_a_name_that_begins_like_another_one_is_shortened_to_the_first_letters_of_its_words() -> None:
     places = registry.create_system("bullmq").places
     counts = tuple(Count(place.name, place.state, 36) for place in places)
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]

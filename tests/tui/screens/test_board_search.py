@@ -53,7 +53,7 @@ def find_pane(ui: Any) -> Pane:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_short_place_shows_at_once_what_is_typed_and_goes_on_as_jobs_come(url: str, seeded: Seeded) -> None:
+async def test_a_short_place_shows_at_once_what_is_typed_and_continues_as_jobs_come(url: str, seeded: Seeded) -> None:
     seeded.bury("d1", "d2")
     seeded.put("a1", "b1", "a2")
     async with screen(url) as ui:
@@ -78,7 +78,7 @@ async def test_a_short_place_shows_at_once_what_is_typed_and_goes_on_as_jobs_com
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_filter_that_cannot_be_read_is_said_and_stays_to_be_mended(url: str, seeded: Seeded) -> None:
+async def test_a_filter_that_cannot_be_parsed_is_reported_and_stays_for_editing(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "b1")
     async with screen(url) as ui:
         await ui.press("enter", "slash", '"/(a')
@@ -113,7 +113,7 @@ async def test_a_long_place_is_scanned_and_what_was_found_keeps_its_order(url: s
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(url: str, seeded: Seeded) -> None:
+async def test_a_found_job_that_leaves_stays_in_its_line_and_reports_where_it_is(url: str, seeded: Seeded) -> None:
     put_many(seeded, LONG)
     async with screen(url) as ui:
         await ui.press("enter", "slash", '"job:digest', "enter")
@@ -134,7 +134,9 @@ async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(ur
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_scan_ends_at_its_budget_and_says_so(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scan_ends_at_its_budget_and_reports_it(
+    url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_many(seeded, LONG)
     monkeypatch.setattr(place_scan.create_scan, "__defaults__", (600,))
     async with screen(url) as ui:
@@ -255,7 +257,7 @@ async def test_a_terminal_that_shrinks_while_a_filter_is_typed_takes_no_letter_f
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_queue_whose_keys_vanish_says_so_and_keeps_filter_and_marks(
+async def test_a_queue_whose_keys_vanish_reports_it_and_keeps_filter_and_marks(
     url: str, seeded: Seeded, client: Redis
 ) -> None:
     seeded.put("a1", "a2", "b1")
@@ -274,7 +276,7 @@ async def test_a_queue_whose_keys_vanish_says_so_and_keeps_filter_and_marks(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, seeded: Seeded) -> None:
+async def test_a_job_that_moves_is_seen_in_both_panes_for_one_refresh(url: str, seeded: Seeded) -> None:
     seeded.put(*(f"a{n}" for n in range(8)))
     async with screen(url, WIDE) as ui:
         await ui.press("enter", "j", "j")

@@ -25,7 +25,7 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_it_looks_as_it_did(planted_url: str, name: str) -> None:
+def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 
     async def look() -> str:

@@ -194,7 +194,7 @@ def test_the_key_of_a_verb_works_is_grey_or_is_hidden(
         (False, "x", False, "so far"), (False, "x", True, "Esc shows all"),
     ],
 )  # fmt: skip
-def test_an_empty_pane_says_why_it_is_empty(
+def test_an_empty_pane_explains_why_it_is_empty(
     is_gone: bool, expression: str, is_finished: bool | None, words: str
 ) -> None:
     state = build_state(

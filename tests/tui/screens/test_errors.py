@@ -145,7 +145,7 @@ async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: s
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_job_list_that_does_not_fit_the_filter_says_what_to_press(url: str, client: Redis) -> None:
+async def test_a_job_list_that_does_not_fit_the_filter_reports_what_to_press(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, open_queue="mail") as ui:
         await ui.press("e")
@@ -218,7 +218,7 @@ async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: str, client: Redis) -> None:
+async def test_a_cursor_that_was_not_moved_stays_on_the_most_frequent_error(url: str, client: Redis) -> None:
     mail = Queue("mail", client)
     add_failed_jobs(mail, "ErrorA: x", "ErrorA: x", "ErrorB: x")
     async with screen(url, WIDE, open_queue="mail") as ui:
@@ -256,7 +256,7 @@ async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: 
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since_is_told(
+async def test_a_key_affects_the_jobs_that_the_row_counts_and_later_ones_are_reported(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mail = Queue("mail", client)
@@ -282,7 +282,7 @@ async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_the_page_of_a_group_says_how_many_where_and_since_when(url: str, client: Redis) -> None:
+async def test_the_page_of_a_group_reports_how_many_where_and_since_when(url: str, client: Redis) -> None:
     add_failed_jobs(
         Queue("mail", client),
         build_traceback("expired card"),

@@ -27,7 +27,9 @@ async def wait_until_listening(ui: Screen) -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url: str, crier: type[Crier]) -> None:
+async def test_a_job_that_ends_while_a_person_watches_appears_in_its_place(
+    client: Redis, url: str, crier: type[Crier]
+) -> None:
     add_ready_jobs(client, "mail", "a1", "b2", "c3")
     async with screen(url, NARROW, systems=("crier",)) as ui:
         await ui.until_shown("mail", "1 queue")
@@ -52,7 +54,7 @@ async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url:
 
 
 @run_on_event_loop
-async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
+async def test_no_verb_is_offered_for_received_events(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1", "b2")
     async with screen(url, NARROW, systems=("crier",)) as ui:
         await ui.until_shown("mail", "1 queue")
@@ -68,7 +70,7 @@ async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, cr
         assert "a1" in ui.text() and client.lrange("crier:mail", 0, -1) == [b"b2"]
 
 
-def test_its_redis_cli_line_is_how_one_hears_the_next() -> None:
+def test_its_redis_cli_line_receives_the_next_ones() -> None:
     source = copy_formats.JobSource(Crier(), "mail", "redis://db.example:7000/3")
     job = Job(b"a1", "mail", "crier", "finished", State.DONE, b"")
     line = copy_formats.format_redis_cli_lines([job], source).decode()
@@ -76,7 +78,7 @@ def test_its_redis_cli_line_is_how_one_hears_the_next() -> None:
 
 
 @run_on_event_loop
-async def test_a_gap_is_told_on_the_frame(client: Redis, url: str, crier: type[Crier]) -> None:
+async def test_a_gap_is_reported_on_the_frame(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1", "b2")
     with Proxy(url) as proxy:
         async with screen(proxy.url, NARROW, systems=("crier",)) as ui:
@@ -91,7 +93,7 @@ async def test_a_gap_is_told_on_the_frame(client: Redis, url: str, crier: type[C
 
 
 @run_on_event_loop
-async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
+async def test_a_user_who_may_not_listen_is_informed_which_right_is_missing(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
     add_ready_jobs(client, "mail", "a1")
@@ -107,7 +109,7 @@ async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
 
 
 @run_on_event_loop
-async def test_workers_that_were_heard_and_what_they_run_stand_in_their_view(
+async def test_workers_known_from_events_and_their_jobs_are_in_their_view(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
     add_ready_jobs(client, "mail", "a1")
@@ -121,9 +123,7 @@ async def test_workers_that_were_heard_and_what_they_run_stand_in_their_view(
 
 
 @run_on_event_loop
-async def test_the_overview_tells_of_jobs_of_which_nobody_says_whose_they_are(
-    client: Redis, url: str, crier: type[Crier]
-) -> None:
+async def test_the_overview_reports_jobs_without_a_known_queue(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1", "b2")
     add_ready_jobs(client, "post", "c3")
     async with screen(url, NARROW, systems=("crier",)) as ui:
@@ -136,7 +136,7 @@ async def test_the_overview_tells_of_jobs_of_which_nobody_says_whose_they_are(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_filter_looks_through_all_that_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
+async def test_a_filter_searches_all_received_events(client: Redis, url: str, crier: type[Crier]) -> None:
     add_ready_jobs(client, "mail", "a1")
     async with screen(url, NARROW, systems=("crier",)) as ui:
         await ui.until_shown("mail", "1 queue")
@@ -152,7 +152,7 @@ async def test_a_filter_looks_through_all_that_was_heard(client: Redis, url: str
 
 
 @run_on_event_loop
-async def test_what_is_forgotten_counts_and_the_frame_says_how_many_are_left(
+async def test_what_is_forgotten_counts_and_the_frame_reports_how_many_are_left(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
     add_ready_jobs(client, "mail", "a1")

@@ -67,7 +67,7 @@ async def test_a_read_only_session_shows_what_is_recorded_and_turns_nothing_on(c
 
 
 @run_on_event_loop
-async def test_where_configure_is_denied_the_feed_says_why_nothing_is_recorded(client: Redis, url: str) -> None:
+async def test_where_configure_is_denied_the_feed_explains_why_nothing_is_recorded(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     async with screen(url) as ui:
         assert ui.app.session.engine is not None
@@ -79,7 +79,7 @@ async def test_where_configure_is_denied_the_feed_says_why_nothing_is_recorded(c
 
 
 @run_on_event_loop
-async def test_the_feed_pauses_and_goes_on(client: Redis, url: str) -> None:
+async def test_the_feed_pauses_and_continues(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
     async with screen(url) as ui:
@@ -139,7 +139,7 @@ async def test_a_filter_works_while_it_is_typed_and_n_finds_the_next_failure(cli
 
 
 @run_on_event_loop
-async def test_enter_opens_the_job_of_an_event_or_says_that_it_is_gone(client: Redis, url: str) -> None:
+async def test_enter_opens_the_job_of_an_event_or_reports_that_it_is_missing(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
     async with screen(url) as ui:
@@ -229,7 +229,7 @@ async def test_several_queues_are_one_feed_by_time(client: Redis, url: str) -> N
     [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
-def test_the_feed_looks_as_it_did(planted_url: str, clock: None, size: tuple[int, int]) -> None:
+def test_the_feed_matches_its_snapshot(planted_url: str, clock: None, size: tuple[int, int]) -> None:
     with connect(planted_url) as client:
         client.delete(build_key("events"))
         client.hset(build_key("meta"), "events", "on")

@@ -81,7 +81,7 @@ async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: S
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, seeded: Seeded) -> None:
+async def test_a_long_body_shows_its_size_and_enter_fetches_it_once(url: str, seeded: Seeded) -> None:
     body = json.dumps({"items": ["x" * 90] * 1_000, "end": "the very end"}).encode()
     seeded.put("a1", body=body)
     async with screen(url, SIZE) as ui:
@@ -94,7 +94,7 @@ async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, see
 
 
 @run_on_event_loop
-async def test_a_body_that_is_too_long_for_a_screen_says_where_it_can_be_had(url: str, seeded: Seeded) -> None:
+async def test_for_a_body_too_long_for_a_screen_it_names_the_command_that_prints_it(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b"y" * (MAX_FETCHED_BODY + 1))
     async with screen(url, SIZE) as ui:
         await ui.press("enter", "enter")
@@ -123,7 +123,7 @@ async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_errors_of_all_attempts_stand_on_the_page_the_newest_first_and_masked(url: str, seeded: Seeded) -> None:
+async def test_errors_of_all_attempts_are_on_the_page_the_newest_first_and_masked(url: str, seeded: Seeded) -> None:
     seeded.put("a1", backoff_ms=0)
     for error in ("KeyError: first", "TimeoutError: password=hunter2"):
         held = seeded.reserve()
@@ -212,7 +212,7 @@ FACTS = [
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
+async def test_facts_are_in_their_order_and_links_lead_to_other_jobs_and_back(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     add_mill_jobs(client, "flour", "started", "s1", facts=FACTS, call="mill.grind(password='hunter2')")
@@ -253,7 +253,7 @@ async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Redis, url: str, mill: type[Mill]) -> None:
+async def test_a_board_shows_calls_in_place_of_what_is_in_bodies(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", error="ValueError: chaff")
     add_mill_jobs(client, "flour", "failed", "f2", call="mill.sieve\x1b[2J(2)")
     add_mill_jobs(client, "flour", "failed", "f3", call="", body='{"who": "knows"}')

@@ -30,7 +30,7 @@ async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: R
 
 
 @run_on_event_loop
-async def test_r_makes_the_report_anew(url: str, client: Redis) -> None:
+async def test_r_builds_the_report_again(url: str, client: Redis) -> None:
     mail = Queue("mail", client)
     mail.put({}, name="send")
     async with screen(url, open_queue="mail") as ui:
@@ -42,7 +42,7 @@ async def test_r_makes_the_report_anew(url: str, client: Redis) -> None:
 
 
 @run_on_event_loop
-async def test_a_frozen_report_stands(url: str, client: Redis) -> None:
+async def test_a_frozen_report_does_not_change(url: str, client: Redis) -> None:
     Queue("mail", client).put({}, name="send")
     async with screen(url, open_queue="mail") as ui:
         await ui.press("b")
@@ -51,7 +51,7 @@ async def test_a_frozen_report_stands(url: str, client: Redis) -> None:
         await ui.until_shown("frozen: p")
 
 
-def test_a_kind_whose_name_stands_in_another_is_told_apart() -> None:
+def test_a_kind_whose_name_is_in_another_is_distinguished() -> None:
     assert build_kind_filter("send", {"send", "digest"}) == "job:send"
     assert build_kind_filter("send", {"send", "send_later"}) == "job:/^send$/"
     assert build_kind_filter("two words", {"two words"}) == r"job:/^two\ words$/"

@@ -57,7 +57,7 @@ async def test_the_next_victims_are_shown_before_they_are_taken(url: str, client
 
 
 @run_on_event_loop
-async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, client: Redis) -> None:
+async def test_the_heads_of_the_nearest_queues_are_read_with_each_poll(url: str, client: Redis) -> None:
     for number in range(9):
         Seeded(client, f"q{number}").put("later", delay_ms=60_000 + number * 1000)
     async with screen(url, WIDE) as ui:
@@ -103,7 +103,7 @@ async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: 
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes_on(url: str, client: Redis) -> None:
+async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_continues(url: str, client: Redis) -> None:
     def connections() -> int:
         return sum(each["name"] == "rqtui-dispatcher" for each in client.client_list())
 
@@ -126,7 +126,7 @@ async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes
 
 
 @run_on_event_loop
-async def test_read_only_says_that_the_loops_are_off(url: str, client: Redis) -> None:
+async def test_read_only_reports_that_the_loops_are_off(url: str, client: Redis) -> None:
     Seeded(client).put("later", delay_ms=60_000)
     async with screen(url, WIDE, read_only=True) as ui:
         await ui.press("t")
@@ -136,7 +136,7 @@ async def test_read_only_says_that_the_loops_are_off(url: str, client: Redis) ->
 
 
 @run_on_event_loop
-async def test_a_screen_that_moves_due_jobs_says_so_once(url: str, client: Redis) -> None:
+async def test_a_screen_that_moves_due_jobs_reports_it_once(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a", "b", delay_ms=1)
     async with screen(url) as ui:
@@ -148,7 +148,7 @@ async def test_a_screen_that_moves_due_jobs_says_so_once(url: str, client: Redis
 
 
 @run_on_event_loop
-async def test_a_read_only_screen_moves_no_job_and_says_nothing_of_it(url: str, client: Redis) -> None:
+async def test_a_read_only_screen_moves_no_job_and_reports_no_loop(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a", delay_ms=1)
     async with screen(url, read_only=True) as ui:

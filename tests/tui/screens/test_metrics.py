@@ -42,7 +42,7 @@ def spread(client: Redis) -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_the_plots_tell_rates_and_their_ranges_change(client: Redis, url: str) -> None:
+async def test_the_plots_show_rates_and_their_ranges_change(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     spread(client)
     async with screen(url) as ui:
@@ -103,7 +103,7 @@ async def test_bullmq_without_metrics_counts_nothing_by_the_minute(client: Redis
 
 
 @run_on_event_loop
-async def test_a_system_without_counters_shows_depth_and_says_so(client: Redis, url: str) -> None:
+async def test_a_system_without_counters_shows_depth_and_reports_it(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a", "b")
     async with screen(url) as ui:
         await ui.press("m")
@@ -139,7 +139,7 @@ async def test_on_a_small_terminal_two_plots_stay(client: Redis, url: str) -> No
     [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
-def test_the_plots_look_as_they_did(planted_url: str, clock: None, size: tuple[int, int]) -> None:
+def test_the_plots_match_their_snapshots(planted_url: str, clock: None, size: tuple[int, int]) -> None:
     async def look() -> str:
         async with open_still_app(planted_url, size, ("mail", "m", "2")) as app:
             return read_text(app)
@@ -165,7 +165,7 @@ async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them
 @pytest.mark.parametrize(
     ("key", "words"), [("f", "the 50 busiest of 53 queues"), ("m", "the 50 busiest queues together")]
 )
-async def test_of_many_queues_the_busiest_are_followed_and_the_view_says_so(
+async def test_the_busiest_of_many_queues_are_followed_and_the_view_reports_it(
     url: str, client: Redis, key: str, words: str
 ) -> None:
     for number in range(52):

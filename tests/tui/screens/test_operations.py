@@ -76,7 +76,7 @@ def test_only_the_first_ids_are_written_but_all_are_counted(tmp_path: Path) -> N
     assert (len(operation.ids), operation.count) == (operations.MAX_IDS, 1500)
 
 
-def test_what_was_undone_says_so_in_every_session(tmp_path: Path) -> None:
+def test_an_undone_change_is_marked_in_every_session(tmp_path: Path) -> None:
     first = journal(tmp_path)
     first.record_change("kill", "mail", "native", undo=["17-kill-x"])
     journal(tmp_path).mark_undone("17-kill-x")
@@ -85,7 +85,7 @@ def test_what_was_undone_says_so_in_every_session(tmp_path: Path) -> None:
     assert operations.describe_undo(first.operations[0]) == "can be undone"
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     kept = journal(tmp_path / "state")
     kept.record_change("kill", "mail", "native")
@@ -117,7 +117,7 @@ def test_hostile_data_is_plain_text_on_that_page(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_every_change_of_this_screen_stands_there_with_its_answers(url: str, client: Redis) -> None:
+async def test_every_change_of_this_screen_is_there_with_its_answers(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
     async with screen(url) as ui:
@@ -188,7 +188,7 @@ async def test_z_in_the_view_takes_back_the_one_under_the_cursor(url: str, clien
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_undo_says_what_it_could_not_restore(url: str, client: Redis) -> None:
+async def test_undo_reports_what_it_could_not_restore(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
     async with screen(url) as ui:
@@ -259,7 +259,7 @@ async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped
 
 
 @run_on_event_loop
-async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Redis) -> None:
+async def test_the_loops_switched_here_are_in_the_journal(url: str, client: Redis) -> None:
     Seeded(client).put("one")
     async with screen(url) as ui:
         await ui.press("comma", "comma")
@@ -271,7 +271,7 @@ async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Re
 
 
 @run_on_event_loop
-async def test_an_empty_journal_says_what_will_stand_there(url: str, client: Redis) -> None:
+async def test_an_empty_journal_reports_what_will_be_there(url: str, client: Redis) -> None:
     Seeded(client).put("one")
     async with screen(url) as ui:
         await ui.press("o")
@@ -290,7 +290,7 @@ async def test_a_hostile_queue_and_id_are_harmless_in_the_view(url: str, client:
 
 
 @pytest.mark.parametrize(("name", "size"), [("operations-80x24", NARROW), ("operations-160x45", WIDE)])
-def test_the_view_looks_as_it_did(url: str, client: Redis, name: str, size: tuple[int, int]) -> None:
+def test_the_view_matches_its_snapshot(url: str, client: Redis, name: str, size: tuple[int, int]) -> None:
     shown: list[str] = []
 
     @run_on_event_loop
@@ -393,7 +393,7 @@ def test_a_change_of_another_redis_is_not_offered(url: str, client: Redis) -> No
     assert shell(f"{url}/3", "undo", "--list", "--json").json == {"undo": []}
 
 
-def test_what_act_did_is_told_by_operations(url: str, client: Redis) -> None:
+def test_what_act_did_is_reported_by_operations(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
     shell(url, "act", "kill", "mail", "one", "--yes")

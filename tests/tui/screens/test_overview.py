@@ -106,7 +106,7 @@ def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
     )
 
 
-def test_a_queue_that_shares_its_prefix_with_none_stands_alone() -> None:
+def test_a_queue_that_shares_its_prefix_with_none_is_a_group_of_its_own() -> None:
     made = groups.group_queues([EU, IMAGES, US, Ref("native", "web:a")])
     assert [(group.prefix, len(group.refs)) for group in made] == [("mail:", 2), ("", 1), ("", 1)]
 
@@ -145,7 +145,7 @@ def test_a_sum_of_queues_that_were_not_all_counted_is_not_exact() -> None:
 
 @run_in_one_test("width", [30, 44])
 @run_in_one_test("numbers", [(1, 1, 1, 1, 1), (0, 5, 0, 0, 1_000_000), (12_431, 0, 64, 9_912, 3), (0, 0, 7, 0, 0)])
-def test_a_bar_has_every_count_in_it_and_is_as_wide_as_it_is_told(width: int, numbers: tuple[int, ...]) -> None:
+def test_a_bar_contains_every_count_and_has_the_requested_width(width: int, numbers: tuple[int, ...]) -> None:
     parts = queues.build_state_bar(list(zip(State, numbers, strict=True)), width)
     assert sum(len(text) for _state, text in parts) == width
     assert [state for state, _text in parts] == [state for state, n in zip(State, numbers, strict=True) if n]
@@ -195,7 +195,7 @@ def test_every_sort_puts_another_queue_first(sort: str, first: str) -> None:
     assert order[0] == first
 
 
-def test_what_came_and_went_is_told_from_counters_or_else_from_counts() -> None:
+def test_added_and_removed_jobs_are_computed_from_counters_else_from_counts() -> None:
     before, now = build_queue("mail"), build_queue("mail", ready=3)
     assert queues.compute_changes(before, now) == (0, 0)
     assert queues.compute_changes(before, Queue("mail", "native", counters={"in": 322, "out": 294})) == (312, 290)
@@ -256,7 +256,7 @@ async def test_long_names_lose_what_all_begin_with_and_groups_nest(url: str, cli
 
 
 @run_on_event_loop
-async def test_the_sum_of_a_group_stands_in_its_row(url: str, client: Redis) -> None:
+async def test_the_sum_of_a_group_is_in_its_row(url: str, client: Redis) -> None:
     seed(client)
     async with screen(url, WIDE) as ui:
         await ui.press("quotation_mark")
@@ -293,7 +293,7 @@ def test_a_field_is_no_filter_of_queues() -> None:
 
 
 @run_on_event_loop
-async def test_frozen_rows_stand_while_the_counters_run(url: str, client: Redis) -> None:
+async def test_frozen_rows_stay_while_the_counters_run(url: str, client: Redis) -> None:
     seed(client)
     async with screen(url, WIDE) as ui:
         await ui.press("s", "s")  # by name, by ready
@@ -355,7 +355,7 @@ async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_among_many_queues_one_that_was_counted_moves_and_rows_out_of_sight_tell_what_is_known_then(
+async def test_among_many_queues_a_counted_one_moves_and_rows_out_of_sight_show_the_cached_counts(
     url: str, client: Redis
 ) -> None:
     names = [f"q{number:03}" for number in range(300)]
@@ -387,7 +387,7 @@ async def test_among_many_queues_one_that_was_counted_moves_and_rows_out_of_sigh
 
 
 @run_on_event_loop
-async def test_a_server_that_is_nearly_full_is_said_above_the_queues(
+async def test_a_server_that_is_nearly_full_is_reported_above_the_queues(
     client: Redis, url: str, settings: Callable[[str, str], None]
 ) -> None:
     Seeded(client).put("a")

@@ -39,11 +39,11 @@ def planted_url(client: Redis, url: str) -> str:
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_it_looks_as_it_did(planted_url: str, name: str) -> None:
+def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     asyncio.run(check_snapshot_sizes(planted_url, name, SIZES, SCREENS[name]))
 
 
-def test_another_system_looks_as_it_did(client: Redis, url: str) -> None:
+def test_another_system_matches_its_snapshot(client: Redis, url: str) -> None:
     of_two = ("asynq:queues", "asynq:{default}:pending", "asynq:{default}:t:1", "bq:mail:id", "bq:mail:jobs")
     client.mset(dict.fromkeys(of_two, "x"))
     asyncio.run(check_snapshot_sizes(url, "overview-unspoken", SIZES, ()))

@@ -16,7 +16,7 @@ from screenshots.seeded import NOW, open_still_app
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -> None:
+async def test_the_server_is_described_in_a_panel_per_subject(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     async with screen(url, (160, 45)) as ui:
         await ui.press("i")
@@ -26,7 +26,7 @@ async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -
 
 
 @run_on_event_loop
-async def test_a_denied_panel_says_so_in_its_own_frame(real_server: EmbeddedServer, client: Redis, url: str) -> None:
+async def test_a_denied_panel_reports_it_in_its_own_frame(real_server: EmbeddedServer, client: Redis, url: str) -> None:
     Seeded(client).put("a")
     client.execute_command("ACL", "SETUSER", "half", "reset", "on", ">pw", "~*", "+@all", "-slowlog", "-client|list")
     try:
@@ -62,7 +62,7 @@ async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) 
     [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
-def test_the_server_looks_as_it_did(
+def test_the_server_matches_its_snapshot(
     planted_url: str, clock: None, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rqtui.connection.connect import ServerInfo

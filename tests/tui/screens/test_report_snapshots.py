@@ -49,7 +49,7 @@ def planted_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("view", LOOKS)
-def test_it_looks_as_it_did(
+def test_it_matches_its_snapshot(
     clock: None,  # noqa: F811
     planted_url: str,
     view: str,

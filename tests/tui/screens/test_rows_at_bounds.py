@@ -327,5 +327,5 @@ def describe_columns() -> Iterator[str]:
             yield f"{title}, {width} cells: {', '.join(cells)}"
 
 
-def test_rows_are_those_of_the_kept_text(stopped_clock: None) -> None:  # noqa: F811
+def test_rows_match_the_stored_text(stopped_clock: None) -> None:  # noqa: F811
     assert_lines_match_file((*describe_cases(), *describe_functions(), *describe_columns()), KEPT)

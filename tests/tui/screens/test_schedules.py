@@ -16,7 +16,7 @@ __all__ = ["mill"]  # a fixture
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong(
+async def test_schedules_are_in_their_order_and_a_wrong_one_reports_what_is_wrong(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     now_ms = int(time.time() * 1000)
@@ -65,7 +65,7 @@ async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong
 
 
 @run_on_event_loop
-async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
+async def test_without_a_system_of_schedules_a_sentence_names_those_that_have_them(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch, mill: type[Mill]
 ) -> None:
     Seeded(client).put("a1")

@@ -48,7 +48,7 @@ async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_qu
 
 
 @run_on_event_loop
-async def test_what_is_left_counts_down_without_another_look(client: Redis, url: str, mill: type[Mill]) -> None:
+async def test_the_remaining_time_counts_down_without_another_poll(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "queued", "q1")
     client.rpush("mill:deferred", "nobody's")
     s, _us = client.time()
@@ -66,9 +66,7 @@ async def test_what_is_left_counts_down_without_another_look(client: Redis, url:
 
 
 @run_on_event_loop
-async def test_what_a_system_keeps_of_kinds_and_tells_of_workers_has_columns(
-    client: Redis, url: str, mill: type[Mill]
-) -> None:
+async def test_statistics_of_kinds_and_facts_of_workers_have_columns(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "queued", "q1", call="mill.sift()")
     kept = {"kind": "mill.sift", "processed": 12_400, "failed": 124, "mean_ms": 1_400, "window_ms": 3_600_000}
     client.rpush("mill:kinds", json.dumps(kept))

@@ -22,7 +22,7 @@ __all__ = ["mill"]  # a fixture
 
 
 @run_on_event_loop
-async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: str, client: Redis) -> None:
+async def test_workers_that_were_never_seen_are_shown_while_the_rows_stay(url: str, client: Redis) -> None:
     add_held_jobs(client, "early", "a")
     add_worker(client, "early", 1)
     async with screen(url, open_queue="mail") as ui:
@@ -36,7 +36,7 @@ async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: 
 
 
 @run_on_event_loop
-async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(url: str, client: Redis) -> None:
+async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_releases_them(url: str, client: Redis) -> None:
     add_held_jobs(client, "lost", "a", "b")
     add_held_jobs(client, "fine", "c")
     add_worker(client, "lost", 70)
@@ -95,7 +95,7 @@ async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) 
 
 
 @run_on_event_loop
-async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis) -> None:
+async def test_a_worker_is_ordered_to_stop_from_the_palette(url: str, client: Redis) -> None:
     Queue("mail", client).put({})
     add_worker(client, "w1", 1)
     async with screen(url, open_queue="mail") as ui:
@@ -145,7 +145,7 @@ def test_workers_without_a_stored_list_are_not_denied_before_each_could_send_a_h
 
 
 @run_on_event_loop
-async def test_a_system_without_names_says_so(url: str, client: Redis) -> None:
+async def test_a_system_without_names_reports_it(url: str, client: Redis) -> None:
     client.rpush("readytasklist", "a")
     async with screen(url, systems=("dispatcher",), open_queue="dispatcher:readytasklist") as ui:
         await ui.press("w")
@@ -181,7 +181,7 @@ async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Red
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told_to_stop(
+async def test_a_worker_of_several_queues_has_one_row_with_details_and_is_ordered_to_stop(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     add_mill_jobs(client, "bran", "started", "b1", worker="w1", call="mill.grind()")
@@ -207,7 +207,7 @@ async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told
 
 
 @run_on_event_loop
-async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins_with_its_body(
+async def test_a_question_reports_what_a_verb_does_in_this_system_and_a_form_begins_with_its_body(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     add_mill_jobs(client, "flour", "queued", "q1")
@@ -222,7 +222,7 @@ async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_workers_with_long_names_are_told_apart_in_every_view(url: str, client: Redis) -> None:
+async def test_workers_with_long_names_are_distinguished_in_every_view(url: str, client: Redis) -> None:
     ends = {"eu-west-1.mail-worker-07": "07", "eu-west-1.mail-worker-08": "08", "us-east-1.mail-worker-07": "us"}
     for name in ends:
         add_held_jobs(client, f"acme.production.{name}", f"job-of-{name[-2:]}-{name[:2]}")

@@ -59,7 +59,7 @@ def test_a_plan_counts_by_error_place_and_age_and_shows_five(seeded: Seeded) -> 
     assert plan.seconds is not None and plan.seconds >= 0
 
 
-def test_a_plan_looks_at_a_bounded_part_and_says_so(seeded: Seeded) -> None:
+def test_a_plan_reads_a_bounded_part_and_reports_it(seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 30})
     *_steps, plan = plans.yield_place_plans(seeded.engine, seeded.ref, "dead", max_jobs=10)
     assert (plan.total, plan.looked, plan.exact) == (30, 10, False)
@@ -173,7 +173,7 @@ def _hold_chunks(ui: Screen) -> Any:
 
 
 @run_on_event_loop
-async def test_a_group_over_several_queues_is_asked_once_and_told_once(url: str, client: Redis) -> None:
+async def test_a_group_over_several_queues_is_asked_once_and_reported_once(url: str, client: Redis) -> None:
     mail, bill = Seeded(client), Seeded(client, "bill")
     mail.bury("m1", "m2")
     bill.bury("b1")
@@ -220,7 +220,7 @@ async def test_a_change_over_several_systems_is_filed_under_each_of_them(
 
 
 @run_on_event_loop
-async def test_a_group_without_jobs_is_said_and_nothing_is_asked(url: str, seeded: Seeded) -> None:
+async def test_a_group_without_jobs_is_reported_and_nothing_is_asked(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as ui:
         ui.app.start_verb_on_jobs("requeue", [(seeded.ref, ())], "error Boom")
@@ -352,7 +352,7 @@ def test_a_slip_in_a_systems_name_is_no_new_queue(url: str, client: Redis, name:
     assert client.dbsize() == 0
 
 
-def test_a_queue_that_is_called_so_can_be_made_and_used(url: str, client: Redis) -> None:
+def test_a_queue_that_is_called_so_can_be_created_and_used(url: str, client: Redis) -> None:
     assert shell(url, "put", "native:natvie:mail", "1").code == 0
     assert shell(url, "put", "natvie:mail", "2").code == 0
     assert shell(url, "put", "mail:7", "2").code == 0

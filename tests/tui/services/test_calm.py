@@ -111,7 +111,7 @@ def test_ascii_is_as_wide_as_what_it_stands_for(text: str) -> None:
     assert cell_len(shown) == sum(map(cell_len, text)) or not text.isprintable()
 
 
-def test_what_tells_something_keeps_telling_it() -> None:
+def test_a_field_that_distinguishes_rows_stays() -> None:
     assert to_ascii("╭─ ready ▶ 12/s ─╮ × ◆ … café 日 ⣿") == "+- ready > 12/s -+ x * ~ cafe ?? @"
 
 

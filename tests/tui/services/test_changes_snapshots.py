@@ -31,7 +31,7 @@ MORE = {name for name in SCREENS if name.startswith(("dry-run", "duplicate")) an
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.matrix) if name in MORE else name for name in SCREENS]
 )
-def test_a_question_looks_as_it_did(planted_url: str, name: str) -> None:
+def test_a_question_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 
     async def look() -> str:

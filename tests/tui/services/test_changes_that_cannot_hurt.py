@@ -76,7 +76,7 @@ def test_a_disk_that_takes_a_part_of_the_record_stops_the_change(it: RecordedQue
     assert it.ids("ready") == ["one", "two"]
 
 
-def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_done(it: RecordedQueue) -> None:
+def test_after_that_the_message_reports_no_undo_and_a_repeated_change_is_made(it: RecordedQueue) -> None:
     it.put("one", "two", body=b"x" * 50_000)
     with no_file_longer_than(80_000):
         with pytest.raises(RqtuiError):
@@ -119,7 +119,7 @@ def test_a_record_of_another_version_is_refused_in_a_sentence(it: RecordedQueue)
         undo_files.read_record(it.keeper.folder, name)
 
 
-def test_two_programs_that_make_room_at_the_same_time_stop_no_change(
+def test_two_programs_that_free_space_at_the_same_time_stop_no_change(
     it: RecordedQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = undo_files.list_records
@@ -130,7 +130,7 @@ def test_two_programs_that_make_room_at_the_same_time_stop_no_change(
     assert it.delete_all() != "" and it.total() == 0
 
 
-def test_jobs_that_did_not_fit_into_the_undo_are_told(it: RecordedQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_did_not_fit_into_the_undo_are_reported(it: RecordedQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     it.fill(700)
     monkeypatch.setattr(undo_files, "OPERATION_BYTES", 1000)
     name = it.delete_all()
@@ -142,7 +142,7 @@ def test_jobs_that_did_not_fit_into_the_undo_are_told(it: RecordedQueue, monkeyp
 # ── undo, cut short ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_undo_that_was_ended_goes_on_with_the_rest_and_asks_no_job_twice(it: RecordedQueue) -> None:
+def test_an_undo_that_was_ended_continues_with_the_rest_and_asks_no_job_twice(it: RecordedQueue) -> None:
     it.fill(1200)
     name = it.delete_all()
     steps = revert.revert_record(it.engine, it.keeper.folder, name)
@@ -244,7 +244,7 @@ async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_othe
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
+async def test_z_reports_what_it_cannot_read_and_continues_with_the_change_before(
     url: str, client: Redis, state_folder: Path
 ) -> None:
     here = Seeded(client)
@@ -294,7 +294,7 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_x_ends_it(url: str, 
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(url: str, client: Redis) -> None:
+async def test_a_lock_that_closes_while_a_question_is_open_lets_nothing_through(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
     async with screen(url, read_only=True) as ui:
@@ -311,7 +311,7 @@ async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(ur
 
 
 @run_on_event_loop
-async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
+async def test_a_lock_ends_a_throttled_requeue(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury(*(f"d{n}" for n in range(20)))
     async with screen(url) as ui:
@@ -375,7 +375,7 @@ def test_where_the_acl_denies_a_command_of_a_script_nothing_is_changed_and_the_r
 
 
 @run_on_event_loop
-async def test_a_folder_that_cannot_be_written_is_told_in_the_question(
+async def test_a_folder_that_cannot_be_written_is_reported_in_the_question(
     url: str, client: Redis, state_folder: Path
 ) -> None:
     state_folder.mkdir(parents=True, exist_ok=True)
@@ -393,7 +393,7 @@ async def test_a_folder_that_cannot_be_written_is_told_in_the_question(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(url: str, client: Redis) -> None:
+async def test_the_frame_of_a_question_reports_what_enter_does_where_the_focus_is(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury("one")
     async with screen(Settings(url, is_guarded=True)) as ui:
@@ -410,7 +410,7 @@ async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(u
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
+async def test_a_filter_that_did_not_read_all_jobs_reports_it_before_a_change(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Seeded(client)

@@ -113,7 +113,7 @@ async def test_e_and_d_mean_what_they_always_mean_once_redis_has_answered(url: s
         ("redis://ann:other@new", "redis://ann:other@new"),
     ],
 )
-def test_the_stars_stand_for_the_old_password_as_long_as_they_stand(edited: str, meant: str) -> None:
+def test_the_stars_stand_for_the_old_password_until_they_are_edited(edited: str, meant: str) -> None:
     assert connection_lost.restore_password("redis://:sesame@old:6379", edited) == meant
 
 
@@ -130,7 +130,7 @@ class Faulty(Cockpit):
 
 @pytest.mark.hooks
 @pytest.mark.parametrize("is_debug", [False, True])
-def test_a_crash_tells_no_password_and_no_variable(client: Redis, url: str, is_debug: bool) -> None:
+def test_a_crash_shows_no_password_and_no_variable(client: Redis, url: str, is_debug: bool) -> None:
     async def run() -> str:
         app = Faulty(Settings(url.replace("://", "://:sesame@"), is_debug=is_debug))
         said: list[str] = []
@@ -155,7 +155,7 @@ def test_a_crash_tells_no_password_and_no_variable(client: Redis, url: str, is_d
     assert bool(kept) is not is_debug
 
 
-def test_no_password_stands_in_what_is_masked() -> None:
+def test_no_password_is_in_what_is_masked() -> None:
     shown = crash.mask_secrets("at redis://ann:a@b:c/d@host:1/2 and\npassword: x1\ntoken=y2")
     assert shown.startswith("at redis://ann:***@host:1/2 and\n")
     assert "x1" not in shown and "y2" not in shown

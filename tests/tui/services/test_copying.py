@@ -96,7 +96,7 @@ def test_the_redis_cli_line_reads_the_job_whatever_its_id(client: Redis, url: st
 
 
 @pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
-def test_an_entry_of_another_system_is_found_where_it_stands(client: Redis, url: str) -> None:
+def test_an_entry_of_another_system_is_found_where_it_is(client: Redis, url: str) -> None:
     client.rpush("readytasklist", b"one", b"two \xff")
     job = Job(b"x", "readytasklist", "dispatcher", "ready", State.READY, b"two \xff")
     line = copy_formats.format_redis_cli_lines([job], source(url, "dispatcher", "readytasklist")).decode()
@@ -202,7 +202,7 @@ async def test_y_offers_the_screen_and_sends_its_lines(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_was_sent_is_told_in_number_and_size(
+async def test_what_was_sent_is_reported_in_number_and_size(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TMUX", "STY"):

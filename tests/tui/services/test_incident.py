@@ -24,7 +24,7 @@ async def test_the_page_names_errors_and_differences_and_closes_with_esc(url: st
 
 
 @run_on_event_loop
-async def test_without_a_queue_under_the_cursor_a_sentence_says_so(url: str, client: Redis) -> None:
+async def test_without_a_queue_under_the_cursor_a_sentence_reports_it(url: str, client: Redis) -> None:
     assert client.dbsize() == 0
     async with screen(url) as ui:
         await ui.until_shown("no queues")

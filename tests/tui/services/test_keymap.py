@@ -42,7 +42,7 @@ def test_a_sign_may_be_written_as_itself() -> None:
     assert parse_keymap('sort = "~"').keymap == {"sort": "tilde"}
 
 
-def test_a_key_that_is_taken_is_told_with_its_line_and_the_rest_is_granted() -> None:
+def test_a_key_that_is_taken_is_reported_with_its_line_and_the_others_are_bound() -> None:
     keymap = parse_keymap('workers = "e"\nfilter = "~"')
     assert keymap.keymap == {"filter": "tilde"}
     (problem,) = keymap.problems
@@ -65,12 +65,12 @@ def test_bindings_of_different_screens_may_share_a_key() -> None:
     assert not parse_keymap('sort = "c"').problems, "c reveals on the job's page, sort is elsewhere"
 
 
-def test_an_unknown_binding_and_an_unknown_key_are_told_with_the_nearest() -> None:
+def test_an_unknown_binding_and_an_unknown_key_are_reported_with_the_nearest() -> None:
     assert 'no binding "wokers". Did you mean "workers"?' in parse_keymap('wokers = "W"').problems[0]
     assert 'no key "hyper"' in parse_keymap('workers = "hyper"').problems[0]
 
 
-def test_no_look_and_no_verb_share_a_name() -> None:
+def test_no_read_and_no_verb_share_a_name() -> None:
     looks = {look.id for look in keys.GENERAL_KEYS}
     assert not [verb.name for verb in VERBS if verb.key and verb.name in looks]
     assert set(map_keymap_names_to_ids().values()) <= set(list_movable_bindings())
@@ -105,7 +105,7 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
 
 
 @run_on_event_loop
-async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, client: Redis, tmp_path: Path) -> None:
+async def test_a_keymap_with_an_error_opens_the_screen_and_reports_it(url: str, client: Redis, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[keymap]\nworkers = "e"\n')
     settings = Settings(url, keymap=parse_config_text(config, config.read_text()).keymap, config=str(config))
@@ -160,7 +160,7 @@ def test_textual_finds_nothing_to_object_to_in_a_granted_keymap() -> None:
 
 
 @run_on_event_loop
-async def test_a_key_that_the_app_bound_later_is_told_once_however_many_keys_are_pressed(
+async def test_a_key_that_the_app_bound_later_is_reported_once_however_many_keys_are_pressed(
     url: str, client: Redis
 ) -> None:
     async with screen(Settings(url, keymap={"workers": "W"})) as ui:

@@ -168,7 +168,7 @@ async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
 
 
 @run_on_event_loop
-async def test_a_system_whose_jobs_can_only_be_looked_through_is_said(url: str, client: Redis) -> None:
+async def test_a_system_whose_jobs_can_only_be_searched_one_by_one_is_reported(url: str, client: Redis) -> None:
     client.rpush("jobs", b"entry-1")
     Seeded(client).put("a")
     settings = Settings(url, ("native", "orizuru:source=jobs"))

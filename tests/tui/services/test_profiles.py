@@ -116,7 +116,9 @@ async def test_a_switch_keeps_the_session_read_only_that_was_begun_so(url: str, 
 
 
 @run_on_event_loop
-async def test_a_broken_config_opens_the_screen_and_says_file_and_line(url: str, client: Redis, tmp_path: Path) -> None:
+async def test_a_broken_config_opens_the_screen_and_names_file_and_line(
+    url: str, client: Redis, tmp_path: Path
+) -> None:
     config = written(tmp_path, "calm = yes\n")
     async with screen(resolve_settings(CommandLine(url, config=config), {}).settings) as ui:
         await wait_for_toast(ui, "config.toml:1", "no TOML")
@@ -182,7 +184,7 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
 
 
 @run_on_event_loop
-async def test_what_the_old_redis_still_answers_is_not_heard(url: str, client: Redis, tmp_path: Path) -> None:
+async def test_late_replies_of_the_old_redis_are_ignored(url: str, client: Redis, tmp_path: Path) -> None:
     Seeded(client).put("a")
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
     async with screen(Settings(url, config=config)) as ui:
@@ -217,7 +219,7 @@ async def test_a_profile_brings_its_theme_and_its_interval(url: str, client: Red
         assert ui.app.session.ticker.interval_s == 7
 
 
-def test_what_a_profile_has_wrong_is_left_out_and_told_and_the_command_line_is_refused(tmp_path: Path) -> None:
+def test_what_a_profile_has_wrong_is_left_out_and_reported_and_the_command_line_is_refused(tmp_path: Path) -> None:
     config = written(tmp_path, '[profiles.a]\nurl = "redis://h"\nlayouts = ["nativ"]\ntheme = "nrod"\n')
     opened = remove_invalid_settings(resolve_settings(CommandLine(profile="a", config=config), {}).settings)
     assert opened.read_only and opened.systems == () and opened.theme == ""

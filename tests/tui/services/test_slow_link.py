@@ -83,7 +83,7 @@ async def test_each_key_paints_before_any_answer_comes(url: str, proxy: Proxy, s
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_while_one_answer_is_under_way_no_second_is_asked_for(url: str, proxy: Proxy, seeded: Seeded) -> None:
+async def test_while_one_answer_is_under_way_no_second_is_requested(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
     async with screen(proxy.url + PATIENT, NARROW, read_only=True) as ui:
         await ui.press("enter")
@@ -137,7 +137,7 @@ async def test_a_slow_link_makes_it_calm_by_itself_and_a_quick_one_lively_again(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_link_that_drops_dims_the_picture_and_takes_nothing_away(
+async def test_a_link_that_drops_dims_the_snapshot_and_takes_nothing_away(
     url: str, proxy: Proxy, seeded: Seeded
 ) -> None:
     seeded.put("a1", "a2", "a3")
@@ -166,7 +166,7 @@ def test_the_tries_after_a_loss_come_1_to_13_seconds_apart() -> None:
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_redis_that_says_nothing_leaves_the_screen_alive(url: str, seeded: Seeded) -> None:
+async def test_a_redis_that_reports_nothing_leaves_the_screen_alive(url: str, seeded: Seeded) -> None:
     """A black hole: connections are taken, and no answer ever comes."""
     with Proxy(url, is_blackhole=True) as proxy:
         async with screen(f"{proxy.url}?socket_timeout=0.5") as ui:

@@ -51,7 +51,9 @@ async def test_a_high_terminal_names_every_view_by_its_letter_in_the_header(url:
 
 
 @run_on_event_loop
-async def test_the_header_says_how_many_causes_once_somebody_looked_and_nothing_before(url: str, client: Redis) -> None:
+async def test_the_header_shows_the_number_of_causes_once_they_were_read_and_nothing_before(
+    url: str, client: Redis
+) -> None:
     plant_jobs(client)
     async with screen(url, (120, 30)) as ui:
         await ui.press("e")

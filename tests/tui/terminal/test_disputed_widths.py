@@ -99,7 +99,7 @@ def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) ->
         (cell_len, f"{NAME} inv…   3s", f"{NAME} inv…   3s"),
     ],
 )
-def test_what_stands_behind_it_stands_where_it_is_counted_to_stand(width_of: Widths, text: str, shown: str) -> None:
+def test_text_after_a_wide_character_is_at_its_counted_column(width_of: Widths, text: str, shown: str) -> None:
     terminal, width = Terminal(width_of), cell_len(text)
     terminal.gets("x" * 40)
     terminal.gets(f"\x1b[1;1H{add_cursor_moves(text, 0, 0)}")

@@ -128,7 +128,7 @@ def test_the_thread_ends_however_slowly_the_input_is_disabled(
 
 
 @pytest.mark.hooks
-def test_the_screen_reads_by_it_unless_another_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_screen_reads_by_it_unless_another_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Cockpit(Settings("redis://127.0.0.1:1")).driver_class is QuietDriver
     monkeypatch.setattr("textual.constants.DRIVER", "textual.drivers.headless_driver:HeadlessDriver")
     assert Cockpit(Settings("redis://127.0.0.1:1")).driver_class is HeadlessDriver

@@ -160,7 +160,7 @@ class Faulty(App[None]):
 
 
 @pytest.mark.parametrize("is_debug", [False, True])
-def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
+def test_without_its_hook_a_fault_shows_variables_only_on_request(
     is_debug: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(hooks.SWITCH, "1")
@@ -193,7 +193,7 @@ async def test_what_widgets_keep_of_their_lines_is_what_they_would_draw(url: str
 # ── what a hook asks for ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_function_takes_is_told_by_names_and_order() -> None:
+def test_the_parameters_of_a_function_are_listed_by_name_and_order() -> None:
     def usual(self: object, one: int, two: int = 2) -> None: ...
     def open_(*given: object, **named: object) -> None: ...
 
@@ -211,7 +211,7 @@ def test_what_a_function_takes_is_told_by_names_and_order() -> None:
     assert has_parameters(Static().refresh) and not has_parameters(len, "thing")
 
 
-def test_what_is_not_there_turns_a_hook_off_and_other_faults_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_there_turns_a_hook_off_and_other_faults_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(hooks.SWITCH, raising=False)
 
     def missing() -> bool:

@@ -30,7 +30,7 @@ class Painted:
         assert not self.is_suspended
 
 
-def test_a_signal_to_go_on_that_is_told_late_does_not_reach_the_drivers_own_handler(
+def test_a_late_signal_to_continue_does_not_reach_the_drivers_own_handler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app, drivers = Painted(), []

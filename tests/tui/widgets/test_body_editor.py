@@ -41,7 +41,7 @@ def area(ui: Screen) -> TextArea:
 # ── the words about JSON ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_wrong_with_json_is_said_with_line_and_column() -> None:
+def test_what_is_wrong_with_json_is_reported_with_line_and_column() -> None:
     assert body_editor.find_json_problem(b'{"a": 1}') == ""
     assert body_editor.find_json_problem(b'{\n  "a": tru\n}') == "not JSON: line 2, column 8: Expecting value."
     assert "NaN is no JSON number" in body_editor.find_json_problem(b"[NaN]")
@@ -226,7 +226,7 @@ def script(folder: Path, code: str) -> list[str]:
     return [sys.executable, str(file)]
 
 
-def test_an_editor_gets_the_bytes_in_a_file_of_ones_own_that_is_gone_afterwards(tmp_path: Path) -> None:
+def test_an_editor_gets_the_bytes_in_a_private_file_that_is_deleted_afterwards(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     code = f"pathlib.Path({str(seen)!r}).write_text(f'{{path}} {{os.stat(path).st_mode}} ' + path.read_bytes().hex())"
     assert body_editor.edit_in_editor(b"\xff\x00", ".json", script(tmp_path, code)) == b"\xff\x00"
@@ -301,7 +301,7 @@ def test_no_shell_reads_the_name_of_an_editor(tmp_path: Path, monkeypatch: pytes
     ],
 )
 @run_on_event_loop
-async def test_what_an_editor_left_is_told_in_the_form(
+async def test_what_an_editor_left_is_reported_in_the_form(
     url: str, seeded: Seeded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, shown: str, left: bytes
 ) -> None:
     monkeypatch.setenv("VISUAL", shlex.join(script(tmp_path, code)))
@@ -317,7 +317,7 @@ async def test_what_an_editor_left_is_told_in_the_form(
         assert isinstance(ui.app.screen, Question) and seeded.ids("ready") == ["a1"]
 
 
-def test_which_editor_is_said_by_the_environment() -> None:
+def test_which_editor_is_reported_by_the_environment() -> None:
     assert body_editor.find_editor_command({"EDITOR": "code --wait"}) == ["code", "--wait"]
     assert body_editor.find_editor_command({"EDITOR": "vi", "VISUAL": "emacs"}) == ["emacs"]
     for environ in ({}, {"EDITOR": " "}, {"EDITOR": '"vi'}):
@@ -326,7 +326,7 @@ def test_which_editor_is_said_by_the_environment() -> None:
 
 
 @run_on_event_loop
-async def test_the_form_says_when_there_is_no_editor(url: str, seeded: Seeded) -> None:
+async def test_the_form_reports_when_there_is_no_editor(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     before = {name: os.environ.pop(name) for name in ("EDITOR", "VISUAL") if name in os.environ}
     try:
@@ -361,7 +361,7 @@ async def test_pasted_capitals_trigger_no_verb_anywhere(url: str, seeded: Seeded
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_is_pasted_into_a_form_stands_in_the_field_that_has_the_focus(url: str, seeded: Seeded) -> None:
+async def test_what_is_pasted_into_a_form_is_in_the_field_that_has_the_focus(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as ui:
         await ui.press("enter", "N")

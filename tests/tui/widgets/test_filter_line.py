@@ -59,7 +59,7 @@ async def test_the_line_starts_empty_and_up_recalls_earlier_filters_the_newest_f
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_ctrl_u_empties_the_line_wherever_the_cursor_stands(url: str, client: Redis) -> None:
+async def test_ctrl_u_empties_the_line_wherever_the_cursor_is(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as ui:
         await ui.press("slash", '"some words', "left", "left", "ctrl+u")

@@ -23,7 +23,7 @@ def test_a_finding_names_its_cause_and_at_the_right_the_keys_that_help() -> None
     assert second == ("▲ 50 leases expired", "w workers   . reaper")
 
 
-def test_a_finding_without_a_key_says_its_remedy() -> None:
+def test_a_finding_without_a_key_shows_its_remedy() -> None:
     assert format_findings(Queue("q", "s", findings=(OLD,)), 3) == [
         ("▲ the oldest ready job waits for 9 min: add workers", "")
     ]
@@ -60,14 +60,14 @@ def test_a_command_starts_a_line_rather_than_being_broken() -> None:
     ]
 
 
-def test_without_room_for_all_the_last_line_counts_the_others() -> None:
+def test_without_space_for_all_the_last_line_counts_the_others() -> None:
     queue = Queue("q", "s", findings=(FAILING, LATE, OLD))
     assert [left for left, _right in format_findings(queue, 1)] == [
         "✕ 51 % of attempts fail, mostly HTTPStatusError 410 · 2 more findings"
     ]
 
 
-def test_a_queue_without_findings_says_its_verdict() -> None:
+def test_a_queue_without_findings_shows_its_verdict() -> None:
     assert format_findings(Queue("q", "s"), 3) == [("✓ ok", "")]
     assert format_findings(Queue("q", "s", verdict=Verdict("unknown", "nobody can know")), 3) == [
         ("? nobody can know", "")

@@ -32,7 +32,7 @@ def format_frame(queue: Queue = QUEUE, rate: Rate = RATE, width: int = 78, syste
     return f"{left.plain}|{right.plain}"
 
 
-def test_the_line_of_a_board_with_tabs_says_what_its_tabs_do_not() -> None:
+def test_the_line_of_a_board_with_tabs_shows_what_its_tabs_do_not() -> None:
     words = format_frame(width=134)
     assert words.startswith(
         "mail  native   12 % fail (5 min)   oldest 4m12   drains in 18s   workers 3   next due in 9s|"
@@ -42,7 +42,7 @@ def test_the_line_of_a_board_with_tabs_says_what_its_tabs_do_not() -> None:
     assert "paused" in late and "7 due" in late and "2 leases over" in late and "next" not in late
 
 
-def test_where_room_is_short_the_rates_and_the_most_pressing_stay() -> None:
+def test_where_space_is_short_the_rates_and_the_most_pressing_stay() -> None:
     for width in range(24, 130):
         words = format_frame(QUEUE._replace(name="acme.production.mail"), width=width)
         assert "12 % fail (5 min)" in words or width < 43, words
@@ -68,7 +68,7 @@ def test_the_totals_of_all_queues_name_the_time_of_their_rates_and_of_the_failin
     assert frame.format_overview_totals(1, Rate()).plain == "1 queue   in 0/s   out 0/s", "no time is known yet"
 
 
-def test_of_a_queue_that_tells_nothing_more_it_says_its_name() -> None:
+def test_a_queue_without_further_facts_shows_its_name() -> None:
     quiet = Queue("mail", "native", counts=QUEUE.counts, workers=None)
     assert format_frame(quiet, Rate()) == "mail  native|"
 

@@ -22,7 +22,7 @@ from screenshots.seeded import NOW, open_still_app, seed_queues
 SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
 
 
-def test_every_look_and_every_verb_with_a_key_stands_in_the_help_once() -> None:
+def test_every_view_and_every_verb_with_a_key_is_in_the_help_once() -> None:
     groups = help_content.build_key_groups("board")
     names = [line.name for group in groups for line in group.lines]
     assert sorted(names) == sorted(
@@ -37,7 +37,7 @@ def test_the_keys_of_this_screen_come_first(view: str) -> None:
     assert {line.name for line in first.lines} == {look.id for look in keys.GENERAL_KEYS if view in look.screens}
 
 
-def test_what_works_here_and_now_comes_before_all_else_and_stands_there_once() -> None:
+def test_what_works_here_and_now_comes_before_all_else_and_is_there_once() -> None:
     groups = help_content.build_key_groups("board", {"kill", "filter", "mark"})
     assert groups[0].title == "On the current row"
     assert [line.name for line in groups[0].lines] == ["kill", "mark", "filter"]
@@ -158,7 +158,7 @@ async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_pale
 
 
 @pytest.mark.parametrize(("name", "size"), [("help-board-160x45", WIDE), ("palette-80x24", NARROW)])
-def test_it_looks_as_it_did(
+def test_it_matches_its_snapshot(
     real_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, name: str, size: tuple[int, int]
 ) -> None:
     monkeypatch.setattr("time.time", lambda: NOW / 1000)
@@ -177,7 +177,7 @@ def test_it_looks_as_it_did(
     assert text == file.read_text("utf-8")
 
 
-def test_of_a_verb_that_a_system_lacks_the_help_says_why() -> None:
+def test_the_help_explains_why_a_system_lacks_a_verb() -> None:
     lines = [
         line
         for group in help_content.build_key_groups("board", missing_verbs={"pause": "s: it cannot"})

@@ -16,7 +16,7 @@ from rqtui.tui.widgets.view_list import ViewList
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: str, client: Redis) -> None:
+async def test_a_screen_closed_before_it_is_mounted_leaves_the_one_below(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1")
     async with screen(url) as ui:

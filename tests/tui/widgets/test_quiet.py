@@ -85,7 +85,7 @@ def test_another_number_of_lines_draws_all_of_them(widget: Bar | Text) -> None:
     )
 
 
-def test_a_time_that_trembles_is_said_as_before_and_another_one_is_said() -> None:
+def test_a_time_that_varies_slightly_stays_and_another_one_is_reported() -> None:
     app = Cockpit(Settings())
     assert [app.frame_content._smooth_duration("tick", ms) for ms in (0.4, 0.7, 0.2, 1.3)] == [0.4] * 4
     assert [app.frame_content._smooth_duration("tick", ms) for ms in (200.0, 190.0, 0.4)] == [200.0, 200.0, 0.4]

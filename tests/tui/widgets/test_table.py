@@ -20,7 +20,7 @@ from rqtui.tui.widgets.table import Table
 # ── the cursor ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_keys_move_the_cursor_and_say_so() -> None:
+def test_keys_move_the_cursor_and_report_it() -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3, 4))
         await pilot.press("j", "down", "k", "G", "g", "end", "up", "enter")
@@ -61,7 +61,7 @@ def test_a_row_that_left_stays_under_the_cursor_until_the_cursor_leaves_it() -> 
     run_table_app(test)
 
 
-def test_the_keys_for_the_first_and_the_last_row_leave_a_row_that_is_gone() -> None:
+def test_the_keys_for_the_first_and_the_last_row_leave_a_row_that_is_missing() -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1, 2, 3))
         await pilot.press("j", "k")
@@ -115,7 +115,7 @@ def test_rows_above_do_not_move_what_is_looked_at() -> None:
     run_table_app(test)
 
 
-def test_an_unfocused_table_that_nobody_touched_shows_its_head() -> None:
+def test_an_unfocused_table_that_was_not_touched_shows_its_head() -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.query_one("#filter").focus()
         await pilot.pause()
@@ -175,7 +175,7 @@ def test_escape_is_the_screens_when_no_range_is_open() -> None:
 # ── long lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_window_into_ten_million_rows_asks_for_the_part_in_sight() -> None:
+def test_a_window_into_ten_million_rows_requests_the_part_in_sight() -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         total = 10_000_000
         app.table.update(rows(*range(100)), total)
@@ -316,7 +316,7 @@ def test_behind_a_cell_whose_width_terminals_dispute_the_line_is_sent_to_its_end
     run_table_app(test)
 
 
-def test_a_growing_total_lays_nothing_out_anew() -> None:
+def test_a_growing_total_causes_no_new_layout() -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(*range(100)), 100_000)
         await pilot.pause()
@@ -376,7 +376,7 @@ def test_a_cell_of_several_pieces_that_is_too_long_ends_with_an_ellipsis(
     assert "".join(piece.text for piece in fitted) == text
 
 
-def test_an_empty_table_says_what_to_press_but_not_before_it_knows() -> None:
+def test_an_empty_table_reports_what_to_press_but_not_before_it_knows() -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         assert app.lines()[1:] == []
         app.table.update([])

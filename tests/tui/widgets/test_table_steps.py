@@ -132,7 +132,7 @@ def describe_table(table: Table) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_table_shows_and_posts_after_each_step_what_the_kept_text_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_shows_and_posts_after_each_step_what_the_stored_text_contains(monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
     posted: list[Message] = []
     post_message = Table.post_message

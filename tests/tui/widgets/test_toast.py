@@ -25,7 +25,9 @@ class Ending(Toast):
 
 
 @run_on_event_loop
-async def test_a_toast_whose_time_ends_while_it_is_put_up_goes_and_the_program_goes_on(url: str, client: Redis) -> None:
+async def test_a_toast_whose_time_ends_while_it_is_put_up_goes_and_the_program_continues(
+    url: str, client: Redis
+) -> None:
     client.set("other", 1)
     async with screen(url) as ui:
         ending = Ending("It is done.", timeout=60)
