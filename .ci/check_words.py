@@ -1,14 +1,16 @@
-"""Check docstrings and function names for the words that CONTRIBUTING.md replaces: `.ci/check_words.py [PATH…]`.
+"""Check docstrings, comments and function names for words that CONTRIBUTING.md replaces: `.ci/check_words.py [PATH…]`.
 
-A docstring or a name that has such a word is printed with its file, its line and the word to write instead. Code
-between backticks is not checked: stored names stay as they are. Exit code 1 when anything was found.
+Each such word is printed with its file, its line and the word to write instead. Code between backticks is not checked:
+stored names stay as they are. Exit code 1 when anything was found.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +24,8 @@ CHECKED = [
     "tests",
 ]
 
-# The word as it appears in a docstring, and what to write instead.
-INSTEAD_IN_DOCSTRINGS = {
+# The word as it appears in a docstring or comment, and what to write instead.
+INSTEAD_IN_TEXTS = {
     r"anew|once more": "again; rebuild; retry",
     r"pictures?": "snapshot",
     r"nobody|somebody": "name the worker, the client or the person",
@@ -39,8 +41,8 @@ INSTEAD_IN_DOCSTRINGS = {
     r"stands?(?! for\b)": "is",
     r"goes on": "continues",
 }
-DOCSTRING_WORD = re.compile(
-    "|".join(rf"(?P<w{at}>\b(?:{pattern})\b)" for at, pattern in enumerate(INSTEAD_IN_DOCSTRINGS)), re.IGNORECASE
+TEXT_WORD = re.compile(
+    "|".join(rf"(?P<w{at}>\b(?:{pattern})\b)" for at, pattern in enumerate(INSTEAD_IN_TEXTS)), re.IGNORECASE
 )
 
 # Names of functions that do not say what is done to what.
@@ -52,17 +54,42 @@ VAGUE_NAMES = frozenset(
     )
 )
 
+# Words that no name of a function has, tests included.
+WORDS_IN_NAMES = {
+    "told|tells|heard|hears": "report, show, receive",
+    "anew": "again",
+    "nobody|somebody": "no worker, no client; another client, another program",
+    "mends?|mended": "fix, repair",
+    "besides|lately|whence|sought": "a word of today",
+    "overheard|ear": "counted from Pub/Sub events",
+}
+
 
 def find_replaced_words(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield (line, word, what to write instead) for each unwanted word in the module at `path`."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    source = path.read_text("utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield from ((token.start[0], word, instead) for _line, word, instead in find_words_in_text(token.string))
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.lstrip("_") in VAGUE_NAMES:
             yield node.lineno, node.name, "an imperative verb with its object; for a property a noun"
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for pattern, instead in WORDS_IN_NAMES.items():
+                if re.search(rf"(?<![a-z])({pattern})(?![a-z])", node.name):
+                    yield node.lineno, node.name, instead
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = re.sub(r"`[^`]*`", "", ast.get_docstring(node, clean=False) or "")
-            for match in DOCSTRING_WORD.finditer(text):
-                line = getattr(node, "lineno", 1) + text.count("\n", 0, match.start())
-                yield line, match[0], list(INSTEAD_IN_DOCSTRINGS.values())[int(str(match.lastgroup)[1:])]
+            first_line = getattr(node, "lineno", 1)
+            docstring = ast.get_docstring(node, clean=False) or ""
+            yield from ((first_line + line, word, instead) for line, word, instead in find_words_in_text(docstring))
+
+
+def find_words_in_text(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield (lines before it, word, what to write instead) for each unwanted word of a text, except in backticks."""
+    text = re.sub(r"`[^`]*`", "", text)
+    for match in TEXT_WORD.finditer(text):
+        instead = list(INSTEAD_IN_TEXTS.values())[int(str(match.lastgroup)[1:])]
+        yield text.count("\n", 0, match.start()), match[0], instead
 
 
 def list_modules(paths: list[str]) -> Iterator[Path]:

@@ -212,7 +212,7 @@ def plant_sidekiq(client: Any, rng: random.Random) -> None:
             "enqueued_at": sidekiq.convert_to_ms(S - ago_s),
         }
 
-    client.config_set("hash-max-ziplist-value", 4096)  # a hash tells its fields in the order of writing, every time
+    client.config_set("hash-max-ziplist-value", 4096)  # a hash returns its fields in the order of writing, every time
     client.sadd("queues", "default")
     usual = ("ConfirmOrderJob", "ChargeCardJob", "RenderInvoiceJob", "ConfirmOrderJob")
     for n in range(34):
@@ -296,7 +296,7 @@ def _listen(ear: Any, at_s: float) -> None:
         _HEARD.append((told["channel"], told["data"], int(at_s * 1000)))
 
 
-_WORKERS: list[Any] = []  # connections, as long as the pictures are made
+_WORKERS: list[Any] = []  # connections, while the images are made
 
 
 def plant_bullmq(client: Any, rng: random.Random) -> None:

@@ -11,7 +11,7 @@ from doc_pages import PAGES, ROOT, find_commands, find_links, is_command_accepte
 
 TEMPLATE = re.compile(r"SYSTEM|VERB|VIEW|COMMAND")  # a word that stands for a name
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-ASKED = (  # a reader who is told one of these opens the right file first
+ASKED = (  # with one of these words a reader opens the right file first
     "the sentence that a failed `rqtui migrate` prints",
     "the colour of a late lease",
     "what `T` sends",

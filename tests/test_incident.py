@@ -42,7 +42,7 @@ async def test_from_the_alarm_to_the_report_in_18_keys(tmp_path: Path, monkeypat
                 pressed.extend(keys)
                 await ui.press(*keys)
 
-            # The alarm: the worst queue stands first, under the cursor, and says what is wrong.
+            # The alarm: the worst queue is first, under the cursor, and says what is wrong.
             await ui.until_shown("orders", "5 000", "; views")
             assert client.zcard(DEAD) >= 5_000
 
@@ -50,7 +50,7 @@ async def test_from_the_alarm_to_the_report_in_18_keys(tmp_path: Path, monkeypat
             await press("e")
             await ui.until_shown("CardDeclined", "TimeoutError", "IntegrityError", "charge.py:88", "2 500")
 
-            # The jobs of the silent workers go back; the workers in trouble stand first.
+            # The jobs of the silent workers go back; the workers with problems are first.
             await press("w")
             await ui.until_shown("orders-eu-7", "orders-eu-9", "silent 2 with 200 jobs")
             await press("L")
@@ -63,7 +63,7 @@ async def test_from_the_alarm_to_the_report_in_18_keys(tmp_path: Path, monkeypat
             await press("y")
             await ui.until(lambda: not silent(client), "the leases of the silent workers are over")
 
-            # Somebody deploys the fix; then what died of each cause runs again.
+            # The fix is deployed; then the jobs of each cause run again.
             await press("underscore")
             await ui.until(lambda: play.compute_status().is_fixed, "the code is fixed")
             await press("e")

@@ -10,7 +10,7 @@ from shell import shell
 from text_snapshots import FOLDER, check_snapshot
 
 TESTS = Path(__file__).parent
-# what: the kept picture, words that show it there, and the test that uses it
+# what: the stored image, words that show it there, and the test that uses it
 STARS: dict[str, tuple[str, str, str]] = {
     "life-line": (
         "job-160x45",

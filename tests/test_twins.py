@@ -86,7 +86,7 @@ def operations(document: Any) -> Iterator[Words]:
     yield from ((one["verb"], one["queue"], str(one["count"])) for one in document["operations"])
 
 
-# view: the keys that open it, the command, and which of its words stand together on a line
+# view: the keys that open it, the command, and which of its words are together on a line
 TWINS: dict[str, tuple[Words, Words, Callable[[Any], Iterator[Words]]]] = {
     "overview": ((), ("snapshot",), overview),
     "board": (("enter", "5"), ("jobs", "mail", "dead"), jobs),

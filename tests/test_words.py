@@ -71,7 +71,7 @@ def texts() -> Iterator[tuple[str, str]]:
         yield str(script.relative_to(ROOT)), header(script)
     for toml in sorted(ROOT.glob("lua/*/*.toml")):
         yield str(toml.relative_to(ROOT)), toml.read_text("utf-8")
-    theirs = ROOT / "rqtui/cli/synonyms.py"  # what people type who know other programs; nobody reads it
+    theirs = ROOT / "rqtui/cli/synonyms.py"  # words typed by people who know other programs; they are not displayed
     for module in sorted({*(ROOT / "rqtui").rglob("*.py")} - {theirs}):
         yield from ((f"{module.relative_to(ROOT)}:{line}", text) for line, text in texts_in(module)[0])
 

@@ -236,7 +236,7 @@ def measure_dead_consumer(on: Bench) -> Iterator[Line]:
     def build_original_collector(client: Any) -> Side:
         return lambda: orizuru.collect_unacked(client)
 
-    def build_own_reaper(client: Any) -> Side:  # a list that stands as it was seen is that of a dead consumer
+    def build_own_reaper(client: Any) -> Side:  # a list that has not changed is that of a dead consumer
         return _build_double_reap(client, "orizuru:source=bench", "bench", 600_000)
 
     what = "never gives it back: its collector moves as many rejected ones, a round trip each"

@@ -164,7 +164,7 @@ class Discovery:
         }
         existing_keys = {
             name: [reply != 0 for reply in system_replies] for name, system_replies in replies_by_system.items()
-        }  # an error tells nothing
+        }  # an error proves nothing
         return {name for name, system_replies in existing_keys.items() if system_replies and not any(system_replies)}
 
     def describe_unread_keys(self) -> str:

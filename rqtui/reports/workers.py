@@ -228,7 +228,7 @@ def evaluate_health(
         return WorkerHealth.GONE
     if worker.is_late(now_ms):
         return WorkerHealth.LATE
-    # A heartbeat may tell that a worker is busy although no key and no event names its job.
+    # A heartbeat may report that a worker is busy although no key and no event names its job.
     activity = WorkerHealth.RUNNING if jobs or worker.job or worker.state == "busy" else WorkerHealth.IDLE
     return _ORDERS.get(worker.order, activity)
 

@@ -245,7 +245,7 @@ BULLMQ = ForeignScenario(
     system="bullmq",
     queue=QUEUE,
     stage=Shop,
-    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no space for all
         (OLD_SCRIPT, FIX, *(control for control in CONTROLS if control.name != "poison"))
     ),
     loops=False,

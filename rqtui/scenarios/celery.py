@@ -300,7 +300,7 @@ CELERY = ForeignScenario(
     system=f"celery:visibility={VISIBILITY_S}",
     queue=QUEUE,
     stage=Shop,
-    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no space for all
         (RAW, FIX, FLOWER, *(control for control in CONTROLS if control.name not in ("poison", "stall")))
     ),
     loops=False,

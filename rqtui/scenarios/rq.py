@@ -266,7 +266,7 @@ RQ = ForeignScenario(
     system="rq",
     queue=QUEUE,
     stage=Shop,
-    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no space for all
         (
             SCHEDULER,
             FIX,

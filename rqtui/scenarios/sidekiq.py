@@ -270,7 +270,7 @@ SIDEKIQ = ForeignScenario(
     system="sidekiq",
     queue=QUEUE,
     stage=Shop,
-    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no space for all
         (POLLER, FIX, *(control for control in CONTROLS if control.name not in ("poison", "stall")))
     ),
     loops=False,

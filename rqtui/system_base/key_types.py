@@ -12,7 +12,7 @@ def read_key_types(client: Any, keys: Sequence[str | bytes]) -> list[str]:
     """Return the Redis type of each key (`list`, `set`, …); `none` if a key is missing or an ACL hides it."""
     pipe = client.pipeline(transaction=False)
     for key in keys:
-        pipe.type(to_bytes(key))  # hiredis packs text as strict UTF-8, whatever the client is told
+        pipe.type(to_bytes(key))  # hiredis packs text as strict UTF-8, whatever the client's settings are
     replies = pipe.execute(raise_on_error=False) if keys else []
     return [_decode_key_type(kind) for kind in replies]
 

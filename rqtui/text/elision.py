@@ -107,7 +107,7 @@ def _yield_short_forms(name: str, distinctive_parts: frozenset[tuple[str, str]],
         position += len(part)
     short_form = _join_parts_with_ellipsis(parts, keeps)
     if cell_len(short_form) <= width:
-        for index in reversed(range(len(parts))):  # Shared parts are restored from the end, as long as there is room.
+        for index in reversed(range(len(parts))):  # Shared parts are restored from the end, as long as they fit.
             wider_keeps = [keep or position == index for position, keep in enumerate(keeps)]
             if not keeps[index] and cell_len(wider_form := _join_parts_with_ellipsis(parts, wider_keeps)) <= width:
                 keeps, short_form = wider_keeps, wider_form

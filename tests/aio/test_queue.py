@@ -138,7 +138,7 @@ async def test_a_cancelled_put_leaves_no_reply_for_the_next(client: Redis, url: 
                 await put
             proxy.release()
             assert (await queue.put(2, id="b")).word == "moved"
-            assert (await queue.put(1, id="a")).word == "exists"  # which tells that the first one got in
+            assert (await queue.put(1, id="a")).word == "exists"  # which shows that the first one was stored
             assert (await queue.counts())["ready"] == 3
 
 

@@ -53,7 +53,7 @@ def test_a_change_is_made_though_streams_are_closed(mail: Seeded, url: str, clos
 
 
 @pytest.mark.slow
-def test_without_a_standard_input_there_is_nobody_to_ask(mail: Seeded, url: str) -> None:
+def test_without_a_standard_input_no_question_is_asked(mail: Seeded, url: str) -> None:
     ran = run_in_shell(url, "act kill mail a <&-")
     assert (ran.returncode, mail.ids("dead")) == (1, [])
     assert "--yes" in ran.stderr

@@ -666,7 +666,7 @@ def test_check_names_what_is_broken_and_repair_fixes_it(client: Redis, url: str)
     Queue("mail", client).put_many([{"body": n, "id": f"j{n}"} for n in range(5)])
     client.zadd("rqtui:{mail}:dead", {"j0": 1})  # in two places
     client.zrem("rqtui:{mail}:ready", "j1")  # in none
-    client.hset("rqtui:{mail}:errors", "ghost", "[]")  # a line of nobody
+    client.hset("rqtui:{mail}:errors", "ghost", "[]")  # a line of no job
     ran = shell(url, "check", "mail", "--json")
     assert ran.code == 1
     assert {(f["kind"], *f["ids"]) for f in ran.json["findings"]} == {
@@ -682,7 +682,7 @@ def test_check_names_what_is_broken_and_repair_fixes_it(client: Redis, url: str)
 
 def test_the_exit_code_of_health_is_that_of_the_worst_finding(client: Redis, url: str, settings) -> None:
     settings("save", "3600 1")
-    Queue("mail", client).put(1, delay=3600)  # that a ready one has no worker would be told after five seconds
+    Queue("mail", client).put(1, delay=3600)  # that a ready one has no worker would be reported after five seconds
     assert (shell(url, "health").code, shell(url, "health", "--json").json["severity"]) == (0, "ok")
     shell(url, "act", "pause", "mail")
     ran = shell(url, "health", "mail", "--json")

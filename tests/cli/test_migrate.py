@@ -42,7 +42,7 @@ class MigratedSystem:
     queue: str
     plant: Callable[[Redis, int], Bodies]  # so many jobs, and what their copies hold
     expire: Callable[[Redis], None]  # leases of a dead run are over, and taken back as the system's own cleaner does
-    worker: Callable[[Redis, Callable[[bytes], None]], Callable[[], object]]  # a step of one that tells what it ran
+    worker: Callable[[Redis, Callable[[bytes], None]], Callable[[], object]]  # a step that returns what it ran
     put: Callable[[Redis, int], bytes]  # one more job, while all of it runs
 
     @property
@@ -559,7 +559,7 @@ def test_workers_and_producers_of_the_original_continue_and_each_job_is_run_or_m
     system: MigratedSystem, client: Redis, url: str
 ) -> None:
     expected, ran, lock = system.plant(client, 300), Counter[bytes](), threading.Lock()
-    for job in [job for job in expected if job.startswith(b"later")]:  # a due task is dispatched by nobody here
+    for job in [job for job in expected if job.startswith(b"later")]:  # no dispatcher runs here
         client.zadd(dispatcher.DELAYED, {job: 0})
     for job in [job for job in expected if job.startswith(b"id-")]:  # bare, which a worker with messages discards
         client.lrem("list", 0, job)  # type: ignore[arg-type]
@@ -859,7 +859,7 @@ def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many:
 def test_when_redis_goes_away_the_document_reports_what_was_moved(client: Redis, url: str, many: int) -> None:
     program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     wait_until(lambda: client.zcard("rqtui:{new}:ready") > 500)
-    while program.poll() is None:  # an idle connection is made anew, and nothing is noticed
+    while program.poll() is None:  # an idle connection is opened again without any effect
         client.client_kill_filter(_type="normal", skipme=True)
         time.sleep(0.001)
     out, err = program.communicate(timeout=20)

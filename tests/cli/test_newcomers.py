@@ -163,7 +163,7 @@ def test_a_token_that_says_something_is_refused_there(client: Redis, url: str) -
     assert "delete knows no --token" in ran.err
 
 
-def test_an_empty_token_ends_no_lease_of_somebody(mail: Seeded, url: str) -> None:
+def test_an_empty_token_ends_no_lease_of_a_worker(mail: Seeded, url: str) -> None:
     mail.reserve()
     ran = shell(url, "act", "ack", "mail", "a", "--token", "", "--yes", "--json")
     assert (ran.code, mail.ids("reserved")) == (1, ["a"])

@@ -63,7 +63,7 @@ def test_a_slip_in_the_name_of_a_system_creates_no_native_queue(
 
 
 def test_a_put_reports_once_that_it_creates_a_new_native_queue(client: Redis, url: str) -> None:
-    client.hset("mail:id", "a", "b")  # nobody's
+    client.hset("mail:id", "a", "b")  # of no known queue
     said = "mail is a new native queue; another system's is put into as SYSTEM:QUEUE."
     assert [said in shell(url, "put", "mail", "1").err for _time in range(2)] == [True, False]
     assert said not in shell(url, "put", "native:other", "1").err
@@ -437,7 +437,7 @@ def test_a_whole_place_goes_in_one_command_and_a_filter_takes_its_own(
 
 
 @every_system
-def test_what_is_dangerous_is_refused_where_nobody_can_be_asked(
+def test_a_dangerous_change_is_refused_where_no_question_can_be_asked(
     client: Redis, sh: Callable[..., Shell], system: PlantedSystem
 ) -> None:
     on = sh(system, planted=True)

@@ -115,7 +115,7 @@ def test_five_systems_and_our_own_are_in_one_redis(client: Redis, url: str) -> N
     found = shell(url, "snapshot", "--json").json["queues"]
     assert {(each["layout"], each["queue"]) for each in found} == {
         ("native", "mail"),
-        ("orizuru", "orizuru"),  # nobody named its source
+        ("orizuru", "orizuru"),  # no option names its source
         *((system.system, system.queue) for system in SYSTEMS if system is not ORIZURU),
     }
     assert all(each["verdict"]["severity"] != "critical" for each in found)
@@ -146,7 +146,7 @@ def test_a_name_of_two_systems_is_asked_back_and_its_system_settles_it(client: R
 
 
 def test_a_system_twice_is_two_queues_each_with_its_own_options(client: Redis, url: str) -> None:
-    past_s = read_now_s() - 5  # of both: the one that waits longer stands first
+    past_s = read_now_s() - 5  # of both: the one that waits longer is first
     client.zadd("later-a", {"x": past_s})
     client.zadd("later-b", {"y": past_s})
     specs = ("--system", "dispatcher:ready=a,delayed=later-a", "--system", "dispatcher:ready=b,delayed=later-b")

@@ -121,7 +121,7 @@ def test_a_lease_that_is_over_or_released_is_held_no_more(scene: Scene) -> None:
     scene.words["extend"] = "stale"
     assert scene.look() == ["extend", "beat"] and scene.beats.leases == {}
     assert [job.learned for job in jobs] == [[("stale", BEGAN_S, 30_000)], [], [("stale", BEGAN_S, 30_000)]]
-    scene.beats.extend_leases_until_settled([Job("dropped", 5.0)])  # nobody can settle it any more
+    scene.beats.extend_leases_until_settled([Job("dropped", 5.0)])  # no worker can settle it any more
     assert scene.look() == [] and scene.beats.leases == {}
 
 
@@ -177,7 +177,7 @@ def test_an_outcome_is_sent_along_after_it_waited_for_one_step(scene: Scene) -> 
     scene.look()
     scene.outbox.add_outcome("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
     assert scene.beats._compute_rest_time_s() == 0.1
-    scene.outbox.take_count += 1  # somebody took others meanwhile: this one is younger than a step
+    scene.outbox.take_count += 1  # another thread took others meanwhile: this one is younger than a step
     assert scene.look() == [] and scene.outbox
     scene.look(30.0)
     assert [verb for verb, _args, _rows in scene.sent[0]] == ["ack", "beat"]

@@ -555,7 +555,7 @@ def test_a_job_that_is_not_settled_and_dropped_is_not_kept_alive(queue: Queue, c
     queue.put(1, id="a")
     seen = []
     jobs = queue.consume(ttr="300ms")
-    seen.append(next(jobs).attempt)  # nobody holds the job from here on
+    seen.append(next(jobs).attempt)  # no worker holds the job from here on
     for job in jobs:
         with job:
             seen.append(job.attempt)

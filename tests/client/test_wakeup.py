@@ -229,7 +229,7 @@ def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
 
 
 @pytest.mark.parametrize("rule", ["-client|unblock", "-client|id"])
-def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
+def test_where_no_client_may_be_unblocked_the_server_keeps_the_time(
     kind: Any, restricted: Callable[..., str], client: Redis, for_ever: None, rule: str
 ) -> None:
     if is_server_older(client, 7):
@@ -343,7 +343,7 @@ def test_a_rush_wakes_one_consumer_after_the_other(
     def seen(_job: Any) -> None:
         if threading.get_ident() not in threads:
             threads.add(threading.get_ident())
-            all_four.wait(20)  # nobody gets a second job before each has had one
+            all_four.wait(20)  # no consumer gets a second job before each has had one
 
     with consuming(4, seen):
         wait_for_blocked(client, 4)

@@ -59,7 +59,7 @@ def test_a_snapshot_is_one_round_trip_whatever_the_number_of_queues(
     wishes = (PageSelection(engine.refs[0], "ready", 0, 10), PageSelection(engine.refs[-1], "dead"))
     focus = Focus(pages=wishes, job=(engine.refs[0], b"nosuch"))
     engine.take_snapshot(focus)  # loads the scripts
-    for number in range(queues):  # else plain reads tell that jobs only wait
+    for number in range(queues):  # otherwise plain reads would show that jobs only wait
         client.hset(f"rqtui:{{q{number}}}:workers", "w", "1 1 run 1 - - ")
     engine.take_snapshot(focus)
     with record_socket_writes(monkeypatch) as writes:

@@ -119,7 +119,7 @@ def test_no_client_listens_unless_it_was_requested(client: Redis, listened: Call
     engine.deliver_events()
 
 
-def test_the_ear_opens_with_the_first_queue_in_sight_and_not_before(client: Redis, url: str) -> None:
+def test_the_event_listener_connects_with_the_first_visible_queue_and_not_before(client: Redis, url: str) -> None:
     add_ready_jobs(client, "mail", "a")
     client.sadd("rqtui:queues", "own")
     engine = Engine(connect(url), [Crier(), registry.create_system("native")])

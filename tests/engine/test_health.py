@@ -203,7 +203,7 @@ def test_the_severity_of_several_findings_is_the_worst() -> None:
     assert rules.find_worst_severity([warning, replace(warning, severity="critical")]) == "critical"
 
 
-# -- what attempts and the dead tell ----------------------------------------------------------------------------------
+# -- findings from attempts and dead jobs ----------------------------------------------------------------------------
 
 
 def failing(failed: int, done: int, known: ProbeResults = NO_PROBE_RESULTS, **limits: Limit) -> Queue:
@@ -505,7 +505,7 @@ def test_silent_leases_are_graded_by_how_many_they_are() -> None:
 # -- what cannot be known ----------------------------------------------------------------------------------------------
 
 
-def test_ok_means_that_somebody_looked() -> None:
+def test_a_verdict_ok_names_what_could_not_be_checked() -> None:
     places = (Count("delayed", State.SCHEDULED, 1), Count("ready", State.READY, 4))
     judged = rules.attach_findings(Queue("tasks", "theirs", places, NOW_MS, workers=None))
     assert judged.verdict == Verdict("ok", "ok · failures unknown", "")
@@ -614,7 +614,7 @@ def test_a_job_put_with_an_old_score_is_late_since_the_poll_before_it() -> None:
     ]  # fmt: skip
 
 
-def test_while_somebody_dispatches_old_scores_are_no_finding() -> None:
+def test_old_scores_are_no_finding_while_they_decrease() -> None:
     assert list_finding_texts((0, 0, 0, 0), *((2 * n, 5, 1, 10 * n) for n in range(1, 9)))[1:] == [""] * 8
     assert list_finding_texts((0, 40, 1, 0), *((2 * n, 40 - n, 1, 0) for n in range(1, 9)))[1:] == [""] * 8
 

@@ -230,7 +230,7 @@ def test_without_a_limit_the_batch_shrinks_where_the_server_is_slow(
 
 
 def test_a_slow_way_to_the_server_is_no_slow_batch(client: Redis, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rqtui.engine.loops.SLOW_MS", 30.0)  # room for a busy machine
+    monkeypatch.setattr("rqtui.engine.loops.SLOW_MS", 30.0)  # time for a busy machine
     dispatcher(client)()  # the server knows the script from now on
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(800)])
     move_queue_into_past(client, "mail", 61_000)
@@ -247,7 +247,7 @@ def test_all_queues_go_in_one_round_trip(client: Redis, monkeypatch: pytest.Monk
     with record_socket_writes(monkeypatch) as writes:
         work()
     counts = [write.count(b"EVALSHA") for write in writes]
-    assert [count for count in counts if count] == [30]  # a slow call is followed by a TIME, which tells a slow link
+    assert [count for count in counts if count] == [30]  # a slow call is followed by a TIME, which detects a slow link
 
 
 def test_a_queue_that_is_broken_does_not_stop_the_others(client: Redis) -> None:

@@ -99,7 +99,7 @@ def test_who_looks_once_knows_that_a_backlog_grows_but_not_where_jobs_are_delaye
     run(client, "beat", worker="w", ttl_ms=60_000, host="here")
     [queue] = engine.take_snapshot(ONCE).queues
     assert find_finding(queue, "backlog-grows").jobs == 5_000
-    Queue("orders", client).put(b"{}", delay="1h")  # how many of those that came were delayed, nobody counted
+    Queue("orders", client).put(b"{}", delay="1h")  # how many of the enqueued jobs were delayed is not counted
     another = Engine(client, [registry.create_system("native")])
     another.refs = [ORDERS]
     [queue] = another.take_snapshot(ONCE).queues

@@ -84,7 +84,7 @@ def _build_item(chance: random.Random, id: str) -> dict[str, Any]:
     if chance.random() < 0.3:
         item["delay"] = chance.uniform(0.05, 2)
     if chance.random() < 0.05:
-        item["body"] = "x" * 6000  # stands in `bodies`
+        item["body"] = "x" * 6000  # is stored in `bodies`
     return item
 
 

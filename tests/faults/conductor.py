@@ -37,11 +37,11 @@ from rqtui.client.queue import Queue
 
 FOLDER = Path(__file__).parent
 DRAIN_S = 180.0
-STREAM = 10_000  # events that a queue keeps; Redis 6.2 does not tell how many there were
+STREAM = 10_000  # events that a queue keeps; Redis 6.2 does not report how many there were
 END_S = 60.0  # for a process to end after SIGTERM
 YOUNG_S = 60.0  # `rqtui work` that finds no Redis when it starts says so and ends with 3
 SETTINGS = {"ttr_ms": 600, "max_attempts": 4, "backoff_ms": 50, "backoff_cap_ms": 400, "events": "on"}
-# One queue remembers the ids of done jobs, so that "done twice" can be told from "put twice"; one keeps the jobs; one
+# One queue keeps the ids of done jobs, so that "done twice" differs from "put twice"; one keeps the jobs; one
 # forgets them at once, which is the default.
 ALSO: Mapping[str, Mapping[str, object]] = dict(
     zip(QUEUES, ({"unique_ms": 3_600_000}, {"keep_ms": 3_600_000}, {}), strict=True)

@@ -33,7 +33,7 @@ TAIL_S = {
     "always": 0.0,
     "everysec": 2.5,
 }  # two seconds by the server's clock of whole seconds, and one turn of its loop
-MS = 0.001  # scripts tell the time in whole milliseconds, so a lease may be over so much sooner
+MS = 0.001  # scripts use whole milliseconds, so a lease may end that much sooner
 PLACES = ("scheduled", "ready", "reserved", "done", "dead")
 
 # From where an event of the queue's stream may take a job, and what it does to the attempts.
@@ -118,7 +118,7 @@ class Facts:
     finished: dict[str, list[tuple[float, float, str, str | int]]] = field(default_factory=lambda: defaultdict(list))
     settled: list[tuple[str, str, int, str]] = field(default_factory=list)  # by id token verb, answered `moved`
     given_up: dict[tuple[str, str], float] = field(default_factory=dict)  # (id, token) -> when its holder ended
-    deleted: set[str] = field(default_factory=set)  # ids that somebody asked to delete
+    deleted: set[str] = field(default_factory=set)  # ids that a client requested to delete
     acted_on: set[str] = field(default_factory=set)  # … or anything else, by hand
     pulled: Counter[str] = field(default_factory=Counter)  # ids that were answered
     pulls: int = 0  # how many jobs were asked for

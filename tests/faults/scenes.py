@@ -144,7 +144,7 @@ def an_acl_denies_half_of_a_dispatch(scene: Scene) -> None:
 def a_worker_dies_while_it_runs_a_job(scene: Scene) -> None:
     scene.put("a")
     job = scene.reserve("w1", SHORT)
-    job.__enter__()  # and nothing more is heard of it
+    job.__enter__()  # and no event of it follows
     wait_until(lambda: scene.step("reap").word == "moved" or not scene.queue.counts()["reserved"])
     scene.work_off("w2")
 

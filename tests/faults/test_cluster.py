@@ -238,7 +238,7 @@ def test_a_server_that_is_no_cluster_is_informed(client: Redis, url: str) -> Non
     assert ran.code == 3 and "No node of the Cluster" in ran.err and "is no node of a Cluster" in ran.err
 
 
-def test_nobody_at_home_is_a_sentence() -> None:
+def test_an_unreachable_redis_is_described_in_a_sentence() -> None:
     ran = shell("redis+cluster://127.0.0.1:1,127.0.0.1:2", "snapshot")
     assert ran.code == 3 and "No node of the Cluster at 127.0.0.1:1, 127.0.0.1:2 answers" in ran.err
     with connect("redis+cluster://127.0.0.1:1") as client, pytest.raises(Unreachable):
@@ -374,7 +374,9 @@ async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_
         async with screen(trio.url, (120, 35)) as ui:
             await ui.until(lambda: ran == ["before"], "the job")
             await ui.until_shown(name)
-            await ui.until(lambda: queue.counts()["acked"] == 1 and _has_heard_all(heir, victim), "the replica's copy")
+            await ui.until(
+                lambda: queue.counts()["acked"] == 1 and has_replicated_all(heir, victim), "the replica's copy"
+            )
             victim.kill()
             await ui.until(lambda: trio.owner(name) is heir, "the failover", ENOUGH)
             await ui.until(lambda: _is_done(lambda: queue.put(2, id="after")), "the way to the replica", ENOUGH)
@@ -385,7 +387,7 @@ async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_
             await ui.until(lambda: _errors(ui.app) == set(), "the queue on the screen", ENOUGH)
             victim.start()
             await ui.until(lambda: _follows(victim, heir), "the return as a replica", ENOUGH)
-            order = Order(victim)  # an upgrade ends like this: nobody dies
+            order = Order(victim)  # an upgrade ends like this: no server dies
             await ui.until(lambda: order.is_given() and trio.owner(name) is victim, "the second failover", ENOUGH)
             await ui.until(lambda: _is_done(lambda: queue.put(3, id="home", durable=True)), "the way back", ENOUGH)
             await ui.until(lambda: "home" in ran, "the worker's second return", ENOUGH)
@@ -424,7 +426,7 @@ def _is_done(act) -> bool:
     return True
 
 
-def _has_heard_all(replica: Server, primary: Server) -> bool:
+def has_replicated_all(replica: Server, primary: Server) -> bool:
     return replica.info("replication")["slave_repl_offset"] == primary.info("replication")["master_repl_offset"]
 
 

@@ -86,7 +86,7 @@ def test_every_system_with_events_is_listed_here() -> None:
 
 @fuzzing.parametrize_cases(1_000)
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_whatever_is_published_an_ear_takes_it_and_all_of_it_can_be_shown(name: str, cases: int) -> None:
+def test_any_published_message_is_received_and_can_be_shown(name: str, cases: int) -> None:
     source, system = random.Random(name), registry.create_system(name)
     assert isinstance(system, ForeignSystem)
     system.event_coverage = EventCoverage(NOW_MS)

@@ -296,7 +296,7 @@ def test_any_bytes_are_restored_from_the_text_that_stands_for_them() -> None:
         names.to_bytes("\ud800")
 
 
-def test_nobody_else_turns_names_into_bytes_or_bytes_into_names() -> None:
+def test_no_other_module_converts_names_to_bytes_or_bytes_to_names() -> None:
     allowed = {"names.py", "msgpack.py"}  # MessagePack decodes bodies by itself
     found = [
         str(path.relative_to(ROOT))

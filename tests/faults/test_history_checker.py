@@ -173,7 +173,7 @@ def a_token_that_the_queue_forgot(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, token=199)
 
 
-def taken_back_while_nobody_held_it(told: WrittenHistory, dump: Dump) -> Dump:
+def reaped_without_a_lease(told: WrittenHistory, dump: Dump) -> Dump:
     return replace(dump, events=[*(dump.events or ()), ("reap", "b")])
 
 
@@ -212,7 +212,7 @@ BAD: Sequence[tuple[Callable[[WrittenHistory, Dump], Dump], str]] = (
     (pulled_twice, "job d was pulled 2 times and is in no place"),
     (more_pulled_than_asked_for, "1 jobs were asked for by pull, and 2 left"),
     (a_token_that_the_queue_forgot, "token 200 was given out, the queue remembers 199"),
-    (taken_back_while_nobody_held_it, "job b: reap while it was in ready or scheduled"),
+    (reaped_without_a_lease, "job b: reap while it was in ready or scheduled"),
     (found_by_check, "check found orphan_line a"),
     (a_dead_thread, "screen: a thread of the screen is dead"),
     (a_process_that_ended, "reaper.1 ended by itself with 1: ConnectionError"),

@@ -151,7 +151,7 @@ def test_a_long_table_of_small_values_is_read_and_its_bytes_are_dropped(
     found, kept_bytes = [], 0
     for start in range(0, len(data), step):
         reader.feed(bytearray(data[start : start + step]))
-        while (reply := reader.gets()) is not NOT_WHOLE:  # asked once more than there are replies, as redis-py does
+        while (reply := reader.gets()) is not NOT_WHOLE:  # one more command than there are replies, as redis-py does
             found.append(reply)
         kept_bytes = max(kept_bytes, len(reader._head))
     assert found == [values] * 5 + [b"OK"] * 100

@@ -235,7 +235,7 @@ def test_a_method_that_fills_is_refused_with_no_job_written(full: Full, name: st
             REFUSED[name](queue, full)
         assert "nothing was changed" in str(caught.value)
         after = {place: set(ids) for place, ids in full.places().items()}
-        if name == "Job.push":  # it was reserved for that, and its lease goes on
+        if name == "Job.push":  # it was reserved for that, and its lease continues
             before["ready"].remove(b"ready")
             before["reserved"].add(b"ready")
         assert after == before

@@ -75,7 +75,7 @@ def _pipe(path: Path, victim: Path) -> None:
 
 
 @pytest.mark.parametrize("planted", [_link, _hard_link, _pipe])
-def test_what_somebody_planted_in_place_of_the_journal_is_not_written_to(tmp_path: Path, planted: object) -> None:
+def test_a_file_planted_in_place_of_the_journal_is_not_written_to(tmp_path: Path, planted: object) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     victim.chmod(0o644)
@@ -132,7 +132,7 @@ def test_undo_records_are_not_written_through_a_link(
 ) -> None:
     state_folder.mkdir()
     elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o700)  # its owner's alone: only the link tells that somebody led the way here
+    elsewhere.mkdir(mode=0o700)  # owned by the user: only the link shows that another user prepared it
     (state_folder / "undo").symlink_to(elsewhere)
     Queue("mail", client).put(1, id="one")
     ran = shell(url, "act", "delete", "mail", "one", "--yes")

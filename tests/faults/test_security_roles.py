@@ -191,7 +191,7 @@ def test_a_role_can_do_what_it_is_for_and_each_of_its_commands_is_used(
     assert unused == set(), f"{role} is given commands that nothing it does needs"
 
 
-# What is looked for in vain, and told as missing where it is shown: other systems, and what the Redis view shows; and a
+# Missing rights that are reported where the data is shown: other systems, and what the Redis view shows; and a
 # ping, whose refusal is an answer as good as any.
 _IN_VAIN = {
     ("command", name) for name in ("scan", "client|list", "slowlog|get", "config|get", "client", "slowlog", "ping")
@@ -328,7 +328,7 @@ async def test_a_role_walks_through_all_views_and_is_shown_what_it_may_see(
         client.execute_command("ACL", "DELUSER", "probe")
 
 
-# What stands on each view; and where a role may not see it, the right that is missing.
+# The content of each view, or the missing right if a role may not see it.
 _SHOWN = {
     "workers": ("w1",), "kinds": ("(no kind)",), "errors": ("boom",), "events": ("reject",), "metrics": ("throughput",),
     "loops": ("dispatch",), "redis": ("+slowlog|get",), "operations": ("undoes them",),

@@ -346,7 +346,7 @@ def test_a_url_of_several_hosts_that_cannot_be_is_refused_in_a_sentence(url: str
     assert str(caught.value).isprintable()
 
 
-# An old primary that goes on -----------------------------------------------------------------------------------------
+# An old primary that continues---------------------------------------------------------------------------------------
 
 
 def pause_primary_until_failover(watched: Watched) -> None:

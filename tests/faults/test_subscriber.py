@@ -16,7 +16,7 @@ from rqtui.connection.subscriber import Subscriber
 PATTERN = "a.*"
 
 
-def hears(ear: Subscriber, publishers: Callable[[], list[Redis]], what: str) -> None:
+def wait_until_received(ear: Subscriber, publishers: Callable[[], list[Redis]], what: str) -> None:
     """Publish until a message arrives: a server that was promoted may not have been found yet."""
 
     def arrived() -> bool:
@@ -62,12 +62,12 @@ def test_it_follows_a_failover_behind_sentinels(fleet: Fleet) -> None:
         try:
             ear.subscribe([PATTERN])
             wait_until(lambda: ear.read_status(PATTERN).since_s, what="listening")
-            hears(ear, lambda: [primary.client], "before")
+            wait_until_received(ear, lambda: [primary.client], "before")
             primary.kill()
             wait_until(lambda: ear.read_status(PATTERN).problem, what="the loss")
             wait_until(lambda: leader() == replica.port, what="the failover", timeout_s=60)
             wait_until(lambda: not ear.read_status(PATTERN).problem, what="the link", timeout_s=60)
-            hears(ear, lambda: [replica.client], "after")
+            wait_until_received(ear, lambda: [replica.client], "after")
             assert ear.read_status(PATTERN).missed_s > 0
         finally:
             ear.close()
@@ -81,12 +81,12 @@ def test_in_a_cluster_it_receives_events_of_all_nodes_and_changes_the_node_when_
             ear.subscribe([PATTERN])
             wait_until(lambda: ear.read_status(PATTERN).since_s, what="listening")
             for node in nodes:
-                hears(ear, lambda node=node: [node.client], f"by {node.port}")
+                wait_until_received(ear, lambda node=node: [node.client], f"by {node.port}")
             own = next(node for node in nodes if node.client.execute_command("PUBSUB", "NUMPAT"))
             others = [node for node in nodes if node is not own]
             own.kill()
             wait_until(lambda: ear.read_status(PATTERN).problem, what="the loss")
             wait_until(lambda: not ear.read_status(PATTERN).problem, what="the link", timeout_s=60)
-            hears(ear, lambda: [node.client for node in others], "after")
+            wait_until_received(ear, lambda: [node.client for node in others], "after")
         finally:
             ear.close()

@@ -150,10 +150,10 @@ def test_what_is_no_file_of_ours_alone_is_not_written_to(tmp_path: Path, kind: s
 
 
 def test_a_user_without_a_name_is_shown_by_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody() -> str:
+    def raise_missing_user() -> str:
         raise KeyError("getpwuid(): uid not found")
 
-    monkeypatch.setattr(getpass, "getuser", nobody)
+    monkeypatch.setattr(getpass, "getuser", raise_missing_user)
     assert journal.find_current_user().startswith(f"{os.getuid()}@")
 
 

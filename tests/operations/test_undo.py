@@ -25,7 +25,7 @@ from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.testing import keyspace
 
-LONG = b"\x00\xff" * 4000  # stands in bodies, and is no text
+LONG = b"\x00\xff" * 4000  # is stored in `bodies`, and is no text
 Form = dict[str, object]
 
 

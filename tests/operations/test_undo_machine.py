@@ -106,14 +106,14 @@ class Machine(RuleBasedStateMachine):
             self._take_back(self.done.pop())
 
     @rule(ids=SOME, chosen=VERBS)
-    def somebody_else_does(self, ids: list[bytes], chosen: tuple[str, dict[str, object]]) -> None:
+    def apply_another_verb(self, ids: list[bytes], chosen: tuple[str, dict[str, object]]) -> None:
         verb, form = chosen
         jobs = self._jobs(ids)
         outcomes = self.other.engine.apply_verb(verb, self.other.ref, jobs, form) if jobs else []
         self.touched.update(one.id for one in outcomes if one.moved)
 
     @rule(ids=SOME)
-    def somebody_puts_them_anew(self, ids: list[bytes]) -> None:
+    def enqueue_them_again(self, ids: list[bytes]) -> None:
         for id in ids:
             outcomes = self.other.engine.apply_verb("enqueue", self.other.ref, (), {"id": id, "body": b"another"})
             self.touched.update(id for one in outcomes if one.moved)

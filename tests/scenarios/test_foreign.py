@@ -397,7 +397,7 @@ def test_what_a_dead_consumer_held_is_given_back(client: Redis, url: str) -> Non
         actor.join()
         key = f"orizuru:consumers:{actor.name}:processing"
         [held] = client.lrange(key, 0, -1)
-        assert _move("reap", client, run).moved == 0  # it was heard of a moment ago
+        assert _move("reap", client, run).moved == 0  # its last heartbeat was a moment ago
         client.delete(f"orizuru:consumers:{actor.name}:heartbeat")
         client.hset("orizuru:heartbeats", actor.name, int(time.time() * 1000) - 60_000)
         assert _move("reap", client, run).moved == 0  # its list may have changed a moment ago

@@ -117,7 +117,7 @@ def test_the_strip_has_a_key_of_its_own_for_each_control() -> None:
         shown = [control.key for control in story.controls]
         assert len(set(shown)) == len(shown)
         assert not set(shown) & set('12345,.:/?+-= "*[]<>pz')  # these have a meaning on the screens
-        beats_apart = story.name in ("sidekiq", "celery")  # one that hangs goes on to beat
+        beats_apart = story.name in ("sidekiq", "celery")  # one that hangs still sends heartbeats
         absent = {"poison", "stall"} if beats_apart else {"poison"}
         assert {control.name for control in CONTROLS} - absent <= {control.name for control in story.controls}
 

@@ -54,7 +54,7 @@ def test_the_oldest_are_forgotten_and_still_count() -> None:
     assert ids(memory) == ["4", "3", "2"]
     assert memory.count("mail", "done") == (4, 5)
     assert memory.count("other", "done") == (1, 5)
-    memory.record_job(job("1"))  # one that was forgotten is heard of again: nobody can know that it counted
+    memory.record_job(job("1"))  # an event of a dropped job arrives: it is unknown that the job was counted
     assert memory.count("mail", "done") == (5, 6)
 
 
@@ -69,7 +69,7 @@ def test_large_jobs_are_forgotten_before_there_are_many() -> None:
     assert ids(memory) == ["small"]
 
 
-def test_jobs_of_nobody_count_for_all_queues_and_can_be_given_to_one() -> None:
+def test_jobs_without_a_queue_count_for_all_queues_and_can_be_assigned_to_one() -> None:
     memory = EventCache()
     memory.record_job(job("nobodys", queue=""))
     memory.record_job(job("too", queue=""))

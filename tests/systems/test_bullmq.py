@@ -123,7 +123,7 @@ def facts(seen: Job | Worker) -> dict[str, object]:
     return {fact.name: fact.value for fact in seen.facts}
 
 
-# -- what stands there -------------------------------------------------------------------------------------------------
+# -- places and jobs ---------------------------------------------------------------------------------------------------
 
 
 def test_a_redis_with_bullmq_shows_its_queues_without_options_and_bull_4_is_distinguished(any_client: Redis) -> None:

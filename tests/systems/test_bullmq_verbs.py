@@ -112,7 +112,7 @@ WOKEN = {b"0": 0.0}
 def test_a_new_job_is_written_as_bullmq_writes_it_and_keeps_the_bytes_of_its_data(any_client: Redis) -> None:
     plant_queue(any_client)
     any_client.set(KEYS["id"], 6)
-    plant_job(any_client, "7", "")  # somebody gave a job this id
+    plant_job(any_client, "7", "")  # another client used this id
     engine, data = open_engine(any_client), b'{"to":   "a@b.c", "n": 1.0}'
     assert (put(engine, data).id, marks(any_client)) == (b"8", WOKEN)
     hash = any_client.hgetall(build_job_key("8"))

@@ -89,7 +89,7 @@ def test_a_system_that_is_only_known_by_sight_is_no_system() -> None:
         registry.create_system("resque")
 
 
-def test_our_own_queues_are_nobody_elses(client: Redis) -> None:
+def test_native_queues_belong_to_no_other_system(client: Redis) -> None:
     for name in ("mail", "celery", "queue:default", "arq:queue"):
         Seeded(client, name).put("a")
     assert list_unsupported_systems(client) == ()

@@ -426,7 +426,7 @@ def test_a_job_is_found_by_its_id_wherever_it_is_with_its_result(any_client: Red
 AT = 1_800_000_000_000
 
 
-def told_event(*events: Mapping[str, object]) -> bytes:
+def encode_events(*events: Mapping[str, object]) -> bytes:
     """Build an event as Kombu publishes it; several as `task.multi` has them (celery/events/dispatcher.py)."""
     raw = json.dumps(events if len(events) > 1 else events[0]).encode()
     envelope = {"body": base64.b64encode(raw).decode(), "content-type": "application/json", "headers": {}}
@@ -441,13 +441,13 @@ def beat(system: Celery, at_ms: int, *, active: int = 0, processed: int = 0, wor
     event_fields = event(
         "worker-heartbeat", freq=2.0, active=active, processed=processed, sw_ident="py-celery", sw_ver="5.7.0"
     )
-    system.record_event(b"/0.celeryev/worker.heartbeat", told_event({**event_fields, "hostname": worker}), at_ms)
+    system.record_event(b"/0.celeryev/worker.heartbeat", encode_events({**event_fields, "hostname": worker}), at_ms)
 
 
 def hear(
     system: Celery, *events: Mapping[str, object], at_ms: int = AT, channel: bytes = b"/0.celeryev/task.multi"
 ) -> None:
-    system.record_event(channel, told_event(*events), at_ms)
+    system.record_event(channel, encode_events(*events), at_ms)
 
 
 def hear_result(
@@ -600,7 +600,7 @@ def test_an_outcome_counts_for_the_queue_of_its_event_or_message_else_for_the_de
     database(any_client)
     any_client.lpush("mail", message("greeting", "mail", task="tasks.greet"))
     engine, system = listening(any_client)
-    list_jobs(engine, "queue", MAIL)  # this look tells whose `letter` and `greeting` are
+    list_jobs(engine, "queue", MAIL)  # this poll shows the queues of `letter` and `greeting`
     hear_result(any_client, system, "letter", "SUCCESS")
     hear_result(
         any_client, system, "told", "SUCCESS", name="tasks.other", args=[1], kwargs={}, queue="mail", worker="w@h"
@@ -690,7 +690,7 @@ def test_a_task_that_runs_and_is_in_unacked_is_listed_once(any_client: Redis) ->
 def test_workers_are_those_that_send_heartbeats(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
-    assert count_queue(engine).workers == 0  # nobody beats, though somebody has listened for a minute
+    assert count_queue(engine).workers == 0  # no heartbeat arrived in a minute of listening
     now_ms = system.now_ms()
     beat(system, now_ms - 1000, active=2, processed=40)
     beat(system, now_ms - 60_000, worker="old@host")
@@ -700,7 +700,7 @@ def test_workers_are_those_that_send_heartbeats(any_client: Redis) -> None:
     assert {fact.name: fact.value for fact in alive.facts}["version"] == "Celery 5.7.0"
     assert (silent.name, silent.state) == ("old@host", "silent")
     assert count_queue(engine).workers == 1
-    system.record_event(b"/0.celeryev/worker.offline", told_event(event("worker-offline")), now_ms)
+    system.record_event(b"/0.celeryev/worker.offline", encode_events(event("worker-offline")), now_ms)
     assert [worker.name for worker in system.workers_request("celery").parse([])] == ["old@host"]
 
 
@@ -719,7 +719,7 @@ def test_what_is_published_is_that_of_the_same_database_and_prefix(client: Redis
         bind(other, "celery", prefix="shop:")
         _engine, system = listening(other, "celery:prefix=shop:")
         assert system.event_patterns() == ("shop:/*.celeryev*", "celery-task-meta-*", "shop:celery-task-meta-*")
-        one = told_event(event("task-started", "a"))
+        one = encode_events(event("task-started", "a"))
         for channel in (b"/3.celeryev/task.multi", b"shop:/0.celeryev/task.multi", b"work:/3.celeryev/task.multi"):
             system.record_event(channel, one, AT)
         hear_result(other, system, "somebody-elses", "SUCCESS")
@@ -744,9 +744,9 @@ def test_exchanges_of_other_names_are_received_where_kombu_publishes_to_them(cli
     assert system.format_spec("celery") == spec
     own = (b"/shop.shopev/task.multi", b"/shop.shopev")  # with `fanout_patterns` and without
     for number, channel in enumerate(own):
-        system.record_event(channel, told_event(event("task-started", str(number))), AT)
+        system.record_event(channel, encode_events(event("task-started", str(number))), AT)
     for channel in (b"/0.celeryev/task.multi", b"/shop.shopev2/task.multi", b"/shop.shopev2", b"shopev"):
-        system.record_event(channel, told_event(event("task-started", "another's")), AT)
+        system.record_event(channel, encode_events(event("task-started", "another's")), AT)
     ask_of_results(client, system)
     assert set(list_event_jobs(system, "running")) == {b"0", b"1"}
     _engine, system = listening(client, "celery:prefix={db}:,fanout=")
@@ -762,7 +762,7 @@ NOISE = [
     b'{"status": "FAILURE", "children": [7, [[]], [[3]]]}',
     b'{"status": "SUCCESS", "result": "' + b"x" * 100_000,
     *map(
-        told_event,
+        encode_events,
         (
             {},
             {"type": "task-failed"},
@@ -921,7 +921,7 @@ def test_results_that_this_database_does_not_know_are_reported_as_unknown_with_t
         event_fields = event(
             "worker-heartbeat", freq=2.0, active=0, processed=processed, sw_ident="py-celery", sw_ver="5.7.0"
         )
-        system.record_event(b"/1.celeryev/worker.heartbeat", told_event(event_fields), now_ms)
+        system.record_event(b"/1.celeryev/worker.heartbeat", encode_events(event_fields), now_ms)
     untold = list_findings(engine)["outcomes-untold"]
     assert "workers ended 12 tasks and reported 0" in untold.text and "another database" in untold.text, untold.text
     assert "-E" in untold.remedy
@@ -1210,7 +1210,7 @@ def test_the_workers_command_listens_for_one_interval_of_heartbeats(client: Redi
 
     def send_heartbeats() -> None:
         while not is_over.wait(0.05):
-            client.publish("/0.celeryev/worker.heartbeat", told_event(event("worker-heartbeat", freq=2.0, active=0)))
+            client.publish("/0.celeryev/worker.heartbeat", encode_events(event("worker-heartbeat", freq=2.0, active=0)))
 
     thread = threading.Thread(target=send_heartbeats)
     thread.start()

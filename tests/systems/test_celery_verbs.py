@@ -44,7 +44,7 @@ def test_celery(script: str, any_client: Redis) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nobody_listens_on() -> Iterator[None]:
+def run_without_listeners() -> Iterator[None]:
     yield
     while LISTENERS:
         close_listener(LISTENERS.pop())
@@ -150,7 +150,7 @@ def test_a_new_priority_brings_a_message_to_its_list_and_changes_nothing_else_of
     engine = open_engine(client)
     plant_all(client)
     assert act(engine, "reprioritise", "queue", "q00mail", "q61mail", "q62mail", priority=4) == ["moved"] * 3
-    assert list_ids(client, LISTS[1]) == ["q30", "q31", "q32", "q00", "q61", "q62"]  # 4 stands in the list of 3
+    assert list_ids(client, LISTS[1]) == ["q30", "q31", "q32", "q00", "q61", "q62"]  # priority 4 is in the list of 3
     assert client.lindex(LISTS[1], 2) == message("q00mail", priority=4)
     assert client.lindex(LISTS[1], 0) == message("q62mail", priority=4)
     assert act(engine, "reprioritise", "queue", "q31mail", priority=5) == ["moved"]  # the same list: it keeps its place
@@ -202,7 +202,7 @@ def test_an_eta_and_a_priority_are_given_in_one_form(client: Redis) -> None:
         "reprioritise",
     ]
     assert act(engine, "reschedule", "queue", "q00mail", "q61mail", **values) == ["moved"] * 2
-    assert list_ids(client, LISTS[2]) == ["q60", "q61", "q62", "q00"]  # 8 stands in the list of 6
+    assert list_ids(client, LISTS[2]) == ["q60", "q61", "q62", "q00"]  # priority 8 is in the list of 6
     own = client.lindex(LISTS[2], 0)
     assert own == message("q00mail", priority=8, eta=json.loads(own)["headers"]["eta"]) and b'"eta": "' in own
     assert act(engine, "reschedule", "queue", "q00mail", priority=0) == ["moved"]  # the ETA stays

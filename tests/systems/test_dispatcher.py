@@ -306,7 +306,7 @@ def test_a_page_and_a_task_are_shown_as_they_are(any_client: Redis) -> None:
     for job in (*jobs, *listed.jobs):
         shown = seen.fetch_job(REF, job.id)
         assert shown is not None and (shown.id, shown.place, shown.body) == (job.id, job.place, job.body)
-    assert engine(any_client).fetch_job(REF, b"y") is not None  # by its bytes, where nobody has seen it
+    assert engine(any_client).fetch_job(REF, b"y") is not None  # by its bytes, if it is not cached
     assert engine(any_client).fetch_job(REF, jobs[2].id) is not None  # by a digest of another session
     assert seen.fetch_job(REF, b"nobody") is None
 

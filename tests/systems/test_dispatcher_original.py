@@ -150,7 +150,7 @@ def test_there_is_no_lease_so_there_is_no_ack(any_client: Redis) -> None:
     keyspace.plant(any_client, {READY: ["a", "b"]})
     with pytest.raises(SystemExit):
         original.Worker(any_client, pause=die).step()
-    assert list_ready(any_client) == [b"b"]  # what it held is gone, and no program can tell
+    assert list_ready(any_client) == [b"b"]  # what it held is lost, and no program can find it
     system = registry.create_system("dispatcher")
     assert not system.can("reserve") and not system.can("reap")
     with pytest.raises(UsageError, match='no verb "ack"; its verbs: delete'):

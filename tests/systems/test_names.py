@@ -22,7 +22,7 @@ ROOT = Path(rqtui.__file__).parent
 ROOMS = ("engine", "system_base", "operations", "reports", "cli", "tui")
 FILES = [ROOT / "session.py", *(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))]
 NAMES = {word.lower() for row in SYSTEMS for word in (row.name, row.title)} - {"rqtui"}
-# `dispatcher` is also what rqtui calls a loop of its own; as the name of a system it stands behind `system`, or before
+# `dispatcher` is also what rqtui calls a loop of its own; as the name of a system it follows `system`, or before
 # a colon, a queue and its options.
 _NAMED = re.compile(
     r"(?<![a-z0-9])(?:{})(?![a-z0-9])".format("|".join(re.escape(name) for name in sorted(NAMES - {"dispatcher"})))

@@ -85,7 +85,7 @@ def test_requeue_brings_rejected_jobs_to_the_source_where_the_collector_hides_th
         assert worker.step() == "rejected"
         if collects:
             assert original.collect_unacked(any_client) == 1
-            assert counts(engine) == (0, 1, 0)  # in processing, and nobody reads it again
+            assert counts(engine) == (0, 1, 0)  # in processing, and no consumer reads it again
             assert worker.step() == "idle"
         else:
             assert words(engine, "requeue", list_jobs(engine, "unacked")) == ["moved"]
@@ -265,7 +265,9 @@ def test_a_dead_consumer_is_named_with_what_it_holds_and_what_to_do(any_client: 
 
 def test_lists_of_an_unknown_consumer_are_found_by_the_walk_and_named(any_client: Redis) -> None:
     worker = holding(any_client, "gone: and away", bodies(1))
-    assert open_engine(any_client).take_snapshot().queues[0].workers is None  # nobody beats: who lives is not known
+    assert (
+        open_engine(any_client).take_snapshot().queues[0].workers is None
+    )  # no heartbeats: live consumers are unknown
     worker.stop()  # takes the name away, not the lists
     any_client.lpush(original.build_key("gone: and away", "unacked"), *bodies(2, 3))
     held, rejected = sorted(findings(any_client, "unknown-consumer"), key=lambda found: found.text)

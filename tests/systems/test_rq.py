@@ -167,7 +167,7 @@ def facts(seen: Job) -> dict[str, object]:
     return {fact.name: fact.value for fact in seen.facts}
 
 
-# -- what stands there -------------------------------------------------------------------------------------------------
+# -- places and jobs ---------------------------------------------------------------------------------------------------
 
 
 def test_a_redis_with_rq_shows_its_queues_without_options_and_those_of_another_prefix_with_one(

@@ -135,7 +135,7 @@ def test_what_a_living_worker_runs_stays_with_it(any_client: Redis) -> None:
             assert act(engine, verb, "slow") == [word], verb
         assert act(engine, "delete", "slow", force=True) == ["reserved"]
         assert not keyspace.diff(before, keyspace.dump(any_client))
-    # A worker that was started anew under the same name, or that runs something else by now, has let it go.
+    # A worker restarted under the same name, or that runs another job now, has released it.
     any_client.hset(f"rq:worker:{WORKER}", "birth", format_time(NOW - 1000))
     assert reap(any_client).word == "moved"
 
@@ -346,7 +346,7 @@ def test_a_reaper_of_the_engine_brings_its_own_words_for_a_failure(any_client: R
     assert job and job.place == "failed" and "AbandonedJobError: its worker died" in job.error
 
 
-# --- workers are told -----------------------------------------------------------------------------------------------
+# --- orders to workers ----------------------------------------------------------------------------------------------
 
 
 def test_commands_reach_the_worker_that_runs_the_job(url: str, client: Redis) -> None:

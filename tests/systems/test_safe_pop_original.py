@@ -124,7 +124,7 @@ def test_an_old_done_mark_swallows_their_later_job_and_not_ours(by: str, any_cli
     with pytest.raises(Crash):
         Their(any_client, pause=build_crash("worked, not yet marked")).step()
     assert Their(any_client, NOW_S + 60).step() == "idle"
-    assert list_entries(any_client) == []  # nobody has finished it
+    assert list_entries(any_client) == []  # no worker has finished it
 
     any_client.sadd(DONE, "a")
     if by == "enqueue":
@@ -340,7 +340,7 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
                 new_system.build_call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)]),
             )
         until = time.monotonic() + 20
-        # An entry may be in the hands of a worker that will push it back: its data or its mark stands meanwhile.
+        # A worker may hold an entry that it will push back: its data or its mark exists meanwhile.
         while (len(done) < JOBS or client.keys()) and not errors and time.monotonic() < until:
             time.sleep(0.02)
         stop.set()

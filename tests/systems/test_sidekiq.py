@@ -126,7 +126,7 @@ def list_jobs(engine: Engine, place: str, ref: Ref = DEFAULT) -> dict[bytes, Job
     return {each.id: each for each in engine.fetch_page(ref, place, limit=100, body_bytes=65536).jobs}
 
 
-# -- what stands there -------------------------------------------------------------------------------------------------
+# -- places and jobs ---------------------------------------------------------------------------------------------------
 
 
 def test_a_redis_with_sidekiq_shows_its_queues_unasked_and_a_set_called_queues_alone_is_nobodys(
@@ -462,7 +462,7 @@ def test_jobs_of_a_killed_process_are_a_finding_with_an_end_and_cached_when_redi
     assert seat.worker.state == "killed with 3 jobs, which this rqtui alone remembers"
     entries_by_kind = {finding.kind: finding for finding in count_queue(engine).findings}["lost"]
     assert entries_by_kind.jobs == 2 and SIX in entries_by_kind.text and "stale-process" in findings(client)
-    client.rpush("queue:default", seen.member)  # somebody else brought it back
+    client.rpush("queue:default", seen.member)  # another process pushed it back
     assert list(list_jobs(engine, "lost")) == [b"held-2"] and count_queue(engine).count_in_place("lost") == 1
     client.zadd("retry", {build_failed_job("held-2"): now_s() + 60})
     assert not list_jobs(engine, "lost") and count_queue(engine).count_in_place("lost") == 0
@@ -532,13 +532,13 @@ def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> No
 # -- faults ------------------------------------------------------------------------------------------------------------
 
 
-def _nobody_polls(client: Redis) -> None:
+def plant_job_without_poller(client: Redis) -> None:
     client.zadd("schedule", {job("due"): now_s() - 90})
 
 
 FAULTS: dict[str, tuple[Callable[[Redis], object], str, str]] = {
-    "nobody-polls": (_nobody_polls, "due", "rqtui act promote sidekiq:default due"),
-    "poller-behind": (lambda c: (_nobody_polls(c), process(c, EIGHT)), "although processes run", "clocks"),
+    "nobody-polls": (plant_job_without_poller, "due", "rqtui act promote sidekiq:default due"),
+    "poller-behind": (lambda c: (plant_job_without_poller(c), process(c, EIGHT)), "although processes run", "clocks"),
     "no-consumer": (
         lambda c: (push(c, job("x")), process(c, EIGHT, capsules={"a": {"weights": {"low": 1}}})),
         "in queue:default",

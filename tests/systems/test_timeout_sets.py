@@ -66,14 +66,14 @@ def test_a_late_ack_takes_the_next_workers_lock_and_ours_is_stale(client: Redis)
     client.delete("7-lock")  # time passes
     original.Cleaner(client).step()
     next_one.take(b"7")
-    assert late.acknowledge(7) and not next_one.acknowledge(7)  # whoever works on it is told that it is too late
+    assert late.acknowledge(7) and not next_one.acknowledge(7)  # its worker gets the reply that it is too late
 
     client.delete(*PLACES)
     assert enqueue_items(client, 8) == ["moved"]
     late_job = reserve_one(client, worker="a")
     client.delete("8-lock")
     assert [reap_items(client, NOW + passed).word for passed in (0, 1900, 2000)] == ["empty", "empty", "moved"]
-    assert settle_lease(client, "ack", late_job) == "stale"  # nobody has it
+    assert settle_lease(client, "ack", late_job) == "stale"  # no worker holds it
     next_job = reserve_one(client, worker="b")
     before = keyspace.dump(client)
     assert [settle_lease(client, verb, late_job) for verb in ("ack", "release", "extend")] == ["stale"] * 3

@@ -93,7 +93,7 @@ def test_rows_stay_where_they_are_and_the_sample_fills_up_at_its_end(any_client:
 def test_of_a_large_set_ten_thousand_can_be_listed_and_all_acted_on(client: Redis) -> None:
     client.sadd("done", *range(12_500))
     engine = Engine(client, [registry.create_system("timeout_sets")])
-    page = engine.fetch_page(REF, "done", 9000, 50)  # somebody jumps
+    page = engine.fetch_page(REF, "done", 9000, 50)  # a person jumps
     while len(page.jobs) < 50:
         page = engine.fetch_page(REF, "done", 9000, 50)
     assert (page.total, page.place_total, len(page.jobs)) == (10_000, 12_500, 50)
@@ -158,7 +158,7 @@ def test_a_fault_is_found_and_named(kind: str, any_client: Redis) -> None:
 
 @pytest.mark.parametrize("item", ["07", "+7", " 7", "7\n", "-0", "1_000", "00"])
 def test_an_item_that_int_reads_as_another_is_never_moved_and_ends_no_worker(item: str, any_client: Redis) -> None:
-    int(item)  # the original goes on
+    int(item)  # the original continues
     any_client.sadd("todos", 5, item)
     (found,) = [found for found in Engine(any_client, [SYSTEM]).collect_findings([REF]) if found.queue]
     assert (found.kind, found.ids) == ("never-moved", (item.encode(),))

@@ -84,7 +84,9 @@ def test_ctrl_c_reports_how_to_leave_and_a_second_one_leaves_a_clean_terminal(op
 @pytest.mark.slow
 def test_where_no_shell_waits_ctrl_z_stops_nothing(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
-    with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:  # it leads its session: nobody could wake it
+    with run_in_pty(
+        [sys.executable, "-m", "rqtui", "-u", url]
+    ) as own:  # it leads its session: no shell could continue it
         own.until(b"mail")
         own.press(b"\x1a")
         own.until(b"stops nothing")

@@ -352,7 +352,7 @@ def test_safe_pop(small: Terminal, url: str, client: Redis) -> None:  # noqa: F8
     hand.leaves(lambda: entries("late") not in ([], [b"late"]))
     hand.acts("j D y", lambda: not entries("late"), "3 expired 0")
 
-    # A worker of its own, beside it: what it has finished is marked, and its entry stands until somebody pops it.
+    # A worker of its own, beside it: what it has finished is marked, and its entry stays until a worker pops it.
     own = safe_pop.Worker(client, "q", lambda _id, _body: hand.sees("2 in_progress 1", "1 ready 3") and None, block_s=0)
     assert own.step() == "finished" and client.scard("q:done") == 1
     hand.takes("lease", lambda: sum(b"|" in entry for entry in client.lrange("q", 0, -1)) == 2, "2 in_progress 2")

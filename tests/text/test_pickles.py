@@ -68,7 +68,7 @@ def test_what_a_pickle_would_make_is_shown_as_python_says_it(value: object, text
 
 
 @run_in_one_test("protocol", (0, 1))
-def test_old_protocols_are_read_where_somebody_asks(protocol: int) -> None:
+def test_pickles_of_old_protocols_are_parsed(protocol: int) -> None:
     assert pickles.format_as_python(
         pickles.parse_pickle(pickle.dumps([{"a": (1, "x")}, Point(1, 2)], protocol))
     ).startswith("[{'a': (1, 'x')}, ")

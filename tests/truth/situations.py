@@ -374,7 +374,7 @@ def play_stopped_worker(world: World) -> Iterator[float]:
     yield from play_interrupted_work(world, world.freeze)
 
 
-def play_nobody_dispatches(world: World) -> Iterator[float]:
+def play_missing_dispatcher(world: World) -> Iterator[float]:
     if world.system in ("redisched", "celery"):
         raise DoesNotApply("its workers take due jobs themselves")
     world.has_dispatcher = False
@@ -560,7 +560,7 @@ SITUATIONS: Sequence[Situation] = (
         (Expected({"interrupted"}, r"^job job-000001\b.*running when 2 workers died"),), frozenset({RUNS}),
     ),
     Situation(
-        "L9", "20 due jobs, and no scheduler or dispatcher", play_nobody_dispatches,
+        "L9", "20 due jobs, and no scheduler or dispatcher", play_missing_dispatcher,
         (Expected({"due-not-dispatched", "no-scheduler", "nobody-polls"},
                   r"^20 (jobs are )?due\b.* · .*(dispatch|[Ss]tart)"),),
     ),

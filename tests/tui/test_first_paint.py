@@ -35,8 +35,8 @@ from rqtui.tui.terminal.diff_output import (
 
 pytestmark = pytest.mark.newest_textual
 
-# The program as it is started; it writes down what is imported with the first picture, and whether garbage was
-# collected at each of the pictures that it has sent.
+# The program as it is started; it writes down what is imported with the first frame, and whether garbage was
+# collected at each of the frames that it has sent.
 TOLD = """
 import gc, json, sys
 from textual.app import App

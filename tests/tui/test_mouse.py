@@ -59,7 +59,7 @@ async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis
         await ui.press("enter")
         await ui.until_shown("send")
         for number, name in ((5, "dead"), (1, "scheduled")):
-            await ui.until_refreshed()  # the places stand where they will stay
+            await ui.until_refreshed()  # the places are where they will stay
             await click(ui, f" {number} {name}")
             await ui.until(lambda name=name: board(ui).find_current_pane().place.name == name, f"{name} is opened")
 

@@ -694,7 +694,7 @@ async def test_a_change_whose_answer_is_lost_is_reported_as_unknown_and_sent_onc
             await ui.until_shown("Delete a1")
             await ui.until(lambda: not any(loop.is_running for loop in ui.app.session.loops.values()))
             sent = proxy.requests.count("EVAL")  # the first call of a script sends its text
-            proxy.fail("lose reply", "EVAL ")  # what reads (EVAL_RO, EVALSHA_RO) goes on
+            proxy.fail("lose reply", "EVAL ")  # what reads (EVAL_RO, EVALSHA_RO) continues
             await ui.press("y")
             await ui.until_toast("may have happened")
             await ui.until(lambda: ui.app.session.connection_loss is None and "a2" in ui.text())

@@ -89,7 +89,7 @@ def plant(client: Redis) -> None:
 @run_on_event_loop
 async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tuple[str, ...]) -> None:
     plant(client)
-    client.sadd("q:done", "s9")  # without it a list tells nothing of itself
+    client.sadd("q:done", "s9")  # without it a list has no facts of its own
     Seeded(client, "mail").put("native-1")
     async with screen(url, WIDE, systems=named) as ui:
         queues = {**QUEUES, "orizuru": "jobs" if named else "orizuru", "native": "mail"}
@@ -170,7 +170,7 @@ async def test_read_only_offers_no_verb_of_any_system_and_runs_no_loop(url: str,
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, client: Redis) -> None:
+async def test_only_the_queue_whose_loop_was_confirmed_is_served(url: str, client: Redis) -> None:
     plant(client)
     past = {b"due": time.time() - 9}
     client.zadd(dispatcher.DELAYED, past)

@@ -51,8 +51,8 @@ LIMIT_FIX = "the queue works at its limit: raise the limit"
 _REMEDIES_OF_EVERY_SYSTEM = (IDLE_FIX, LIMIT_FIX)  # more workers, as a system's own remedy says, would not help
 REPLICA_FIX = "connect to its primary, or name the sentinels (redis+sentinel://)"
 _SEVERITY_RANKS = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
-# Of findings with the same severity, the first kind is the verdict: jobs fail, jobs are stuck or lost, nobody works,
-# the queue grows, something is old. Kinds that are not named are findings of systems, which report stuck or lost jobs.
+# Among findings with the same severity, the first of these kinds is the verdict: jobs fail, jobs are stuck or lost, no
+# worker runs, the queue grows, something is old. Other kinds are findings of systems, which report stuck or lost jobs.
 _URGENT_KINDS = ("wrong-type", "failing", "dead-grows", "retry-storm")
 _PATIENT_KINDS = (
     "no-live-worker",

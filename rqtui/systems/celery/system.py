@@ -1050,7 +1050,7 @@ class Celery(EntrySystem):
         """Record which message is the next one of a queue, and since when."""
         if page.offset:
             return
-        # A task that is tried again keeps its id: the number of its attempts tells it from the same message at rest.
+        # A task that is tried again keeps its id. Its number of attempts distinguishes it from a queued message.
         first_id = b"%s %d" % (page.jobs[0].id, page.jobs[0].attempts) if page.jobs else b""
         if not first_id or self._next_messages.get(page.queue, NextMessage(b"", 0)).id != first_id:
             self._next_messages[page.queue] = NextMessage(first_id, self.now_ms())

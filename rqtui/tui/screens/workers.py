@@ -297,7 +297,7 @@ class Workers(View):
             names = " and ".join(silent_systems)
             return f"{names} {verb_form} no names of workers: {keys.find_current_key('back')} goes back"
         systems = {ref.system: self.session.systems[ref.system] for ref in scope if self._stores_workers(ref)}
-        if waiting := [name for name, system in systems.items() if not has_heard_heartbeats(system)]:
+        if waiting := [name for name, system in systems.items() if not has_received_heartbeats(system)]:
             return f"waiting for heartbeats of {' and '.join(waiting)}, which only publishes them"
         return EMPTY
 
@@ -486,7 +486,7 @@ class Workers(View):
             self.host.open_job(*message.result)
 
 
-def has_heard_heartbeats(system: System) -> bool:
+def has_received_heartbeats(system: System) -> bool:
     """Return whether rqtui has listened long enough for a heartbeat of each worker of a system.
 
     True for a system that stores its workers in Redis.

@@ -59,10 +59,10 @@ class Stock(stock.Stock):
         command = self.command("worker", "-Q", ",".join(queues or ("default",)), *options)
         before = self._listeners()
 
-        def hears_commands(worker: Worker) -> bool:
+        def has_subscribed(worker: Worker) -> bool:
             return f"{name}@shop ready." in worker.read_log() and self._listeners() > before
 
-        return self.begin(command, hears_commands, name, **environ)
+        return self.begin(command, has_subscribed, name, **environ)
 
     def _listeners(self) -> int:
         return sum(each["psub"] != "0" for each in self.client.client_list())

@@ -88,7 +88,7 @@ async def test_results_that_are_kept_in_another_database_count_where_the_message
     async with screen(f"{url}/1", WIDE) as ui:
         await ui.until_shown("default")
         await ui.press("enter")
-        await ui.until_shown("queue 1", "confirm(4711)")  # this look tells whose `bad` is
+        await ui.until_shown("queue 1", "confirm(4711)")  # this poll shows to which database `bad` belongs
         staging.start(name="of-staging")
         wait_until(lambda: staging.runs().get("bad"), what="the worker has run it")
         await ui.until_shown("failed 1")

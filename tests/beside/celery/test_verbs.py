@@ -342,7 +342,7 @@ def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
     killed = stock.run_holding("held", worker="w1")
     wait_until(lambda: len(stock.read_unacked("shop:")) == 2, SLOW_S, "they are taken")
     stock.rqtui(*system, "put", stock.queue, call("put"))
-    for said in (system, ()):  # where all keys of Celery have the same prefix, nobody has to say it
+    for said in (system, ()):  # where all keys of Celery have the same prefix, no option is needed
         [queue] = stock.rqtui(*said, "snapshot")["queues"]
         assert (queue["queue"], queue["layout"]) == ("default", "celery")
         assert {place["place"]: place["count"] for place in queue["places"]}["eta"] == 1

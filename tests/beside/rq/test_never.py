@@ -63,7 +63,7 @@ def test_what_a_living_worker_runs_is_neither_reaped_nor_deleted(stock: Stock, c
 def test_a_killed_job_is_in_no_list_where_it_would_run(stock: Stock, client: Redis) -> None:
     for id in ("killed", "next"):
         stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id=id)
-    client.hset("rq:job:next", "status", "canceled")  # the status alone, which helps nobody: the worker runs it
+    client.hset("rq:job:next", "status", "canceled")  # only the status, which has no effect: the worker runs it
     assert stock.act("kill", "killed") == {"killed": "moved"}
     assert stock.do("ids", queue="default", place="queued") == ["next"]
     with stock.worker():
@@ -110,7 +110,7 @@ def test_jobs_with_a_rate_limit_are_left_to_rq(stock: Stock, client: Redis) -> N
     before = dump(client)
     for verb, id in (("kill", "first"), ("delete", "first"), ("delete", "second")):
         assert "it has a rate limit, whose slots only RQ can assign" in stock.read_refusal(verb, id), verb
-    stock.read_refusal("promote", "second")  # it stands in no place of the queue
+    stock.read_refusal("promote", "second")  # it is in no place of the queue
     assert dump(client) == before
     stock.start()
     for id in ("first", "second"):

@@ -16,7 +16,7 @@ from redis import Redis
 from waiting import wait_until
 
 APP = Path(__file__).parent / "app"
-BEAT_S, LIFE_S = 10, 60  # of a process: how often it beats, and how long its keys outlive it
+BEAT_S, LIFE_S = 10, 60  # of a process: how often it sends heartbeats, and how long its keys outlive it
 
 
 class Stock(stock.Stock):

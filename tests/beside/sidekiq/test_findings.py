@@ -81,7 +81,7 @@ def test_bytes_that_no_client_reads_are_killed_by_the_stock_process_that_takes_t
     assert not stock.has_finding("unreadable")
 
 
-def test_nobody_polls_and_nobody_works_on_a_queue(stock: Stock, client: Redis) -> None:
+def test_missing_pollers_and_workers_of_a_queue_are_found(stock: Stock, client: Redis) -> None:
     stock.push("reminder", "other", in_s=HOUR_S)
     for member in client.zrange("schedule", 0, -1):
         client.zadd("schedule", {member: time.time() - 90})

@@ -203,7 +203,7 @@ def test_a_heartbeat_accepts_the_longest_worker_facts_and_nothing_longer(any_cli
         with pytest.raises(Refused, match="nothing was changed"):
             beat(**args)
         assert dump(any_client) == before, args
-    any_client.hset(build_key("workers"), "w", "no beat at all")  # another program's line is written anew
+    any_client.hset(build_key("workers"), "w", "no beat at all")  # the line of another program is replaced
     assert beat() == "run" and any_client.hget(build_key("workers"), "w") == b"%d 1 run %d - - " % (NOW, NOW)
 
 

@@ -118,7 +118,7 @@ def test_check_finds_the_damage_and_repair_fixes_it(
 
 
 @pytest.mark.parametrize("name", ["bodies", "attempts", "errors"])
-def test_a_line_that_belongs_to_nobody_is_found_and_dropped(server_client: Redis, name: str) -> None:
+def test_a_line_that_belongs_to_no_job_is_found_and_dropped(server_client: Redis, name: str) -> None:
     server_client.hset(build_key(name), b"x", b"left over")
     assert find_problems(server_client) == {b"x": {"orphan_line"}}
     assert run_script(server_client, "repair", [(b"x",)]).each[0].values == {"place": ""}

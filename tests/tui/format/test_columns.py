@@ -73,7 +73,7 @@ def test_of_a_body_that_is_cut_off_only_what_is_whole_is_claimed() -> None:
     assert texts(job(b"\xff\x00"), "body.a") == [formats.NONE]
 
 
-# ── what tells the jobs of a page apart ──────────────────────────────────────────────────────────────────────
+# ── fields that distinguish the jobs of a page────────────────────────────────────────────────────────────────
 
 
 def page(number: int, **more: object) -> list[Job]:

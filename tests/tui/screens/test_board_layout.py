@@ -171,7 +171,7 @@ async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: s
     seeded.put("a1", "a2")
     async with screen(url, WIDE) as ui:
         await ui.press("enter")
-        await ui.until_shown("2 ready 2  3 reserved 0")  # its frame has tabs: nothing stands beside it
+        await ui.until_shown("2 ready 2  3 reserved 0")  # its frame has tabs: nothing is beside it
         seeded.reserve(1)
         await ui.until(lambda: pane(ui, "reserved").size.height > 3, "it unfolds")
         seeded.engine.apply_verb("ack", seeded.ref, seeded.jobs("reserved"))
@@ -302,7 +302,7 @@ async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
         await ui.press("8")
         await ui.until(lambda: board(ui).find_current_pane().place.name == "failed")
         add_mill_jobs(client, "flour", "intermediate", *(f"i{n}" for n in range(1200)))
-        await ui.until_shown(" intermed… 1 200 ")  # a long name makes room for its count
+        await ui.until_shown(" intermed… 1 200 ")  # a long name is shortened for its count
 
 
 def test_the_board_opens_on_the_place_whose_key_the_worst_finding_names() -> None:

@@ -283,8 +283,8 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_refresh(url: str, 
         await ui.until_refreshed()
         ticker, done = ui.app.session.ticker, []
         refresh, ticker.interval_s, ui.may_request_refresh = ticker.request_refresh, 60, False
-        ticker.request_refresh = ticker.set_focus = lambda *_focus: None  # type: ignore[method-assign]  # nobody else asks now
-        for turn in (1, 2):  # a picture that was asked for before comes between the two
+        ticker.request_refresh = ticker.set_focus = lambda *_focus: None  # type: ignore[method-assign]  # no other code requests one now
+        for turn in (1, 2):  # a snapshot that was requested before comes between the two
             ui.app.session.call_engine(lambda _engine: None, done.append)
             await ui.until(lambda turn=turn: len(done) == turn, "its thread answers")
         seeded.reserve(1)

@@ -345,7 +345,7 @@ async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str
     pipe.execute()
     async with screen(url) as ui:
         await ui.until_shown("1 000 queues")
-        # The first pictures are of all queues, until the overview has said which of them are in sight.
+        # The first snapshots have all queues, until the overview has named the visible ones.
         await ui.until(lambda: len(picture(ui).queues) <= 140, "a picture of those in sight and some others")
         assert picture(ui).cost.round_trips == 1
         await ui.press("G")

@@ -16,7 +16,7 @@ from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.model import EventCoverage
 from rqtui.systems import registry
-from rqtui.tui.screens.workers import has_heard_heartbeats
+from rqtui.tui.screens.workers import has_received_heartbeats
 
 __all__ = ["mill"]  # a fixture
 
@@ -137,11 +137,11 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
 
 def test_workers_without_a_stored_list_are_not_denied_before_each_could_send_a_heartbeat() -> None:
     celery = registry.create_system("celery")
-    assert not has_heard_heartbeats(celery), "no Pub/Sub events are received yet"
+    assert not has_received_heartbeats(celery), "no Pub/Sub events are received yet"
     for age_ms, is_heard in ((0, False), (1000, False), (60_000, True)):
         celery.event_coverage = EventCoverage(celery.now_ms() - age_ms)
-        assert has_heard_heartbeats(celery) is is_heard
-    assert has_heard_heartbeats(registry.create_system("native")), "Redis stores its workers"
+        assert has_received_heartbeats(celery) is is_heard
+    assert has_received_heartbeats(registry.create_system("native")), "Redis stores its workers"
 
 
 @run_on_event_loop
@@ -228,16 +228,16 @@ async def test_workers_with_long_names_are_distinguished_in_every_view(url: str,
         add_held_jobs(client, f"acme.production.{name}", f"job-of-{name[-2:]}-{name[:2]}")
         add_worker(client, f"acme.production.{name}", 1)
 
-    def are_told_apart(text: str) -> bool:
+    def are_workers_distinguished(text: str) -> bool:
         cut = [word for word in text.split() if "…" in word and any(end in word for end in ends.values())]
         return len(set(cut)) == len(ends) and all(any(end in word for word in cut) for end in ends.values())
 
     async with screen(url) as ui:
         await ui.press("w")
-        await ui.until(lambda: are_told_apart(ui.text()), "the workers of all queues")
+        await ui.until(lambda: are_workers_distinguished(ui.text()), "the workers of all queues")
         await ui.press("escape", "enter")
-        await ui.until(lambda: are_told_apart(ui.text()), "the rows of reserved jobs")
+        await ui.until(lambda: are_workers_distinguished(ui.text()), "the rows of reserved jobs")
     async with screen(url, WIDE) as ui:
         await ui.until_shown("3 workers: ")
         line = next(line for line in ui.text().splitlines() if "3 workers: " in line)
-        assert are_told_apart(line), line
+        assert are_workers_distinguished(line), line

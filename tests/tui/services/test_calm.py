@@ -52,7 +52,7 @@ def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
     url: str, seeded: Seeded, size: tuple[int, int]
 ) -> None:
     seeded.put("a1", "a2")
-    seeded.put("due", delay_ms=1)  # the header then tells how many seconds ago the dispatcher moved it
+    seeded.put("due", delay_ms=1)  # the header then shows how many seconds ago the dispatcher moved it
 
     async def run() -> None:
         app = Counted(Settings(url, is_calm=True), interval_s=0.5)

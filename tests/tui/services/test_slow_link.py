@@ -18,7 +18,7 @@ from rqtui.engine.ticker import compute_reconnect_delay_s
 from rqtui.tui.screens.board import Board
 
 # A key, and what must be on the screen when it was pressed, in this order, on a board of five ready and two dead jobs.
-PATIENT = "?socket_timeout=300"  # nobody gives up an answer that is held
+PATIENT = "?socket_timeout=300"  # no client gives up a delayed reply
 STEPS = (
     ("j", "cursor", b"a2"),
     ("k", "cursor", b"a1"),
@@ -99,7 +99,7 @@ async def test_while_one_answer_is_under_way_no_second_is_requested(url: str, pr
         proxy.release()
         before = ui.app.session.snapshot
         await ui.until(lambda: ui.app.session.snapshot is not before, "a picture")
-        # Fifty keys became a handful of pictures, not fifty.
+        # Fifty keys became a few refreshes, not fifty.
         pictures = sum(name.startswith("EVALSHA") for name in proxy.requests[asked:])
         assert pictures < 50, proxy.requests[asked:]
 

@@ -47,7 +47,7 @@ def _their_names() -> frozenset[str]:
     return frozenset(found)
 
 
-# ── what stands in a module ──────────────────────────────────────────────────────────────────────────────────────────
+# ── names in a module ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _modules(root: Path) -> Iterator[Path]:
@@ -187,7 +187,7 @@ def _names(cls: type) -> tuple[frozenset[str], frozenset[str]]:
         for inner in statement.body
         for each in ast.walk(inner)
         if not isinstance(each, ast.Attribute)
-    }  # variables and functions of a method are nobody else's
+    }  # variables and functions of a method belong to it alone
     given = {name for each in within if each not in local for name in _list_assigned_names(each)}
     used = {
         each.attr

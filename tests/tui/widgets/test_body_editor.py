@@ -209,7 +209,7 @@ async def test_the_original_stays_when_the_new_job_is_refused(url: str, seeded: 
 async def test_a_job_that_went_meanwhile_cannot_be_copied(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as ui:
-        await ui.press("enter", "2", "p")  # the rows stand
+        await ui.press("enter", "2", "p")  # the rows stay
         seeded.engine.apply_verb("delete", seeded.ref, [job for job in seeded.jobs("ready") if job.id == b"a1"])
         await ui.press("C")
         await ui.until_toast("The job no longer exists.")

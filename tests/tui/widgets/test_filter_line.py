@@ -46,7 +46,7 @@ async def test_the_line_starts_empty_and_up_recalls_earlier_filters_the_newest_f
         await ui.until_shown("/0-job")
         await ui.press("slash")
         assert find_filter_line(ui).value == ""
-        await ui.until_shown("1 of 3 match")  # what held goes on, until something is typed
+        await ui.until_shown("1 of 3 match")  # the filter stays until something is typed
         await ui.press("up")
         assert find_filter_line(ui).value == "0-job"
         await ui.press("up")
