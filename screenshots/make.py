@@ -24,6 +24,7 @@ from rqtui.reports import redis  # noqa: E402
 from rqtui.tui.format import theme  # noqa: E402
 from screenshots import server as busy  # noqa: E402
 from screenshots import systems  # noqa: E402
+from screenshots.replay import open_still_replay, plant_recording  # noqa: E402
 from screenshots.seeded import NOW, open_still_app, seed_history, seed_queues, stop_the_clock  # noqa: E402
 
 SIZES = ((160, 45), (80, 24))
@@ -75,6 +76,18 @@ SYSTEMS = {  # of others: size, the queue whose board is opened, keys
 }
 
 
+REPLAYS = {  # of a recording: size, keys
+    "replay-160x45": ((160, 45), ("less_than_sign", "less_than_sign")),
+    "replay-80x24": ((80, 24), ("less_than_sign", "less_than_sign")),
+}
+
+
+async def render_replay_as_svg(path: Path, size: tuple[int, int], keys: tuple[str, ...]) -> str:
+    """Return rqtui's screen on a recording as SVG after these keys."""
+    async with open_still_replay(path, size, keys) as app:
+        return remove_svg_variations(app.export_screenshot(title="rqtui replay"))
+
+
 async def render_screen_as_svg(url: str, size: tuple[int, int], keys: tuple[str, ...], **options: Any) -> str:
     """Return rqtui's screen as SVG after these keys. If the first key is a queue, its board is opened."""
     async with open_still_app(url, size, keys, **options) as app:
@@ -118,6 +131,10 @@ def main() -> None:
                     )
                 ),
             )
+        for name, (size, keys) in REPLAYS.items():
+            if len(sys.argv) == 1 or name in sys.argv[1:]:
+                svg = asyncio.run(render_replay_as_svg(plant_recording(Path(folder)), size, keys))
+                save_screenshot(name, svg)
 
 
 def save_screenshot(name: str, svg: str) -> None:

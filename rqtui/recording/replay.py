@@ -341,11 +341,11 @@ class ReplayEngine(Engine):
         return Request((), lambda _replies: self._read_minutes(refs, minutes))
 
     def _read_minutes(self, refs: Sequence[Ref], minutes: int) -> tuple[MinuteTotals, ...]:
-        queues, wanted = {queue.ref: queue for queue in self._reader.list_queues()}, set(refs)
+        queues = {queue.ref: queue for queue in self._reader.list_queues()}
         periods: dict[tuple[int, int], list[Period]] = defaultdict(list)
-        for period in self._reader.read_all_periods(self._at_ms - minutes * MINUTE_MS, self._at_ms + 1):
-            if period.ref in wanted:
-                periods[period.at_ms, period.span_ms].append(period)
+        begin_ms, end_ms = self._at_ms - minutes * MINUTE_MS, self._at_ms + 1
+        for period in self._reader.read_periods_of_queues(set(refs), begin_ms, end_ms):
+            periods[period.at_ms, period.span_ms].append(period)
         return tuple(_sum_periods(*key, group, queues) for key, group in sorted(periods.items()))
 
     # -- what needs Redis -------------------------------------------------------------------------------------------
@@ -373,6 +373,10 @@ class ReplayEngine(Engine):
 
     def start_listening(self) -> None:
         """Subscribe to nothing."""
+
+    def stop_listening(self) -> None:
+        """Close the file, because the screen ends."""
+        self.close()
 
 
 class RecordedJournal(Journal):

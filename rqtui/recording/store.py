@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -169,6 +169,11 @@ class _Store:
     def read_periods(self, ref: Ref, begin_ms: int, end_ms: int) -> list[Period]:
         """Return the minutes and hours of a queue that begin in a time span, the oldest first."""
         return self._read_periods(f"AND queue_id IN ({self._format_ids(ref)})", begin_ms, end_ms)
+
+    def read_periods_of_queues(self, refs: Collection[Ref], begin_ms: int, end_ms: int) -> list[Period]:
+        """Return the minutes and hours of some queues that begin in a time span, the oldest first."""
+        ids = ", ".join(str(id) for id, queue in self._load_queues().items() if queue.ref in refs)
+        return self._read_periods(f"AND queue_id IN ({ids})", begin_ms, end_ms)
 
     def read_all_periods(self, begin_ms: int, end_ms: int) -> list[Period]:
         """Return the minutes and hours of all queues that begin in a time span, the oldest first."""

@@ -495,6 +495,9 @@ class Cockpit(App[None]):
 
     def export_operations(self) -> None:
         """Write a report of this session's changes to files."""
+        if self._is_replay:
+            self.show_toast("rqtui record --export writes a part of a recording to a file.", "warning")
+            return
         self.journal.export_report()
 
     # -- keys ---------------------------------------------------------------------------------------------------------
@@ -557,7 +560,7 @@ class Cockpit(App[None]):
 
     def action_export_operations(self) -> None:
         """Write a report of this session's changes to files."""
-        self.journal.export_report()
+        self.export_operations()
 
     async def action_back(self) -> None:
         """Close the top view, or undo its last step, such as a filter. Does nothing on the overview."""

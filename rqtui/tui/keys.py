@@ -258,7 +258,8 @@ REPLAY_FOOTER = (  # pairs of keys with one label
 # Keys without a use in a recording: their key means something else there, or nothing can be changed or marked.
 NOT_IN_REPLAY = frozenset(
     ("dispatcher", "reaper", "dispatch_step", "reap_step", "freeze", "slower", "faster", "stop", "undo", "incident")
-    + ("mark", "mark_range", "mark_loaded", "mark_all", "unmark", "compare", "group_jobs", "save")
+    + ("mark", "mark_range", "mark_loaded", "mark_all", "unmark", "compare", "group_jobs", "save", "next_match")
+    + ("workers", "kinds", "events", "loops", "schedules", "redis")
 )
 RECORDED_VIEWS = ("errors", "metrics", "operations")  # views that a recording has the data for
 UNLOCKS = ("5m", "15m", "1h")
@@ -419,8 +420,14 @@ def list_general_keys(*, with_demo: bool = False, in_replay: bool = False) -> li
     return [
         general_key
         for general_key in GENERAL_KEYS
-        if (with_demo or not general_key.in_demo) and not (in_replay and general_key.id in NOT_IN_REPLAY)
+        if (with_demo or not general_key.in_demo) and (not in_replay or is_used_in_replay(general_key))
     ]
+
+
+def is_used_in_replay(general_key: GeneralKey) -> bool:
+    """Return whether a general key has a use in a recording, on a view that a recording has the data for."""
+    views = general_key.screens or LISTS
+    return general_key.id not in NOT_IN_REPLAY and any(view in (*LISTS, *RECORDED_VIEWS) for view in views)
 
 
 def list_footer_keys(screen: str) -> list[GeneralKey]:

@@ -14,6 +14,7 @@ from screens import NARROW, WIDE, Screen, run_on_event_loop
 from textual.app import App
 
 from rqtui.config.settings import Settings
+from rqtui.recording.export import export_recording
 from rqtui.recording.records import MINUTE_MS
 from rqtui.recording.replay import ReplayEngine, ReplayState
 from rqtui.recording.store import Reader
@@ -186,6 +187,22 @@ async def test_the_help_lists_the_keys_of_the_time_first(path: Path) -> None:
         await ui.press("question_mark")
         await ui.until_shown("The time of the recording", "to where the next finding began")
         assert "UPPERCASE" not in ui.text() and "dispatcher on or off" not in ui.text()
+    ids = {look.id for look in keys.list_general_keys(in_replay=True)}
+    assert {"filter", "errors", "open", "help"} <= ids
+    assert not ids & {"dispatcher", "undo", "mark", "workers", "viewer", "ask", "field_after", "next_failure", "save"}
+
+
+@run_on_event_loop
+async def test_a_replay_of_an_export_leaves_it_as_it_was(path: Path) -> None:
+    target = path.with_name("incident.rqt")
+    with Reader.open(path) as reader:
+        export_recording(reader, target, 0, LAST_MS * 2)
+    before = target.read_bytes(), {each.name for each in path.parent.iterdir()}
+    path = target
+    async with replay(path) as ui:
+        await ui.press("o", "s")
+        await ui.until_toast("rqtui record --export writes a part of a recording")
+    assert (target.read_bytes(), {each.name for each in path.parent.iterdir()}) == before
 
 
 @run_on_event_loop

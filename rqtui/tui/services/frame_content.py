@@ -276,7 +276,7 @@ class FrameContent:
 
     def _is_general_key_usable(self, general_key: keys.GeneralKey) -> bool:
         """Return whether a key that changes nothing works now."""
-        if self._session.is_replay and general_key.id in keys.NOT_IN_REPLAY:
+        if self._session.is_replay and not keys.is_used_in_replay(general_key):
             return False
         if general_key.id == "undo":
             return self._undo.is_possible

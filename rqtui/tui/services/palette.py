@@ -350,9 +350,7 @@ class Palette:
         if view is not None and not view.offers_action(general_key.action):
             return False
         is_available = bool(self._session.demo) or not general_key.in_demo
-        if self._session.is_replay and general_key.id in keys.NOT_IN_REPLAY:
-            return False
-        if self._session.is_replay and general_key.id in keys.VIEWS and general_key.id not in keys.RECORDED_VIEWS:
+        if self._session.is_replay and not keys.is_used_in_replay(general_key):
             return False
         action = general_key.action.partition("(")[0]
         return is_available and is_here and self._host.app.check_action(action, (general_key.action,)) is not False
