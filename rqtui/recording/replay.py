@@ -37,7 +37,7 @@ from rqtui.model import (
 from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting, parse_operation
 from rqtui.recording.moment import Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
-from rqtui.recording.store import Reader
+from rqtui.recording.store import Reader, translate_store_errors
 from rqtui.reports.errors import Errors, build_report
 from rqtui.reports.sampling import Extent
 from rqtui.system_base.system import Request, System
@@ -176,7 +176,8 @@ class ReplayEngine(Engine):
         """Open the recording at `path`. Raises RecordingError if it cannot be read, or has nothing of `at_ms`."""
         reader = Reader.open(path)
         try:
-            return cls(reader, at_ms)
+            with translate_store_errors(path):
+                return cls(reader, at_ms)
         except BaseException:
             reader.close()
             raise
@@ -277,8 +278,9 @@ class ReplayEngine(Engine):
         """Return the snapshot of the present moment, with its `ReplayState` in the results."""
         self._advance()
         if self._moment.at_ms != self._at_ms:
-            self._moment = read_moment(self._reader, self._at_ms)
-            self._state = self._build_state(self._moment)
+            with translate_store_errors(self._reader.path):
+                moment = read_moment(self._reader, self._at_ms)
+                self._moment, self._state = moment, self._build_state(moment)
         moment = self._moment
         recorded = moment.snapshot.map_queues_by_ref()
         if self.refs != [*recorded]:

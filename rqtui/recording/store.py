@@ -233,15 +233,15 @@ class _Store:
 
     def list_finding_times(self, limit: int) -> list[int]:
         """Return when each of the newest `limit` findings began, in ms, the oldest first."""
-        return sorted(
-            at_ms for (at_ms,) in self._query("SELECT begin_ms FROM finding ORDER BY id DESC LIMIT ?", (limit,))
-        )
+        rows = self._query("SELECT begin_ms FROM finding ORDER BY id DESC LIMIT ?", (limit,))
+        with self._translate_errors():
+            return sorted(int(at_ms) for (at_ms,) in rows)
 
     def list_change_times(self, limit: int) -> list[int]:
         """Return when each of the newest `limit` changes of the journal ended, in ms, the oldest first."""
-        return sorted(
-            at_ms for (at_ms,) in self._query("SELECT at_ms FROM change ORDER BY at_ms DESC LIMIT ?", (limit,))
-        )
+        rows = self._query("SELECT at_ms FROM change ORDER BY at_ms DESC LIMIT ?", (limit,))
+        with self._translate_errors():
+            return sorted(int(at_ms) for (at_ms,) in rows)
 
     def read_last_changes(self, at_ms: int, limit: int) -> list[RecordedChange]:
         """Return the last `limit` changes of the journal that ended until a point in time, the newest first."""

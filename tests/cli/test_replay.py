@@ -48,6 +48,9 @@ def test_files_that_are_no_recording_are_one_sentence(file: Path, tmp_path: Path
     damage(folder / "foreign.rqt", "CREATE TABLE photo (id INTEGER)")
     damage(plant(folder / "newer.rqt"), "PRAGMA user_version = 7")
     damage(plant(folder / "tables.rqt"), "DROP TABLE finding")
+    damage(plant(folder / "times.rqt"), "UPDATE finding SET begin_ms = 'soon'")
+    damage(plant(folder / "values.rqt"), "UPDATE period SET workers = 'many', end_ms = 'late'")
+    damage(plant(folder / "ends.rqt"), "UPDATE finding SET end_ms = 'late'")
     Writer.open(folder / "empty.rqt").close()
     for name, sentence in {
         "missing.rqt": "there is no recording",
@@ -58,6 +61,9 @@ def test_files_that_are_no_recording_are_one_sentence(file: Path, tmp_path: Path
         "foreign.rqt": "is a database of another program, not a recording of rqtui",
         "newer.rqt": "has format 7, and this rqtui reads format 1: update rqtui",
         "tables.rqt": "has other tables than a recording of format 1",
+        "times.rqt": "has a record that cannot be read",
+        "values.rqt": "has a record that cannot be read",
+        "ends.rqt": "has a record that cannot be read",
         "": "is no regular file",
     }.items():
         ran = shell(AWAY, "replay", str(folder / name))
