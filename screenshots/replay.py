@@ -1,4 +1,4 @@
-"""Run the screen on a recording, for a picture of the time bar."""
+"""Run the screen on a recording, for a screenshot of the time bar."""
 
 from __future__ import annotations
 
