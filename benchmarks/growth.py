@@ -195,7 +195,7 @@ def main() -> None:
     for name, steps in found.items():
         for step, values in steps.items():
             ratio = max(values.values()) / min(values.values())
-            print(f"{name}: {step}: dearest {ratio:.2f} × cheapest{'' if ratio <= 1.5 else ' (above 1.5)'}")
+            print(f"{name}: {step}: highest {ratio:.2f} × lowest{'' if ratio <= 1.5 else ' (above 1.5)'}")
     _draw_plot(path, given.folder)
 
 

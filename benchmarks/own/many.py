@@ -41,7 +41,7 @@ def measure_foreign_keys(on: Bench) -> Iterator[Line]:
     _plant_queues(on, 3)
     with tempfile.TemporaryDirectory() as folder:
         runs = (("snapshot, the first time", ["snapshot"]), ("health, the next time", ["health"]))
-        for name, words in (*runs, ("snapshot --walk, which looks at all", ["snapshot", "--walk"])):
+        for name, words in (*runs, ("snapshot --walk, which reads all keys", ["snapshot", "--walk"])):
             spent = _measure_redis_s(on, lambda words=words: _run_rqtui_command(on, words, folder))  # type: ignore[misc]
             target = "" if "--walk" in words else "≤ 0.3"
             yield _build_line(f"{number} foreign keys: {name}, Redis", spent, "s", target)

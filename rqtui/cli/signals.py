@@ -1,4 +1,4 @@
-"""Handle SIGINT, SIGTERM and SIGHUP so that a command finishes its present step before it ends.
+"""Handle SIGINT, SIGTERM and SIGHUP so that a command finishes its current step before it ends.
 
 Commands that run until they are stopped get an event and end after the step in progress. All others are interrupted, as
 by Ctrl+C, and report what was done. A request that Redis does not answer delays no exit: after a second its connection

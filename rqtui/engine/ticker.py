@@ -238,7 +238,7 @@ class Ticker:
         return self._enqueue_request(_WorkRequest(next(self._request_ids), function))
 
     def cancel_work(self, id: int) -> None:
-        """Request the end of a work after its present step. Its last `CallFinished` event follows."""
+        """Request the end of a work after its current step. Its last `CallFinished` event follows."""
         self._inbox.put(_CancelRequest(id))
 
     def _enqueue_request(self, request: _ChangeRequest | _CallRequest | _WorkRequest) -> int:

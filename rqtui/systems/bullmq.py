@@ -147,7 +147,7 @@ class _Holder(NamedTuple):
 
     @property
     def may_be_late(self) -> bool:
-        """Whether one look cannot know if an unnamed worker with late locks lives, since no lockDuration is stored."""
+        """Whether it is unknown if an unnamed worker with late locks is alive, because no lockDuration is stored."""
         return self.is_late and not (self.name or self.renewed_ms or self.missing_ms or self.renews_no_lock)
 
 
@@ -747,7 +747,7 @@ def _describe_missing_workers(queue: str, holders: Sequence[_Holder], unnamed_co
 
 
 def _describe_late_locks(queue: str, holders: Sequence[_Holder]) -> Iterator[Finding]:
-    """Yield the information that it is unknown whether unnamed workers live: one look knows no lockDuration."""
+    """Yield the information that it is unknown whether unnamed workers are alive: no lockDuration is stored."""
     if holders:
         clause = f"whose locks are late if their lockDuration is {_LOCK_MS // 1000} s"
         finding = _build_worker_finding(queue, holders, clause, "")

@@ -273,7 +273,7 @@ class Sidekiq(EntrySystem):
             return ()
         jid, worker = _decode_job(lost_jobs[0].job, b"").jid, to_text(lost_jobs[0].worker)
         lost = f"{len(lost_jobs)} lost with {worker}, such as {to_text(jid)}"
-        text = f"{lost}: this rqtui alone remembers them, until it ends"
+        text = f"{lost}: only this rqtui has them, until it ends"
         remedy = "release them in the place lost: they are the next to run"
         finding = Finding(
             "lost", "critical", queue, text, remedy, ids=(jid,), since_ms=lost_jobs[0].beat_ms, jobs=len(lost_jobs)
@@ -607,7 +607,7 @@ class LostJobs:
                 pid=pid,
                 host=host.lstrip(":"),
                 queues=tuple(sorted({held_job.queue for held_job in held})),
-                state=f"killed with {job_count}, which this rqtui alone remembers",
+                state=f"killed with {job_count}, which only this rqtui has",
             )
 
     def remove_jobs(self, queue: str, jobs: Sequence[bytes]) -> None:

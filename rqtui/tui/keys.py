@@ -197,7 +197,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         "apostrophe",
         "show_incident",
         "incident",
-        "the trouble of a queue on one page, with what helps now",
+        "one page about a queue with problems, and what helps",
     ),
     GeneralKey("refresh", "r", "refresh_now", "refresh", "refresh now, and find new queues"),
     GeneralKey("slower", "minus", "interval(2)", "slower", "refresh half as often"),

@@ -459,7 +459,7 @@ def test_jobs_of_a_killed_process_are_a_finding_with_an_end_and_cached_when_redi
     (seat,) = [seat for seat in workers.load_workers(engine, [DEFAULT, LOW])[0] if seat.name == SIX]
     assert (seat.health, len(seat.jobs), seat.queues) == (workers.WorkerHealth.LATE, 3, ("default", "low"))
     assert seat.worker is not None and queue.counted_ms - seat.worker.heartbeat_ms > 58_000
-    assert seat.worker.state == "killed with 3 jobs, which this rqtui alone remembers"
+    assert seat.worker.state == "killed with 3 jobs, which only this rqtui has"
     entries_by_kind = {finding.kind: finding for finding in count_queue(engine).findings}["lost"]
     assert entries_by_kind.jobs == 2 and SIX in entries_by_kind.text and "stale-process" in findings(client)
     client.rpush("queue:default", seen.member)  # another process pushed it back

@@ -72,7 +72,7 @@ KINDS_WITH_START = frozenset({"failing", "paused", "silent-leases"})  # kinds wh
 FINDING_KINDS = {  # of findings about queues and the server; `docs/health.md` lists them with those of the systems
     "failing": "a large share of the attempts of the last five minutes failed",
     "dead-many": "many jobs died within a day; older dead jobs are only counted",
-    "dead-near-cap": "the queue keeps hardly more dead jobs: the oldest will be forgotten",
+    "dead-near-cap": "the queue is near its limit of dead jobs: the oldest will be deleted",
     "dead-grows": "many jobs died in the last five minutes",
     "silent-leases": "jobs are held by workers that stopped sending heartbeats",
     "interrupted": "a job lost at least two leases: it may kill the workers that run it",
@@ -89,7 +89,7 @@ FINDING_KINDS = {  # of findings about queues and the server; `docs/health.md` l
     "paused": "the queue is paused by a person; this is information, no warning",
     "wrong-type": "a key holds another type than the system's",
     "undecodable": "what is stored cannot be read",
-    "lost": "a killed process held jobs that Redis does not have any more: this rqtui alone remembers them",
+    "lost": "a killed process held jobs that Redis does not have any more; only this rqtui has them in memory",
     "read-only-replica": "the server is a read-only replica: it refuses every change",
     "eviction": "the server evicts keys when its memory is full",
     "memory": "the server's memory is full, or nearly",
