@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 BATCH = 1000  # the most jobs per call of a script
-CANARY_RATE = "20/s"  # the rate of the jobs after a canary, without --rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ def parse_rate_limit(
 ) -> Limits | None:
     """Convert `--rate`, `--canary` and the `--stop-at-…` options to limits; None without the first two.
 
-    Raises UsageError. Without `--rate`, the jobs after a canary have the rate CANARY_RATE. A variant of a verb, such as
-    `drip-requeue`, has a default rate and a default number of failures.
+    Raises UsageError. Without `--rate`, the jobs after a canary have the rate RATE_AFTER_CANARY. A variant of a
+    verb, such as `drip-requeue`, has a default rate and a default number of failures.
     """
     from rqtui.operations import rate_limit
 
@@ -86,7 +85,7 @@ def parse_rate_limit(
     if canary is not None:
         if canary < 1:
             raise UsageError("--canary is a whole number from 1 on.")
-        rate = rate or CANARY_RATE
+        rate = rate or rate_limit.RATE_AFTER_CANARY
     for name, value in (("--stop-at-failures", failures), ("--stop-at-depth", depth)):
         if value is not None and (rate is None or value < 1):
             raise UsageError(f"{name} is a whole number from 1 on, and goes with --rate 5/s.")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ChosenJobs = Sequence[tuple[Ref, Sequence[Job]]]
 STEP_INTERVAL_S = 0.25  # between two steps
+RATE_AFTER_CANARY = "20/s"  # of the jobs after a canary, where no rate was given
 ALL_SENT = "all jobs were asked for"  # the reason of the last step of a complete change
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*(s|m|h))?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}

@@ -227,6 +227,20 @@ async def test_the_screen_asks_before_the_other_jobs_follow(answer: str, ready: 
 
 
 @run_on_event_loop
+async def test_the_screen_sends_the_others_at_20_per_second_where_no_speed_is_typed(url: str, seeded: Seeded) -> None:
+    bury(seeded, 42)
+    async with screen(url) as ui:
+        await ui.press("enter", "5", "asterisk", "R")
+        await ui.until_shown("jobs to try first", "All at once this takes about")
+        ui.app.screen.query_one("#field-canary").value = "2"  # type: ignore[attr-defined]
+        await ui.until_shown("At 20/s the others take 2 s after the first.")
+        await ui.press("y")
+        await ui.until_shown("first 2 jobs: 0 succeeded")
+        settle(seeded, "ack")
+        await ui.until_shown("Requeue the other 40 jobs at 20/s?")
+
+
+@run_on_event_loop
 async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
     async with screen(url) as ui:

@@ -6,7 +6,7 @@ is requested per id, so a job that moved in the meantime is reported and not cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
@@ -135,7 +135,7 @@ class BulkChanges:
             problem,
             guard=form_values.choose_guard_word(session, selection.verb, selection.refs),
             is_form=selection.verb.needs_form,
-            describe_duration=lambda rate: self._describe_duration(selection, plan, rate),
+            describe_duration=lambda typed: self._describe_duration(selection, plan, typed),
         )
 
         def show_dry_run_plan(call_result: ticker.CallFinished) -> None:
@@ -186,17 +186,21 @@ class BulkChanges:
         has_errors = not selection.about.startswith("error")  # the jobs of an error group have one cause
         return [*lines, *question_text.format_dry_run(plan, selection.total, selection.refs, width, has_errors)]
 
-    def _describe_duration(self, selection: JobSelection, plan: plans.Plan | None, rate: str) -> str:
-        """Describe how long the change takes at a typed rate, or all at once: `At 5/s: 8 min 20 s`."""
-        from rqtui.operations.rate_limit import parse_rate
+    def _describe_duration(self, selection: JobSelection, plan: plans.Plan | None, typed: Mapping[str, str]) -> str:
+        """Describe how long the change takes with the typed limits, such as `At 5/s this takes 8 min 20 s`."""
+        from rqtui.operations.rate_limit import RATE_AFTER_CANARY, parse_rate
 
-        if rate.strip():
+        canary = typed.get("canary", "").strip()
+        rate = typed.get("rate", "").strip() or (RATE_AFTER_CANARY if canary else "")
+        if rate:
             try:
                 jobs_per_s = parse_rate(rate)
             except UsageError:
                 return ""
-            duration = formats.spell_duration(selection.total / jobs_per_s)
-            return f"At {formats.format_rate(jobs_per_s)} this takes {duration}."
+            others = selection.total - (int(canary) if canary.isdecimal() else 0)
+            duration = formats.spell_duration(max(others, 0) / jobs_per_s)
+            rate = f"At {formats.format_rate(jobs_per_s)}"
+            return f"{rate} the others take {duration} after the first." if canary else f"{rate} this takes {duration}."
         speed = self._batches.speeds.get(selection.script)
         seconds = selection.total / speed if speed else plan.seconds if plan else None
         return f"All at once this takes about {formats.spell_duration(seconds)}." if seconds is not None else ""
@@ -207,9 +211,7 @@ class BulkChanges:
 
         form, rate_limit = _split_rate_limit(values)
         if rate_limit is None and any(name in values for name in _RATE_FIELDS):
-            raise UsageError(
-                "a change all at once has no first jobs and cannot stop by itself: fill in the speed, for example 5/s."
-            )
+            raise UsageError("a change all at once cannot stop by itself: fill in the speed, for example 5/s.")
         system = self._session.systems[selection.refs[0].system]
         if rate_limit is not None and rate_limit.canary_jobs is not None:
             check_canary([self._session.systems[ref.system] for ref in selection.refs], rate_limit.canary_jobs)
@@ -245,11 +247,14 @@ class BulkChanges:
 
 
 def _split_rate_limit(values: Values) -> tuple[Values, Limits | None]:
-    """Split a form's values into the arguments of the verb and the rate limit, which is None if no rate was given."""
-    from rqtui.operations.rate_limit import Limits
+    """Split a form's values into the arguments of the verb and the rate limit.
+
+    The limit is None if neither a rate nor a number of first jobs was given.
+    """
+    from rqtui.operations.rate_limit import RATE_AFTER_CANARY, Limits, parse_rate
 
     arguments = {name: value for name, value in values.items() if name not in _RATE_FIELDS}
-    per_s = values.get("rate")
+    per_s = values.get("rate", parse_rate(RATE_AFTER_CANARY) if "canary" in values else None)
     if not isinstance(per_s, float):
         return arguments, None
     names = ("stop_at_failures", "stop_at_depth", "canary")

@@ -107,7 +107,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         bodies: Mapping[str, bytes] | None = None,
         guard: str = "",
         is_form: bool = False,
-        describe_duration: Callable[[str], str] | None = None,
+        describe_duration: Callable[[Mapping[str, str]], str] | None = None,
     ) -> None:
         super().__init__()
         self._title, self._lines, self._fields = title, list(lines), fields
@@ -247,18 +247,17 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         return contents
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Enable the yes button after the guard word was typed, and say how long a change takes at a typed speed."""
-        if event.input.id == "field-rate":
+        """Enable the yes button after the guard word was typed, and say how long the change takes as typed."""
+        if event.input.id in ("field-rate", "field-canary"):
             self._show_duration()
         if event.input.id == "guard-word":
             self.query_one("#yes", Button).disabled = event.value.strip() != self._guard
 
     def _show_duration(self) -> None:
         if self._describe_duration is not None:
-            rates = self.query("#field-rate").results(Input)
-            self.query_one("#duration", Static).update(
-                Content(self._describe_duration(next((rate.value for rate in rates), "")))
-            )
+            fields = ("rate", "canary")
+            typed = {name: found.value for name in fields for found in self.query(f"#field-{name}").results(Input)}
+            self.query_one("#duration", Static).update(Content(self._describe_duration(typed)))
 
     def on_input_submitted(self) -> None:
         """Handle Enter in a field of the form."""
