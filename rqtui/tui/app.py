@@ -317,6 +317,7 @@ class Cockpit(App[None]):
         view = self.navigation.view
         if view and view.is_drawn:
             view.show_snapshot(snapshot)
+            self.time_bar.select_queue(view)
             current.ticker.set_next_focus(view.build_focus(current.refs))
         self.show_header()
         self.show_keys()

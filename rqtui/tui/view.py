@@ -186,6 +186,9 @@ class View(Screen[None], Leavable):
         """Move the cursor `step` jobs further and return that job, or None after the last loaded job."""
         return None
 
+    def select_queue(self, ref: Ref) -> None:
+        """Move the cursor to a queue, if this view lists queues."""
+
     def go_to_place(self, place: str) -> None:
         """Go to the place of this name, if this view has places."""
 

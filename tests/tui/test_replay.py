@@ -6,6 +6,7 @@ import socket
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,11 @@ def test_keys_move_the_time_and_the_bar_shows_it(path: Path, size: tuple[int, in
             await ui.until_shown("paused", "×60", "▲ finding", "◆ change", "p play", ", . minute")
             await ui.press("less_than_sign")
             await until_time(ui, WAITING_MS)
+            await ui.until_shown("▌ bulk")
             await ui.until_toast("bulk: 450 jobs wait and no worker runs")
             await ui.press("less_than_sign")
             await until_time(ui, FAILING_MS)
-            await ui.until_shown("67 %")
+            await ui.until_shown("67 %", "▌ mail")
             await ui.press("right_curly_bracket")
             await until_time(ui, CHANGE_MS)
             await ui.until_toast("requeue mail 37 × ready again")
@@ -120,6 +122,22 @@ async def test_a_played_recording_continues_at_its_speed(path: Path) -> None:
         now_s += 100.0
         await ui.press("r")
         await until_time(ui, NOW_MS + 30 * MINUTE_MS)
+
+
+@run_on_event_loop
+async def test_snapshots_follow_each_other_only_while_the_recording_is_played(path: Path) -> None:
+    now_s = 0.0
+    async with replay(path, NOW_MS + 20 * MINUTE_MS, clock=lambda: now_s) as ui:
+        ui.may_request_refresh = False
+        await ui.press("p")
+        await ui.until_shown("playing")
+        for minute in (21, 22, 23):  # each needs a snapshot that no key requested
+            now_s += 1.0
+            await until_time(ui, NOW_MS + minute * MINUTE_MS)
+        assert ui.app.session.ticker.interval_s < 1
+        await ui.press("p")
+        await ui.until_shown("paused")
+        assert ui.app.session.ticker.interval_s > 10
 
 
 @run_on_event_loop
@@ -243,6 +261,17 @@ async def test_a_queue_without_a_record_leaves_the_list_and_its_board_reports_it
         await ui.until_shown("queue 445")
         await ui.press("comma")
         await ui.until_shown("not recorded at this time")
+
+
+@run_on_event_loop
+async def test_the_config_file_can_move_the_keys_of_the_time(path: Path) -> None:
+    settings = replace(SETTINGS, keymap={"replay_play": "ctrl+y", "finding_before": "comma"})
+    async with replay(path, settings=settings) as ui:
+        await ui.until_shown("Ctrl+Y play")
+        await ui.until_toast("finding_before", "is taken by")
+        await ui.press("ctrl+y")
+        await ui.until_toast("This is the end of the recording.")
+    keys.set_keymap({})
 
 
 @run_on_event_loop

@@ -840,6 +840,10 @@ class Overview(View):
     def _find_selected_row(self) -> Ref | QueueGroup | None:
         return self._items_by_id.get(str(self._table.cursor_id))
 
+    def select_queue(self, ref: Ref) -> None:
+        """Move the cursor to a queue. It stays where it is if the queue is in a folded group or filtered out."""
+        self._table.move_to(str(ref))
+
     def ref(self) -> Ref | None:
         """Return the queue under the cursor, or None on a group."""
         selected = self._find_selected_row()

@@ -21,6 +21,7 @@ from rqtui.tui.widgets.frame import Sides
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.recording.replay import ReplayEngine, ReplayState
+    from rqtui.tui.view import View
 
 PLAYING_S, PAUSED_S = 0.5, 30.0  # between two snapshots
 DAY_MS = 86_400_000
@@ -35,12 +36,17 @@ class TimeBar:
 
     def __init__(self, host: Host, session: Session) -> None:
         self._host, self._session = host, session
+        self._jumped_ms = 0  # the moment before a jump to a finding or a change, whose queue is selected then; 0: none
 
     def choose_interval(self) -> None:
         """Let the engine take snapshots often only while the recording is played."""
-        state = self._session.replay
-        if state is not None:
-            self._session.ticker.interval_s = PLAYING_S if state.is_playing else PAUSED_S
+        state, ticker = self._session.replay, self._session.ticker
+        if state is None:
+            return
+        interval_s = PLAYING_S if state.is_playing else PAUSED_S
+        if interval_s != ticker.interval_s:
+            ticker.interval_s = interval_s
+            ticker.request_refresh()  # The next one was scheduled by the former interval.
 
     def move(self, target: str, step: int) -> None:
         """Move the moment to another record, finding or change or to an end, play or pause, or change the speed."""
@@ -51,7 +57,21 @@ class TimeBar:
                 return replay.toggle_playing()
             return replay.change_speed(step) if target == "speed" else replay.move(target, step)
 
+        if target in ("finding", "change") and self._session.replay is not None:
+            self._jumped_ms = self._session.replay.at_ms
         self._session.call_engine(move_engine, self._show_result)
+
+    def select_queue(self, view: View) -> None:
+        """Move the cursor of a list of queues to that of the finding or change to which a key jumped."""
+        state, snapshot = self._session.replay, self._session.snapshot
+        if not self._jumped_ms or state is None or snapshot is None or state.at_ms == self._jumped_ms:
+            return
+        self._jumped_ms = 0
+        queues = snapshot.map_queues_by_ref().items()
+        refs = [ref for ref, queue in queues if any(each.since_ms == state.at_ms for each in queue.findings)]
+        refs += [ref for operation in state.operations if operation.at_ms == state.at_ms for ref in operation.refs]
+        if refs:
+            view.select_queue(refs[0])
 
     def _show_result(self, call_result: CallFinished) -> None:
         """Show the sentence about the new moment, and draw the moment."""
