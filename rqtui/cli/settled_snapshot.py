@@ -81,7 +81,7 @@ def _use_recording(
     queues: dict[Ref, Queue],
     unwatched: dict[Ref, tuple[str, ...]],
 ) -> tuple[dict[Ref, Queue], dict[Ref, tuple[str, ...]]]:
-    """Return the queues and their unknown facts with what is recorded of their last minutes.
+    """Return the queues and their unknown facts, completed by the last minutes of the recording.
 
     A recording that cannot be read is reported, and changes nothing.
     """

@@ -331,7 +331,7 @@ class Discovery:
             checks = [partial(system.has_queue, self.client, queue) for system in systems]
         else:
             with translate_redis_errors():
-                results = read_jointly(self.client, [partial(_check_queue_exists, system, queue) for system in systems])
+                results = read_jointly(self.client, [partial(_has_system_queue, system, queue) for system in systems])
             checks = [partial(_return_or_raise_result, result) for result in results]
         existing = [
             Ref(system.name, queue)
@@ -453,7 +453,7 @@ def _build_no_discovery_finding(system: System, error: Exception) -> Finding:
     return Finding("wrong-type", "warning", "", text, f"name them: rqtui snapshot {system.name}:QUEUE")
 
 
-def _check_queue_exists(system: System, queue: str, client: Any) -> bool:
+def _has_system_queue(system: System, queue: str, client: Any) -> bool:
     """Return whether a system has a queue of that name."""
     return system.has_queue(client, queue)
 

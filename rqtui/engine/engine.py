@@ -440,9 +440,9 @@ class Engine(Discovery):
         ]
 
     def read_ahead(self, requests: Sequence[Request[Any]], after: Sequence[Request[Any]] = ()) -> None:
-        """Read in one round trip what the next steps ask for one after the other, until the next change.
+        """Read now, in one round trip, what the next steps will request. A change makes these results outdated.
 
-        The requests in `after` are sent behind the next change, in its round trip. Nothing is read ahead where the
+        The requests in `after` are sent after the next change, in the same round trip. Nothing is read ahead where the
         server may lack a script: its call would be sent again, behind later ones.
         """
         pool: Any = getattr(self.client, "connection_pool", None)

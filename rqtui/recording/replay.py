@@ -59,7 +59,7 @@ class ReplayState(NamedTuple):
     """The moment that a replay shows, and what the time bar and the views need beside the snapshot of the queues."""
 
     at_ms: int  # the moment
-    record_ms: int  # the begin of the recorded minute or hour that contains the moment
+    record_ms: int  # the start of the recorded minute or hour that contains the moment
     span_ms: int  # a duration: of that minute or hour
     begin_ms: int  # the span of the recording
     end_ms: int
@@ -100,10 +100,10 @@ class RecordedSystem(System):
         original = _find_original_system(name)
         if original is not None:
             self.known_fields, self.shares_workers = original.known_fields, original.shares_workers  # type: ignore[misc]
-        known = {(place.name, place.state): place for place in (original.places if original else ())}
+        original_places = {(place.name, place.state): place for place in (original.places if original else ())}
         recorded = {place.name: place for queue in queues for place in queue.places}
         self.places = tuple(  # type: ignore[misc]
-            known.get((place.name, place.state), Place(place.name, place.state, "", "list"))._replace(
+            original_places.get((place.name, place.state), Place(place.name, place.state, "", "list"))._replace(
                 has_failures=place.has_failures, is_shared=False, is_from_events=False, is_key_per_job=False
             )
             for place in recorded.values()
@@ -126,7 +126,7 @@ class RecordedSystem(System):
         return Request((), _raise_not_recorded)
 
     def workers_request(self, queue: str) -> Request[Any]:
-        """Build a request that raises RecordingError: of workers only the number is recorded."""
+        """Build a request that raises RecordingError: only the number of workers is recorded."""
         return Request((), _raise_not_recorded)
 
 
@@ -222,7 +222,7 @@ class ReplayEngine(Engine):
         return self._describe_marks(moved_ms, target)
 
     def _find_mark(self, marks: Sequence[int], step: int) -> int | None:
-        """Return the moment of the next or previous mark; of a mark in a gap, the first recorded moment after it."""
+        """Return the moment of the next or previous mark; for a mark in a gap, the first recorded moment after it."""
         number = bisect_right(marks, self._at_ms) if step > 0 else bisect_left(marks, self._at_ms) - 1
         while 0 <= number < len(marks):
             moment_ms = self._reader.find_recorded_ms(marks[number])
@@ -247,7 +247,7 @@ class ReplayEngine(Engine):
         return f"{texts[0]}{more}" if texts else ""
 
     def toggle_playing(self) -> str:
-        """Play the recording from the present moment on, or pause it. Returns a sentence if it cannot be played."""
+        """Play the recording from the current moment on, or pause it. Returns a sentence if it cannot be played."""
         self._advance()
         if not self._is_playing and self._at_ms >= self._end_ms:
             return "This is the end of the recording."
@@ -275,7 +275,7 @@ class ReplayEngine(Engine):
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
-        """Return the snapshot of the present moment, with its `ReplayState` in the results."""
+        """Return the snapshot of the current moment, with its `ReplayState` in the results."""
         self._advance()
         if self._moment.at_ms != self._at_ms:
             with translate_store_errors(self._reader.path):
@@ -367,7 +367,7 @@ class ReplayEngine(Engine):
         return request.parse(())
 
     def check_server(self) -> bool:
-        """Return whether the recording has findings about the server at the present moment."""
+        """Return whether the recording has findings about the server at the current moment."""
         return bool(self.warnings)
 
     def ping(self) -> None:
@@ -466,7 +466,7 @@ def _build_recent_activity(period: Period) -> RecentActivity:
 def _sum_periods(
     at_ms: int, span_ms: int, periods: Sequence[Period], queues: Mapping[Ref, RecordedQueue]
 ) -> MinuteTotals:
-    """Return the totals of the records of several queues with the same begin."""
+    """Return the totals of the records of several queues with the same start."""
     numbers = [
         count
         for period in periods

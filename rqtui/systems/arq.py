@@ -87,7 +87,7 @@ class Arq(RecordSystem):
         return {"ids": queue, "abort": "arq:abort", "health_check": queue + _HEALTH_SUFFIX}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the queues that options name; without any the default queue, if it exists or arq was asked for."""
+        """Yield the queues that options name; without options, the default queue if it exists or arq was requested."""
         if named := self.named_queues():
             yield [queue for queue in named if self.is_explicit or self.has_keys_of(client, queue)]
         else:

@@ -1,4 +1,4 @@
-"""Show a page about the trouble of one queue: findings, errors, workers, what differs, and what was done."""
+"""Show a page about a queue with problems: findings, errors, workers, differences and changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class IncidentPages:
         ref, snapshot = self._navigation.find_target().ref, self._session.snapshot
         queue = snapshot.find_queue(ref) if ref is not None and snapshot is not None else None
         if ref is None or snapshot is None or queue is None:
-            self._host.show_toast("Put the cursor on a queue: the page is about one.", "warning")
+            self._host.show_toast("Put the cursor on a queue: the page is about one queue.", "warning")
             return
         if self._request is not None:
             self._session.stop_steps(self._request)

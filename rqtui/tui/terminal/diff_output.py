@@ -1,7 +1,7 @@
 """Reduce what a repaint sends to the terminal: only changed cells, and only the changed parts of their styles.
 
 Textual 8.2 sends all that a widget painted again, also where it is the same as before, and both colours of every piece:
-43 bytes around an id of eight letters. On a slow link the user waits for these bytes. Text of disputed width is
+43 bytes around an id of eight letters. On a slow link the user waits for these bytes. Text of uncertain width is
 positioned explicitly, in partial and in full repaints, so that the rest of its line stays in place.
 """
 
@@ -23,7 +23,7 @@ from textual.app import App
 from textual.geometry import Region
 from textual.strip import Strip
 
-from rqtui.tui.terminal.disputed_widths import add_cursor_moves, has_disputed_width
+from rqtui.tui.terminal.disputed_widths import add_cursor_moves, has_terminal_dependent_width
 from rqtui.tui.terminal.hooks import has_parameters
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ _INVISIBLE_ON_BLANKS = frozenset(("", "1", "2", "3", "1;2", "1;3", "2;3", "1;2;3
 class SentCells:
     """The cells that the terminal shows, as far as they are known from what was sent to it.
 
-    A row with text of disputed width is unknown and always sent as a whole: a terminal may have drawn it elsewhere.
+    A row with text of uncertain width is unknown and always sent as a whole: a terminal may have drawn it elsewhere.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class SentCells:
 
 def _parse_cells(strip: Strip, color_system: ColorSystem) -> list[Cell] | None:
     """Return the cells of a strip, or None if terminals may draw its text with different widths."""
-    if has_disputed_width(strip.text):
+    if has_terminal_dependent_width(strip.text):
         return None
     cells: list[Cell] = []
     for text, style, _control in strip:
@@ -181,30 +181,30 @@ class Pen:
         self._move_to(x, y)
         for character, ink in cells:
             if character == " " and not ink.attributes and self._ink.attributes in _INVISIBLE_ON_BLANKS:
-                self._change_ink(self._ink._replace(ground=ink.ground))
+                self._write_style_change(self._ink._replace(ground=ink.ground))
             else:
-                self._change_ink(ink)
+                self._write_style_change(ink)
             self._output.append(character)
         self._cursor = (x + len(cells), y)
 
     def write_strip(self, x: int, y: int, strip: Strip) -> None:
-        """Write a strip from cell (x, y) on, with cursor moves around text of disputed width."""
+        """Write a strip from cell (x, y) on, with cursor moves around text whose width depends on the terminal."""
         self._move_to(x, y)
         for text, style, _control in _position_segments(strip, x, y):
-            self._change_ink(encode_style(style, self.color_system) if style else PLAIN)
+            self._write_style_change(encode_style(style, self.color_system) if style else PLAIN)
             self._output.append(text)
         self._cursor = (x + strip.cell_length, y)
 
     def finish(self) -> str:
         """Return everything written so far, and leave the terminal in the plain style."""
-        self._change_ink(PLAIN)
+        self._write_style_change(PLAIN)
         return "".join(self._output)
 
     def _move_to(self, x: int, y: int) -> None:
         if self._cursor != (x, y):
             self._output.append(Control.move_to(x, y).segment.text)
 
-    def _change_ink(self, ink: Ink) -> None:
+    def _write_style_change(self, ink: Ink) -> None:
         if ink is not self._ink:
             self._output.append(encode_style_change(self._ink, ink))
             self._ink = ink
@@ -274,7 +274,7 @@ def _create_pen(console: Console) -> Pen:
 
 def _position_segments(strip: Strip, x: int, y: int) -> Iterable[Segment]:
     """Return the segments of a line at (x, y), with cursor moves around text whose width depends on the terminal."""
-    if not has_disputed_width(strip.text):
+    if not has_terminal_dependent_width(strip.text):
         return strip
     placed = []
     for text, style, control in strip:

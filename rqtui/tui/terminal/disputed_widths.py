@@ -19,11 +19,11 @@ _DISPUTED = re.compile(
     "\ua66f-\ua6f1\ua800-\uabff\ud7b0-\ud7ff\ufb1e\ufe00-\ufe0f\ufe20-\ufe2f\ufeff"
     "\U00010a00-\U00011fff\U0001d165-\U0001d1ad\U0001f000-\U0001faff\U000e0000-\U000e01ef]"
 )
-"""Combining marks, scripts that use them, and emoji: a superset of the characters of disputed width."""
+"""Combining marks, scripts that use them, and emoji: a superset of the characters of terminal-dependent width."""
 _PART = re.compile(r"(?:(?! {2}).)+ *|  +", re.DOTALL)  # text up to the next gap of two blanks, including the gap
 
 
-def has_disputed_width(text: str) -> bool:
+def has_terminal_dependent_width(text: str) -> bool:
     """Return whether terminals may draw this text with different widths."""
     return not text.isascii() and _DISPUTED.search(text) is not None
 
@@ -35,13 +35,13 @@ def measure_greatest_width(text: str) -> int:
     side by side.
     """
     width = cell_len(text)
-    if not has_disputed_width(text):
+    if not has_terminal_dependent_width(text):
         return width
     return max(width, sum(max(cell_len(character), category(character) == "Mc") for character in text))
 
 
 def add_cursor_moves(text: str, x: int, y: int) -> str:
-    """Return text for cell (x, y) with cursor moves around its parts of disputed width.
+    """Return text for cell (x, y) with cursor moves around its parts of terminal-dependent width.
 
     Text after these parts is then where Textual expects it. The cells are blanked first, because a terminal may draw
     the text narrower. Text that is drawn wider may reach into the gap after it.
@@ -50,10 +50,10 @@ def add_cursor_moves(text: str, x: int, y: int) -> str:
 
 
 def _yield_positioned_parts(text: str, x: int, y: int) -> Iterator[str]:
-    """Yield the parts of a text for cell (x, y), with blanks and cursor moves around parts of disputed width."""
+    """Yield the parts of a text for cell (x, y), with blanks and cursor moves around parts of uncertain width."""
     for part in _PART.findall(text):
         width = cell_len(part)
-        if has_disputed_width(part):
+        if has_terminal_dependent_width(part):
             yield from (" " * width, _encode_cursor_move(x, y), part.rstrip(" "), _encode_cursor_move(x + width, y))
         else:
             yield part

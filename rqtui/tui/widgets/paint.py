@@ -20,7 +20,7 @@ from rqtui.text.elision import Fit
 from rqtui.text.pieces import Cell, Piece, convert_cell_to_pieces
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row, VisibleColumn, fit_columns
-from rqtui.tui.terminal.disputed_widths import has_disputed_width, measure_greatest_width
+from rqtui.tui.terminal.disputed_widths import has_terminal_dependent_width, measure_greatest_width
 
 GUTTER = 2  # cells of the cursor's bar and the mark
 _NARROW_CELLS = 56  # narrower lines have one cell between columns instead of two
@@ -91,7 +91,7 @@ class Painter:
 
         The cells reach from the first to the last changed cell. If more than cells changed, the result is the whole
         line. It is one span, because Textual sends a line from its start to the end of each span. A changed character
-        of disputed width may reach into the cells behind it, so those are included.
+        of terminal-dependent width may reach into the cells behind it, so those are included.
         """
         whole_line = (0, current.width)
         if (
@@ -111,7 +111,7 @@ class Painter:
         (first, _), (last, slot) = changed[0], changed[-1]
         cells = (row.cells[slot.column] for row in (old, new) for _x, slot in changed)
         is_disputed = any(
-            has_disputed_width(text) for cell in cells for text, _find_style in convert_cell_to_pieces(cell)
+            has_terminal_dependent_width(text) for cell in cells for text, _find_style in convert_cell_to_pieces(cell)
         )
         return first, (current.width if is_disputed else last + slot.width) - first
 
@@ -167,7 +167,7 @@ class Painter:
     def _fit_cell_to_width(self, cell: Cell, width: int, align: str, fit: Fit | None = None) -> list[Piece]:
         """Fit a cell into exactly `width` cells, without control characters, also if a terminal draws it wider."""
         pieces = self._fit_cell_by_count(cell, width, align, fit)
-        if not any(has_disputed_width(piece.text) for piece in pieces):
+        if not any(has_terminal_dependent_width(piece.text) for piece in pieces):
             return pieces
         excess = sum(measure_greatest_width(piece.text) for piece in pieces) - width
         if align == "right" and excess > 0 and pieces[0].text.isspace():

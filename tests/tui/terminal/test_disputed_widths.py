@@ -23,7 +23,7 @@ from rqtui.text.pieces import Piece
 from rqtui.tui.format.jobs import PropertyLayout
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.terminal.diff_output import FullUpdate, PartialUpdate
-from rqtui.tui.terminal.disputed_widths import add_cursor_moves, has_disputed_width, measure_greatest_width
+from rqtui.tui.terminal.disputed_widths import add_cursor_moves, has_terminal_dependent_width, measure_greatest_width
 from rqtui.tui.widgets.paint import PaintedLine, Painter
 
 NAME = "नेहा शर्मा"
@@ -86,7 +86,7 @@ class Terminal:
     ],
 )
 def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) -> None:
-    assert has_disputed_width(text) is is_
+    assert has_terminal_dependent_width(text) is is_
     assert (add_cursor_moves(text, 3, 4) == text) is not is_
 
 
