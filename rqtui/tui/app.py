@@ -685,7 +685,7 @@ class Cockpit(App[None]):
         self.session.change_refresh_interval(self.session.ticker.interval_s * factor)
 
     def action_show_incident(self) -> None:
-        """Show the page about the trouble of the queue under the cursor."""
+        """Show the page about the problems of the queue under the cursor."""
         if self._is_replay:
             self.show_toast("The page about a trouble needs its jobs, which are not recorded.", "warning")
             return
