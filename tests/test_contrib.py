@@ -136,7 +136,7 @@ def test_prometheus_takes_the_alerts_and_the_scrape() -> None:
 @pytest.mark.packaging
 @pytest.mark.timeout(900)
 def test_the_image_is_built_and_puts_a_job_as_a_user_without_rights(url: str, client: Redis, tmp_path: Path) -> None:
-    builder = next(filter(_works, BUILDERS), None)
+    builder = next(filter(_stepped_calls, BUILDERS), None)
     if builder is None:
         pytest.skip("needs docker, podman or buildah")
     wheel = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
@@ -159,7 +159,7 @@ def test_the_image_is_built_and_puts_a_job_as_a_user_without_rights(url: str, cl
         subprocess.run([*build[:1], "rmi", "-f", "rqtui-of-a-test"], capture_output=True)
 
 
-def _works(program: str) -> bool:
+def _stepped_calls(program: str) -> bool:
     """Return whether a program is installed, with the daemon that docker needs."""
     return bool(shutil.which(program)) and subprocess.run([program, "info"], capture_output=True).returncode == 0
 

@@ -165,9 +165,12 @@ def measure_large_places(on: Bench) -> Iterator[Line]:
     times = on.size(20, 3)
     with run_terminal([*_build_rqtui_command(on.server.url), "--read-only"]) as shown:
         _open_first_board(shown, _compute_warm_up_s(on))
-        turned = [_measure_after_idle(shown, lambda key: shown.bytes_ms(key, _PAGE_BYTES), "]") for _ in range(times)]
-        whole = [_measure_after_idle(shown, shown.last_ms, "]") for _ in range(times)]
-        keys = [_measure_after_idle(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
+        turned = [
+            _measure_after_idle(shown, lambda key: shown.measure_ms_to_bytes(key, _PAGE_BYTES), "]")
+            for _ in range(times)
+        ]
+        whole = [_measure_after_idle(shown, shown.measure_ms_to_last_byte, "]") for _ in range(times)]
+        keys = [_measure_after_idle(shown, shown.measure_ms_to_first_byte, "jk"[at % 2]) for at in range(times)]
         yield Line(f"page change among {number} jobs, median", _compute_median(turned), "ms", "≤ 100")
         yield Line("  until the job beside it is there too, median", _compute_median(whole), "ms")
         yield Line("from a key to its paint, median", _compute_median(keys), "ms", _KEY_MS)
@@ -178,7 +181,7 @@ def measure_large_places(on: Bench) -> Iterator[Line]:
         run_terminal([*_build_rqtui_command(url), "--read-only"]) as shown,
     ):
         _open_first_board(shown, _compute_warm_up_s(on))
-        keys = [_measure_after_idle(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
+        keys = [_measure_after_idle(shown, shown.measure_ms_to_first_byte, "jk"[at % 2]) for at in range(times)]
         yield Line(
             f"from a key to its paint on a link of {_LINK_S * 1000:.0f} ms, median",
             _compute_median(keys),

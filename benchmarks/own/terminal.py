@@ -75,13 +75,13 @@ class Terminal:
         while self.read(quiet_s) and time.perf_counter() < deadline_s:
             pass
 
-    def first_ms(self, keys: str) -> float | None:
+    def measure_ms_to_first_byte(self, keys: str) -> float | None:
         """Return the milliseconds from the keys to the first byte of output."""
         began = time.perf_counter()
         self.press(keys)
         return (time.perf_counter() - began) * 1000 if self.read(2.0) else None
 
-    def last_ms(self, keys: str, quiet_s: float = 0.15) -> float | None:
+    def measure_ms_to_last_byte(self, keys: str, quiet_s: float = 0.15) -> float | None:
         """Return the milliseconds from the keys to the last byte before a quiet period."""
         began = time.perf_counter()
         self.press(keys)
@@ -90,7 +90,7 @@ class Terminal:
             last = (time.perf_counter() - began) * 1000
         return last
 
-    def bytes_ms(self, keys: str, least: int) -> float | None:
+    def measure_ms_to_bytes(self, keys: str, least: int) -> float | None:
         """Return the milliseconds from the keys until `least` bytes are written, or None after two seconds."""
         began, before = time.perf_counter(), self.bytes_read
         self.press(keys)

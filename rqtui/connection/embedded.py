@@ -148,7 +148,7 @@ def start_server(kind: str = "auto", options: Mapping[str, str] | None = None) -
     """
     if kind not in KINDS:
         raise UsageError(f'There is no server kind "{kind}": use one of {", ".join(KINDS)}.')
-    for label, command in _find_start_recipes(kind):
+    for label, command in _yield_start_commands(kind):
         return _start_on_free_port(label, command, options or {})
     raise UsageError(_MISSING[kind])
 
@@ -174,10 +174,10 @@ _MISSING = {
 }
 
 
-def _find_start_recipes(kind: str) -> Iterator[Recipe]:
+def _yield_start_commands(kind: str) -> Iterator[Recipe]:
     """Yield the ways to start a Redis server that this machine has, best first."""
     if kind in ("auto", "system"):
-        yield from _find_system_servers()
+        yield from _find_installed_servers()
     if kind in ("auto", "wheel"):
         yield from _find_wheel_server()
     if kind in ("auto", "fake"):
@@ -198,7 +198,7 @@ def find_program_on_path(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
-def _find_system_servers() -> Iterator[Recipe]:
+def _find_installed_servers() -> Iterator[Recipe]:
     for path in _find_system_programs():
         yield path, build_server_command(path)
 

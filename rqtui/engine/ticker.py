@@ -83,9 +83,9 @@ class ChangeProgressed(NamedTuple):
 
 
 class CallFinished(NamedTuple):
-    """An event: the ticker has the result of a `request_call`, or of one step of a `start_work`, or its error.
+    """An event: the ticker has the result of a `request_call`, or of one step of a `start_stepped_call`, or its error.
 
-    `is_last` marks the end of the call or work.
+    `is_last` marks the end of the call.
     """
 
     request_id: int
@@ -127,7 +127,7 @@ class _CallRequest(NamedTuple):
     function: Callable[[Engine], Any]
 
 
-class _WorkRequest(NamedTuple):
+class _SteppedCallRequest(NamedTuple):
     """A request to run a generator with the engine, one step per turn."""
 
     id: int
@@ -135,9 +135,9 @@ class _WorkRequest(NamedTuple):
 
 
 class _CancelRequest(NamedTuple):
-    """A request to end all changes under way; with the id of a work, to end only that work."""
+    """A request to end all changes under way; with the id of a stepped call, to end only that call."""
 
-    work_id: int | None = None
+    call_id: int | None = None
 
 
 class Ticker:
@@ -166,10 +166,10 @@ class Ticker:
             [(0.0, Cost())]
         )  # (`time.monotonic`, cost of all commands until then)
         self._focus = Focus()
-        self._inbox: queue.SimpleQueue[_ChangeRequest | _CallRequest | _WorkRequest | _CancelRequest | None] = (
+        self._inbox: queue.SimpleQueue[_ChangeRequest | _CallRequest | _SteppedCallRequest | _CancelRequest | None] = (
             queue.SimpleQueue()
         )
-        self._works: list[tuple[_WorkRequest, Iterator[Any]]] = []
+        self._stepped_calls: list[tuple[_SteppedCallRequest, Iterator[Any]]] = []
         self._changes: list[tuple[_ChangeRequest, Iterator[list[Outcome]]]] = []
         self._discovery: Iterator[Any] | None = None
         self._stop = threading.Event()
@@ -229,19 +229,19 @@ class Ticker:
         """
         return self._enqueue_request(_CallRequest(next(self._request_ids), function))
 
-    def start_work(self, function: Callable[[Engine], Iterator[Any]]) -> int:
+    def start_stepped_call(self, function: Callable[[Engine], Iterator[Any]]) -> int:
         """Request that a generator is stepped once per turn. Returns the id of its `CallFinished` events.
 
         `function` gets the engine and returns the generator. Each step posts an event, and so does the end. A step
-        should be one round trip. Several works take turns; a lost connection ends them with an error.
+        should be one round trip. Several stepped calls take turns; a lost connection ends them with an error.
         """
-        return self._enqueue_request(_WorkRequest(next(self._request_ids), function))
+        return self._enqueue_request(_SteppedCallRequest(next(self._request_ids), function))
 
-    def cancel_work(self, id: int) -> None:
-        """Request the end of a work after its current step. Its last `CallFinished` event follows."""
+    def cancel_stepped_call(self, id: int) -> None:
+        """Request the end of a stepped call after its current step. Its last `CallFinished` event follows."""
         self._inbox.put(_CancelRequest(id))
 
-    def _enqueue_request(self, request: _ChangeRequest | _CallRequest | _WorkRequest) -> int:
+    def _enqueue_request(self, request: _ChangeRequest | _CallRequest | _SteppedCallRequest) -> int:
         self._inbox.put(request)
         return request.id
 
@@ -296,7 +296,7 @@ class Ticker:
     def _serve_inbox(self) -> None:
         """Serve the requests in the inbox, and wait for further ones until the next refresh or step is due."""
         while True:
-            is_busy = bool(self._changes or self._works or self._discovery) and not self._failures
+            is_busy = bool(self._changes or self._stepped_calls or self._discovery) and not self._failures
             wait_s = 0.0 if is_busy else max(0.0, self._refresh_due_s - time.monotonic())
             wait_s = min(wait_s, EVENT_DELIVERY_S) if self.engine.is_listening else wait_s
             try:
@@ -313,10 +313,10 @@ class Ticker:
                     self._refresh_due_s = min(self._refresh_due_s, time.monotonic())
             elif isinstance(request, _CallRequest):
                 self._run_call(request)
-            elif isinstance(request, _WorkRequest):
-                self._begin_work(request)
-            elif isinstance(request, _CancelRequest) and request.work_id is not None:
-                self._end_works("", request.work_id)
+            elif isinstance(request, _SteppedCallRequest):
+                self._begin_stepped_call(request)
+            elif isinstance(request, _CancelRequest) and request.call_id is not None:
+                self._end_stepped_calls("", request.call_id)
             elif isinstance(request, _CancelRequest):
                 self._end_changes("stopped: the rest was not sent")
 
@@ -355,47 +355,47 @@ class Ticker:
         except Exception as error:
             self.post(CallFinished(request.id, error=describe_and_log_error(error, log)))
 
-    def _begin_work(self, work: _WorkRequest) -> None:
+    def _begin_stepped_call(self, call: _SteppedCallRequest) -> None:
         if self._failures:
-            self.post(CallFinished(work.id, error="Redis is away"))
+            self.post(CallFinished(call.id, error="Redis is away"))
             return
         try:
-            self._works.append((work, iter(work.function(self.engine))))
+            self._stepped_calls.append((call, iter(call.function(self.engine))))
         except Exception as error:
-            self.post(CallFinished(work.id, error=describe_and_log_error(error, log)))
+            self.post(CallFinished(call.id, error=describe_and_log_error(error, log)))
 
-    def _step_work(self) -> None:
-        """Run one step of the work whose turn it is, and post its result."""
-        work, steps = self._works.pop(0)
+    def _run_call_step(self) -> None:
+        """Run one step of the stepped call whose turn it is, and post its result."""
+        call, steps = self._stepped_calls.pop(0)
         try:
             for step in steps:
-                self._works.append((work, steps))
-                self.post(CallFinished(work.id, step, is_last=False))
+                self._stepped_calls.append((call, steps))
+                self.post(CallFinished(call.id, step, is_last=False))
                 return
         except ServerError as error:
-            self.post(CallFinished(work.id, error=str(error)))
+            self.post(CallFinished(call.id, error=str(error)))
             raise
         except Exception as error:
-            self.post(CallFinished(work.id, error=describe_and_log_error(error, log)))
+            self.post(CallFinished(call.id, error=describe_and_log_error(error, log)))
             return
-        self.post(CallFinished(work.id))
+        self.post(CallFinished(call.id))
 
-    def _end_works(self, reason: str, id: int | None = None) -> None:
-        """End one background work, or all, and post a last event with the reason for each."""
-        ended = [(work, steps) for work, steps in self._works if id is None or work.id == id]
-        self._works = [pair for pair in self._works if pair not in ended]
-        for work, steps in ended:
+    def _end_stepped_calls(self, reason: str, id: int | None = None) -> None:
+        """End one stepped call, or all, and post a last event with the reason for each."""
+        ended = [(call, steps) for call, steps in self._stepped_calls if id is None or call.id == id]
+        self._stepped_calls = [pair for pair in self._stepped_calls if pair not in ended]
+        for call, steps in ended:
             if close := getattr(steps, "close", None):
                 close()
-            self.post(CallFinished(work.id, error=reason))
+            self.post(CallFinished(call.id, error=reason))
 
     def _run_turn(self) -> None:
-        """Run one step of each running change, background call and discovery, and take a snapshot if one is due."""
+        """Run one step of a change, of a stepped call and of the discovery, and take a snapshot if one is due."""
         self.engine.deliver_events()
         if self._changes:
             self._step_change()
-        if self._works:
-            self._step_work()
+        if self._stepped_calls:
+            self._run_call_step()
         if self._discovery is not None:
             self._step_discovery(self._discovery)
         now_s = time.monotonic()
@@ -511,7 +511,7 @@ class Ticker:
         self.post(RefreshFailed(describe_and_log_error(error, log), self._failed_since_s, self._refresh_due_s))
 
     def _handle_lost_server(self, error: ServerError) -> None:
-        """Post that Redis does not reply, end all changes and works, and schedule the next retry."""
+        """Post that Redis does not reply, end all changes and stepped calls, and schedule the next retry."""
         now_s = time.monotonic()
         self._lost_since_s = self._lost_since_s or now_s
         wait_s = compute_reconnect_delay_s(self._failures)
@@ -523,7 +523,7 @@ class Ticker:
         )  # A snapshot of no queues sends nothing, and would look like a reply.
         self._refresh_due_s = now_s + wait_s
         self._end_changes("Redis is away: the rest was not sent")
-        self._end_works("Redis is away")
+        self._end_stepped_calls("Redis is away")
         self.post(ServerLost(str(error), self._lost_since_s, self._refresh_due_s))
 
 

@@ -101,7 +101,10 @@ class RecordSystem(ForeignSystem):
         return Request((*counts.calls, call), parse_queue)
 
     def _parse_queue(self, queue: str, reply: Reply | Exception) -> Queue:
-        """Add counters to a counted queue: the growth of an estimated number of records says nothing about runs."""
+        """Parse the counts of a queue, and add counters of the runs whose records were found by the walk.
+
+        The growth of an estimated number of records is no number of runs.
+        """
         counted = super()._parse_queue(queue, reply)
         if counted.error or not counted.counts:
             return counted

@@ -36,7 +36,7 @@ def explain_missing_event_coverage(system: str, places: Sequence[str]) -> str:
     )
 
 
-def describe_kept_event_jobs(listed: int, in_all: int) -> str:
+def describe_cached_event_jobs(listed: int, in_all: int) -> str:
     """Describe how many of the jobs seen in Pub/Sub events are still in memory: `the last 1 000 of 5 000`.
 
     Empty if all of them are.

@@ -322,11 +322,11 @@ class Session:
 
         `handle_step` receives each yielded step on the app's thread. `stop_steps` stops the generator.
         """
-        return self._register_callback(self.ticker.start_work(function), handle_step)
+        return self._register_callback(self.ticker.start_stepped_call(function), handle_step)
 
     def stop_steps(self, call_id: int) -> None:
         """Stop a running generator of round trips after its current step. Its last result still arrives."""
-        self.ticker.cancel_work(call_id)
+        self.ticker.cancel_stepped_call(call_id)
 
     def deliver_result(self, message: tick.CallFinished) -> None:
         """Pass the result of an engine call to the callback that was registered for the call."""

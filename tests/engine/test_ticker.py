@@ -112,8 +112,8 @@ def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(recorder: R
     def refused(_engine: Engine) -> None:
         raise UsageError("no")
 
-    one = recorder.ticker.start_work(lambda _engine: iter((1, 2)))
-    other = recorder.ticker.start_work(lambda _engine: iter((10, 20)))
+    one = recorder.ticker.start_stepped_call(lambda _engine: iter((1, 2)))
+    other = recorder.ticker.start_stepped_call(lambda _engine: iter((10, 20)))
     call, wrong = recorder.ticker.request_call(lambda _engine: "said"), recorder.ticker.request_call(refused)
     recorder.until_over(one, other, call, wrong)
     found = {
@@ -129,9 +129,9 @@ def test_a_work_that_is_ended_leaves_the_others_alone(recorder: RecordedTicker, 
         while True:
             yield 1
 
-    ended, other = recorder.ticker.start_work(forever), recorder.ticker.start_work(forever)
+    ended, other = recorder.ticker.start_stepped_call(forever), recorder.ticker.start_stepped_call(forever)
     wait_until(lambda: recorder.answers(ended) and recorder.answers(other))
-    recorder.ticker.cancel_work(ended)
+    recorder.ticker.cancel_stepped_call(ended)
     recorder.until_over(ended)
     seen = len(recorder.answers(other))
     wait_until(lambda: len(recorder.answers(other)) > seen)

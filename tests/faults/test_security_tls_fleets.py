@@ -66,7 +66,7 @@ def _leads(server: Server) -> bool:
         return False
 
 
-def _works(queue: Queue) -> bool:
+def _stepped_calls(queue: Queue) -> bool:
     try:
         queue.counts()
     except ServerError:
@@ -96,7 +96,7 @@ def test_what_sentinels_with_tls_name_is_followed_through_a_failover(watched: Wa
         wait_until(lambda: watched.replica.client.exists("rqtui:{mail}:meta"))
         watched.primary.kill()
         wait_until(lambda: _leads(watched.replica), what="the failover")
-        wait_until(lambda: _works(queue), what="the way to the new primary")
+        wait_until(lambda: _stepped_calls(queue), what="the way to the new primary")
         queue.put(2, id="after")
         wait_until(lambda: ran[-1] == "after", what="the worker's return")
         stop.set()

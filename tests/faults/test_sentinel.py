@@ -169,7 +169,7 @@ async def test_a_sentinel_alone_names_no_other_primary_until_most_are_back(fleet
             for back in watched.sentinels[:2]:
                 back.start()
             await ui.until(lambda: watched.leader() == watched.replica.port, "the failover", ENOUGH)
-            await ui.until(lambda: _works(lambda: queue.put(2, id="b")), "the way to the new primary", ENOUGH)
+            await ui.until(lambda: _stepped_calls(lambda: queue.put(2, id="b")), "the way to the new primary", ENOUGH)
             await ui.until(lambda: ui.app.session.connection_loss is None, "a new picture", ENOUGH)
     assert watched.replica.client.zcard("rqtui:{mail}:ready") == 2
 
@@ -179,7 +179,7 @@ def test_without_a_second_replica_a_durable_put_after_the_failover_reports_what_
     watched.primary.kill()
     watched.wait_for_failover()
     with Queue("mail", watched.url) as queue:
-        wait_until(lambda: _works(queue.counts), ENOUGH)
+        wait_until(lambda: _stepped_calls(queue.counts), ENOUGH)
         with pytest.raises(ServerError, match="only on its primary") as caught:
             queue.put("dear", id="dear", durable=True)
     assert "failover would lose it" in str(caught.value)
@@ -227,7 +227,7 @@ def test_a_client_of_redis_py_for_sentinels_may_be_given(kind: Any, watched: Wat
         wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
         watched.primary.kill()
         watched.wait_for_failover()
-        wait_until(lambda: _works(queue.counts), ENOUGH)
+        wait_until(lambda: _stepped_calls(queue.counts), ENOUGH)
         assert queue.put(2, id="b").word == "moved"
         assert queue.counts()["ready"] == 2
 
@@ -268,7 +268,7 @@ def test_sentinels_with_a_password_of_their_own_are_asked_with_it(kind: Any, fle
     at = f"127.0.0.1:{sentinel.port}/jobs/2"
     url = f"redis+sentinel://:of-redis@{at}?sentinel_password=of-sentinel"
     with kind("mail", url) as queue:
-        wait_until(lambda: _works(lambda: queue.put(1, id="a")), ENOUGH)
+        wait_until(lambda: _stepped_calls(lambda: queue.put(1, id="a")), ENOUGH)
     with connect(primary.url.replace("://", "://:of-redis@") + "/2") as second:
         assert second.exists("rqtui:{mail}:meta")
     assert "of-" not in hide_url_passwords(url)
@@ -281,7 +281,7 @@ def test_sentinels_with_a_password_of_their_own_are_asked_with_it(kind: Any, fle
     connected.close()
 
 
-def _works(act) -> bool:
+def _stepped_calls(act) -> bool:
     try:
         act()
     except ServerError:
@@ -365,7 +365,7 @@ def follow(watched: Watched, queue: Any) -> None:
     """Wait until puts reach the new primary: the announcement may still be on its way when the old one continues."""
 
     def put() -> bool:
-        return _works(lambda: queue.put(0)) and watched.replica.client.hlen("rqtui:{mail}:jobs") > before
+        return _stepped_calls(lambda: queue.put(0)) and watched.replica.client.hlen("rqtui:{mail}:jobs") > before
 
     before = watched.replica.client.hlen("rqtui:{mail}:jobs")
     wait_until(put, ENOUGH, "a put at the new primary", every_s=0.05)
@@ -385,7 +385,7 @@ def test_puts_leave_an_old_primary_that_still_believes_to_be_one(kind: Any, watc
         follow(watched, queue)
         items = []
         for number in range(20):
-            wait_until(lambda n=number: _works(lambda: queue.put(n, id=f"{n}")), ENOUGH, "a put")
+            wait_until(lambda n=number: _stepped_calls(lambda: queue.put(n, id=f"{n}")), ENOUGH, "a put")
             items.append(str(number))
         assert believes(watched.primary), "the old primary was demoted before this test could show anything"
         lost = set(items) - {id.decode() for id in watched.replica.client.hkeys("rqtui:{mail}:jobs")}
@@ -419,7 +419,9 @@ def test_of_two_primaries_that_sentinels_name_the_one_of_the_newer_epoch_is_used
     behind = fleet.sentinel(old)  # as one that was cut off from the others while these failed over
     ahead = fleet.sentinel(new, lines=["sentinel config-epoch jobs 1"])
     with kind("mail", f"redis+sentinel://127.0.0.1:{behind.port},127.0.0.1:{ahead.port}/jobs") as queue:
-        wait_until(lambda: _works(lambda: queue.put(0)) and new.client.exists("rqtui:{mail}:jobs"), ENOUGH, "the way")
+        wait_until(
+            lambda: _stepped_calls(lambda: queue.put(0)) and new.client.exists("rqtui:{mail}:jobs"), ENOUGH, "the way"
+        )
         before = old.client.hlen("rqtui:{mail}:jobs")
         for number in range(20):
             queue.put(number)

@@ -57,7 +57,7 @@ class FakeWorkers:
         self.client.lpush(self.prefix + command["reply_to"]["routing_key"], json.dumps(message))
 
     def close(self) -> None:
-        """Stop to receive commands, and end the thread."""
+        """Stop receiving commands, and end the thread."""
         self._stop.set()
         self._thread.join()
         for pubsub in self._pubsubs:

@@ -296,7 +296,7 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
     if not total or page.place_total is None:
         return []
     if page.coverage is not None and pane.job_filter is None:
-        return [Piece(event_coverage.describe_kept_event_jobs(total, page.place_total), "muted")]
+        return [Piece(event_coverage.describe_cached_event_jobs(total, page.place_total), "muted")]
     if page.coverage is None and pane.scan_result is None:
         return [Piece(f"part of {formats.format_count(page.place_total, width=12)}: ] shows the next", "muted")]
     return []
