@@ -124,9 +124,9 @@ def draw_time_bar(state: ReplayState, cells: int) -> Content:
         elif _is_recorded(state.spans, begin_ms, end_ms):
             sign = RECORDED
         hue = _HUES.get(sign, "$frame")
-        signs.append(
-            (MOMENT, "b $strong" if sign in (RECORDED, GAP) else f"b {hue}") if number == at_cell else (sign, hue)
-        )
+        if number == at_cell:  # "bold", because a click on a text with the style "b $accented" presses it as a key
+            sign, hue = MOMENT, "bold $strong" if sign in (RECORDED, GAP) else f"bold {hue}"
+        signs.append((sign, hue))
     return Content.assemble(*signs)
 
 
