@@ -78,11 +78,8 @@ def _write_loop_tables(engine: Engine, report: Report) -> None:
     from rqtui.text.names import find_duplicate_names, format_queue_name
 
     for loop in report.loops:
-        text = (
-            "nothing waits for it"
-            if loop.next_ms is None
-            else f"{loop.late} late, the next {_format_due_time(loop.next_ms)}"
-        )
+        next_text = "" if loop.next_ms is None else f", the next {_format_due_time(loop.next_ms)}"
+        text = f"{loop.late} late{next_text}" if loop.late or next_text else "nothing waits for it"
         runs = f"; {format_quantity(loop.elsewhere, 'screen')} elsewhere" if loop.elsewhere else ""
         output.write_lines([f"{loop.verb}: {text}{runs}"])
     shared_names = find_duplicate_names(engine.refs)

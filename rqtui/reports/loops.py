@@ -110,9 +110,11 @@ def select_places(
 ) -> Iterator[tuple[Ref, str]]:
     """Yield the places with the next jobs of the dispatcher or the reaper (`verb`).
 
-    The queues in `first` come first, then those with the earliest work.
+    The queues in `first` come first, then those with the earliest work. A queue whose system counts its late jobs
+    without their times, such as Sidekiq, is as urgent as one with a job that is late now.
     """
     soon = {ref: compute_ms_until_work(verb, queue, systems) for ref, queue in queues.items()}
+    soon |= {ref: 0 for ref, ms in soon.items() if ms is None and count_late_jobs(verb, [queues[ref]], systems)}
     near = sorted((ms, str(ref), ref) for ref, ms in soon.items() if ms is not None)
     waiting = [ref for ref in first if soon.get(ref) is not None]
     for ref in dict.fromkeys([*waiting, *(ref for _ms, _name, ref in near[:most])]):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
+import sidekiq_subject
 from families import run_in_one_test
 from json_shapes import DISPATCH, REAP, check_shape
 from planted_systems import (
@@ -203,3 +205,12 @@ def test_a_consumer_known_only_from_its_keys_is_found_by_every_command(client: R
     ] == "unknown-consumer"
     assert shell(url, *words, "act", "requeue", "jobs", job["id"]).code == 0
     assert client.lrange("jobs", 0, -1) == [b"\x91\x07"]
+
+
+def test_a_late_job_is_listed_where_a_system_only_counts_its_late_jobs(url: str, client: Redis) -> None:
+    client.sadd("queues", "default")
+    sidekiq_subject.plant_process(client, "web-9:1:ab", beat_s=time.time() - 90)
+    sidekiq_subject.plant_work(client, "web-9:1:ab", sidekiq_subject.build_member(b"1", "default"), run_at=1)
+    lines = shell(url, "loops").out.splitlines()
+    assert lines[1] == "reap: 1 late"
+    assert lines[3].split()[1:5] == ["late", "reap", "default", "1"] and "web-9:1:ab" in lines[3]
