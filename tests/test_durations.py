@@ -37,7 +37,7 @@ def test_a_duration_is_milliseconds_seconds_minutes_hours_days_or_plain_seconds(
     ["", "soon", "1 week", "1h30m", "-5s", "1e3", "²", "0x10", "nan", -1, float("nan"), float("inf"), 1e300, 10**400]
     + ["200000d", True, None, b"5s", [], timedelta(seconds=-1), timedelta.max],
 )
-def test_what_is_no_duration_gets_a_sentence(value: object) -> None:
+def test_a_value_that_is_no_duration_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"^the delay .*\.$"):
         parse_duration(value, "the delay")  # type: ignore[arg-type]
 
@@ -49,7 +49,7 @@ def test_a_range_has_one_end_or_two() -> None:
 
 
 @run_in_one_test("value", ["1h..1s", "..", "1s..", "1s..2s..3s", ("1s",), (1, 2, 3), None])
-def test_what_is_no_range_gets_a_sentence(value: object) -> None:
+def test_a_value_that_is_no_range_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"\.$"):
         parse_duration_range(value)  # type: ignore[arg-type]
 
@@ -72,6 +72,6 @@ def test_an_instant_is_an_aware_datetime_or_milliseconds_since_1970() -> None:
         "now",
     ],
 )
-def test_what_is_no_instant_gets_a_sentence(value: object) -> None:
+def test_a_value_that_is_no_instant_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"^due .*\.$"):
         parse_instant(value)  # type: ignore[arg-type]

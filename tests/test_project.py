@@ -75,7 +75,7 @@ def _sessions_run(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_what_github_reads_has_the_form_that_github_requests(schema: str) -> None:
+def test_files_for_github_have_the_form_that_github_requires(schema: str) -> None:
     files = sorted(GITHUB.glob(SCHEMAS[schema]))
     assert files
     ran = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", f"vendor.{schema}", *map(str, files)])

@@ -22,7 +22,7 @@ TEMPLATE = ROOT / "rqtui" / "scaffold" / "rqtui-jobbox"
 PAGE = ROOT / "docs" / "writing-a-system.md"
 
 
-def test_what_the_page_shows_is_in_the_packages() -> None:
+def test_the_files_shown_on_the_page_are_in_the_packages() -> None:
     blocks = re.findall(r"```(?:python|toml|lua)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     files = [file for folder in (PACKAGE, TEMPLATE) for file in folder.rglob("*")]
     texts = [file.read_text("utf-8") for file in files if file.suffix in (".py", ".toml", ".lua")]

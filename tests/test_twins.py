@@ -196,7 +196,7 @@ def test_every_verb_of_the_screen_has_its_way_in_the_shell() -> None:
 
 
 @pytest.mark.parametrize("verb", SCREEN)
-def test_what_a_key_does_the_shell_does(mail: Seeded, url: str, verb: str) -> None:
+def test_the_shell_does_what_each_key_does(mail: Seeded, url: str, verb: str) -> None:
     words, then = SCREEN[verb]
     ran = shell(url, *words)
     assert ran.code == 0, ran.err

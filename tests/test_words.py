@@ -89,7 +89,7 @@ def test_no_text_has_a_word_that_a_plain_reader_stumbles_over() -> None:
 
 
 @pytest.mark.parametrize("text", ["Bury it", "Take for good", "L lets go", "whom they take", "1 jobs", "job(s)"])
-def test_such_a_word_would_be_found(text: str) -> None:
+def test_a_planted_word_is_found(text: str) -> None:
     assert any(re.search(pattern, text, re.IGNORECASE) for pattern in SAY_INSTEAD)
 
 

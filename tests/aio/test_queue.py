@@ -226,7 +226,7 @@ async def test_a_socket_of_the_file_system_is_a_server_as_well(tmp_path: Path) -
             assert (await queue.counts())["acked"] == 1
 
 
-def test_what_only_connections_of_threads_can_do_is_refused_with_a_sentence() -> None:
+def test_an_option_only_for_connections_of_threads_is_refused_with_a_sentence() -> None:
     checking = Redis(ssl=True, ssl_validate_ocsp=True)
     with pytest.raises(UsageError, match="ssl_validate_ocsp"):
         Queue("mail", checking)

@@ -55,7 +55,7 @@ async def test_it_does_not_wait_for_ever() -> None:
 
 
 @run_on_event_loop
-async def test_who_is_cancelled_once_more_waits_no_longer() -> None:
+async def test_a_second_cancellation_ends_the_wait() -> None:
     doing = asyncio.Event()
 
     async def endless() -> None:

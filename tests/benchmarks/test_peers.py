@@ -118,7 +118,7 @@ def test_the_table_has_medians_with_their_spread_and_reports_what_is_missing(mod
     assert "| put in bulk: times rq | not measured | ≥ 8 |" in text
 
 
-def test_what_rqtui_costs_by_itself_is_below_with_goal_and_verdict(modules: Any) -> None:
+def test_the_costs_of_rqtui_alone_are_listed_with_goal_and_verdict(modules: Any) -> None:
     tables, line = modules("tables"), modules("own.line").Line
     own = [
         line("first paint of rqtui", 0.5, "s"),

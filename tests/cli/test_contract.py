@@ -361,7 +361,7 @@ def test_the_demo_and_the_bench_have_their_doors(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_command_prints_does_not_disturb_the_lines_of_json(mail: Queue, url: str) -> None:
+def test_output_of_a_command_does_not_disturb_the_lines_of_json(mail: Queue, url: str) -> None:
     program = start_process(url, "work", "mail", "--burst", "--json", "--", "echo", "noise")
     out, err = program.communicate(timeout=60)
     assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["acked"]

@@ -114,7 +114,7 @@ def test_the_same_seed_prints_the_same_jobs(capsys: pytest.CaptureFixture[str]) 
     [{"scenario": "chaos"}, {"server": "cloud"}, {"seconds": 0.0}, {"seconds": float("nan")}, {"seed": -1}],
     ids=str,
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(wrong: dict[str, object]) -> None:
+def test_impossible_input_is_refused_in_a_sentence(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         demo(headless=True, **wrong)  # type: ignore[arg-type]
 

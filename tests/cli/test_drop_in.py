@@ -60,7 +60,7 @@ def test_the_options_of_the_original_mean_what_they_meant(client: Redis, url: st
 
 
 @pytest.mark.slow
-def test_it_continues_until_it_is_asked_to_end(client: Redis, url: str) -> None:
+def test_the_loop_continues_until_a_stop_is_requested(client: Redis, url: str) -> None:
     tasks(client, *(time.time() - n for n in range(12)), key="later")
     with running("-u", url, "-d", "later", "-r", "now", "-n", "10", "-v") as program:
         wait_until(lambda: client.llen("now") == 12, PATIENCE_S, "all were dispatched")
@@ -274,7 +274,7 @@ def test_it_outlives_a_redis_that_goes_away(client: Redis, url: str) -> None:
         (("reap", "--system", "dispatcher"), "no reap is needed"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(client: Redis, url: str, words: tuple[str, ...], sentence: str) -> None:
+def test_impossible_options_get_a_sentence(client: Redis, url: str, words: tuple[str, ...], sentence: str) -> None:
     ran = shell(url, *words, "--once")
     assert (ran.code, ran.out) == (2, "")
     assert sentence in ran.err

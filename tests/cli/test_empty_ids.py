@@ -43,7 +43,7 @@ def test_the_answers_of_act_show_it_and_not_the_queue_in_its_place(world: str) -
     assert columns(ran.out) == ["''", "nobody"]
 
 
-def test_what_is_reported_of_a_queue_still_names_the_queue(client: Redis, url: str) -> None:
+def test_texts_about_a_queue_still_name_the_queue(client: Redis, url: str) -> None:
     assert columns(shell(url, "act", "pause", "mail").out) == ["mail"]
 
 

@@ -92,7 +92,7 @@ def test_a_filter_searches_verb_id_worker_and_queue() -> None:
         events.build_event_matcher("/(/")
 
 
-def test_what_was_recorded_is_reported_oldest_first(client: Redis, url: str) -> None:
+def test_recorded_events_are_listed_oldest_first(client: Redis, url: str) -> None:
     client.hset(build_key("meta"), mapping={"version": 1, "events": "on"})
     mail = Queue("mail", client)
     mail.put(1, id="a")

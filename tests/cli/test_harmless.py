@@ -229,7 +229,7 @@ def test_a_real_terminal_gets_no_command_of_an_event(world: str) -> None:
     assert b"\x1b" not in terminal.output
 
 
-def test_what_is_asked_on_a_terminal_is_harmless(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_on_a_terminal_are_harmless(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shells._Stream, "isatty", lambda self: True, raising=False)
     ran = shell(world, "act", "delete", f"safe_pop:list{EVIL}", "--place", "ready", "--all")
     assert "[y/N]" in ran.err and hostile_text.find_harmful_character(ran.err) == ""

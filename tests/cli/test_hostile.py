@@ -90,7 +90,7 @@ def test_without_a_state_folder_a_change_is_made_after_a_word(
     assert done.err.startswith("rqtui: nothing can be undone:")
 
 
-def test_what_changed_nothing_offers_no_undo(mail: Seeded, url: str) -> None:
+def test_a_change_without_effect_offers_no_undo(mail: Seeded, url: str) -> None:
     assert shell(url, "act", "requeue", "mail", "a").code == 1
     [told] = shell(url, "operations", "--json").json["operations"]
     assert told["verb"] == "requeue" and not told["undo"]

@@ -298,7 +298,7 @@ def test_a_key_of_another_type_is_named_and_left_alone(client: Redis, url: str) 
     assert "wrong-type" in {finding["kind"] for finding in health.json["findings"]}
 
 
-def test_what_is_hostile_in_a_job_never_reaches_the_terminal(client: Redis, url: str) -> None:
+def test_hostile_text_of_a_job_never_reaches_the_terminal(client: Redis, url: str) -> None:
     hostile = "\x1b]0;owned\x07[bold]x[/bold]\x9b31m\u202e"
     Queue("mail", client, codec=BYTES).put(hostile.encode(), id="evil\x1b[2J", name="[red]name[/red]")
     for words in (
@@ -561,7 +561,7 @@ def test_a_list_shows_how_long_a_job_still_waits_or_has_waited(client: Redis, ur
         assert any(word.endswith(told) and word[0].isdigit() for word in row.split()), row
 
 
-def test_what_is_dangerous_reports_whether_it_could_be_undone(
+def test_a_dangerous_change_reports_whether_it_can_be_undone(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 3)

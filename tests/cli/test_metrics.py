@@ -117,7 +117,7 @@ COUNTED_EVENTS = {
 
 
 @pytest.mark.parametrize("system", WORLDS)
-def test_what_a_system_does_not_count_itself_is_a_gauge_and_no_counter(system: str, client: Redis, url: str) -> None:
+def test_a_number_that_a_system_does_not_count_is_a_gauge_and_no_counter(system: str, client: Redis, url: str) -> None:
     clock = SimulatedClock(client)
     with pytest.MonkeyPatch.context() as patch:
         clock.install(patch)
@@ -137,7 +137,7 @@ def test_what_a_system_does_not_count_itself_is_a_gauge_and_no_counter(system: s
 
 
 @run_in_one_test("name", ['say "hi"', "back\\slash", "two\nlines", "\x1b[31mred", "caf\udce9", "\u202eevil", "名前"])
-def test_whatever_a_queue_is_called_the_text_stays_readable(name: str) -> None:
+def test_the_text_stays_readable_with_any_name_of_a_queue(name: str) -> None:
     text = format_exposition(Snapshot(0, (build_counted(name),)), 0.1)
     found = parse_samples(text)
     assert read_value(found, "rqtui_jobs", place="ready") == 1

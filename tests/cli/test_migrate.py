@@ -487,7 +487,7 @@ def test_a_batch_on_its_way_is_finished_into_the_queue_it_was_on_its_way_to(
     assert copies(client) == planted
 
 
-def test_what_a_run_left_between_the_originals_and_the_copies_is_released_and_counted_by_the_next(
+def test_copies_left_by_an_interrupted_run_are_released_and_counted_by_the_next(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redisched = next(system for system in SYSTEMS if system.name == "redisched")
@@ -507,7 +507,7 @@ def test_what_a_run_left_between_the_originals_and_the_copies_is_released_and_co
     assert copies(client) == planted
 
 
-def test_what_a_worker_took_after_a_run_broke_off_does_not_run_again(
+def test_a_job_taken_after_an_interrupted_run_does_not_run_again(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copies are in the target, and the originals were not ended."""
@@ -653,7 +653,7 @@ def test_no_worker_of_the_target_can_run_a_copy_before_its_original_is_ended(
 # ── what cannot be taken ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_cannot_be_a_native_job_is_named_and_stays(client: Redis) -> None:
+def test_a_job_that_cannot_be_native_is_named_and_stays(client: Redis) -> None:
     system, program = SYSTEMS[1], redisched.Scheduler(client, "mail")
     program.put("x" * 600, "long", delay_s=-1)
     program.put("y" * 600, "long", delay_s=3600)
@@ -670,7 +670,7 @@ def test_what_cannot_be_a_native_job_is_named_and_stays(client: Redis) -> None:
     assert not report.is_complete
 
 
-def test_those_that_stay_hide_none_that_can_go(client: Redis) -> None:
+def test_jobs_that_cannot_move_do_not_block_those_that_can(client: Redis) -> None:
     """Several pages of jobs that are not due, with some on each that cannot be moved."""
     program = redisched.Scheduler(client, "mail")
     for n in range(900):

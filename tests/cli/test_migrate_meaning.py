@@ -548,9 +548,7 @@ def standing(client: Redis) -> list[Job]:
 # ── what the native queue cannot do ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_would_be_lost_is_listed_alike_by_dry_run_and_real_run_and_moves_only_if_asked(
-    client: Redis, url: str
-) -> None:
+def test_losses_are_listed_alike_by_dry_run_and_real_run_and_moved_only_with_lossy(client: Redis, url: str) -> None:
     bull = bullmq.Queue(client, "mail")
     bull.connect()
     bull.add("plain", "send", {}, {})

@@ -219,7 +219,7 @@ def test_an_undo_of_a_pause_counts_no_jobs(mail: Seeded, url: str) -> None:
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_what_a_command_prints_are_whole_lines_distinguished_from_ours(mail: Seeded, url: str, is_json: bool) -> None:
+def test_output_of_a_command_has_whole_lines_distinguished_from_ours(mail: Seeded, url: str, is_json: bool) -> None:
     code = "import os,sys; os.write(1, b'hello\\n\\x1b[31mred\\x1b[0m\\tbye'); os.write(2, b'oops \\x1b]0;title\\x07')"
     options = ["--json"] if is_json else []
     ran = shell(url, "work", "mail", "--burst", *options, "--", sys.executable, "-S", "-c", code)

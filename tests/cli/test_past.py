@@ -39,7 +39,7 @@ def test_a_time_has_a_zone_or_is_local_and_a_duration_is_ago() -> None:
         ("", "--at cannot be ''"),
     ],
 )
-def test_what_is_no_time_of_the_past_is_refused(text: str, sentence: str) -> None:
+def test_a_value_that_is_no_time_of_the_past_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence.replace("(", r"\(")):
         parse_past_time(text, "--at")
 
@@ -95,6 +95,8 @@ def test_a_later_moment_without_findings_is_fine_and_one_without_records_is_refu
         (("snapshot", "other"), 'no queue "other" was recorded then'),
     ],
 )
-def test_what_does_not_go_with_the_past_is_refused(recorded: str, words: tuple[str, ...], sentence: str) -> None:
+def test_options_that_do_not_apply_to_the_past_are_refused(
+    recorded: str, words: tuple[str, ...], sentence: str
+) -> None:
     ran = shell(recorded, *words, *AT)
     assert ran.code == 2 and sentence in ran.err

@@ -38,7 +38,7 @@ def test_an_instant_is_no_duration_and_a_duration_has_a_unit(client: Redis, url:
     assert due_ms() == 2208988800000
 
 
-def test_what_a_job_cannot_be_given_is_refused_with_what_it_can(client: Redis, url: str) -> None:
+def test_a_field_that_a_job_cannot_have_is_refused_with_a_list_of_the_allowed_ones(client: Redis, url: str) -> None:
     for queue, option, can in (
         ("rq:default", "--priority=3", "id, body, delay, due, ttr, max_attempts, keep"),
         ("dispatcher:ready", "--name=x", "body, delay, due"),

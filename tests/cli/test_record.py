@@ -70,7 +70,7 @@ def start_recording(url: str) -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
-def test_what_happens_in_a_queue_is_recorded_and_redis_stays_as_it_is(mail: Queue, url: str, client: Redis) -> None:
+def test_activity_of_a_queue_is_recorded_and_redis_stays_unchanged(mail: Queue, url: str, client: Redis) -> None:
     with start_recording(url) as process:
         before = keyspace.dump_raw_values(client)
         polls = count_polls(url)

@@ -151,7 +151,7 @@ def test_a_line_is_passed_on_complete_or_in_pieces_if_it_is_much_longer_than_a_c
         assert [row for row in said if row[1] == 2] == [(f"of-{size}", 2, 6)]
 
 
-def test_what_a_command_prints_goes_where_it_printed_it_and_a_run_has_its_time(queue: Queue, url: str) -> None:
+def test_output_of_a_command_keeps_its_stream_and_a_run_has_its_time(queue: Queue, url: str) -> None:
     code = "import sys, time; print('to out'); sys.stderr.write('first\\nlast\\n'); time.sleep(0.2); sys.exit(4)"
     for as_json in (False, True):
         queue.put(1, id=f"a{as_json}")
@@ -320,9 +320,7 @@ def test_an_outcome_that_could_not_be_sent_to_redis_is_sent_later(
     ("command", "options"),
     [([], {}), (["no-such-command-here"], {}), (["true"], {"concurrency": 0}), (["true"], {"max_jobs": 0})],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_taken(
-    queue: Queue, command: list[str], options: Any
-) -> None:
+def test_an_impossible_option_is_refused_before_a_job_is_taken(queue: Queue, command: list[str], options: Any) -> None:
     queue.put(1)
     with pytest.raises(UsageError):
         run_command_per_job(queue, command, **options)

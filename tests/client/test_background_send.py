@@ -47,7 +47,7 @@ def test_the_next_is_made_while_one_is_under_way() -> None:
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3])
-def test_nothing_follows_what_failed(failing: int) -> None:
+def test_no_batch_follows_a_failed_one(failing: int) -> None:
     sent = []
 
     def send(number: int) -> int:
@@ -62,7 +62,7 @@ def test_nothing_follows_what_failed(failing: int) -> None:
 
 
 @pytest.mark.parametrize("made", [1, 2, 3, 4])
-def test_what_was_made_before_a_fault_was_sent(made: int) -> None:
+def test_jobs_yielded_before_an_error_are_sent(made: int) -> None:
     sent: list[int] = []
 
     def making() -> Iterator[int]:

@@ -43,7 +43,7 @@ def counts(queue: Queue) -> dict[str, int]:
 # Putting
 
 
-def test_what_is_put_is_reserved_with_its_body_name_and_id(queue: Queue) -> None:
+def test_a_put_job_is_reserved_with_its_body_name_and_id(queue: Queue) -> None:
     put = queue.put({"to": "a@b.c"}, id="welcome:42", name="send invoice")
     assert (put.id, put.word) == ("welcome:42", "moved")
     [job] = queue.reserve(ttr=60, worker="me")
@@ -269,7 +269,7 @@ def test_a_client_of_the_callers_own_lends_its_server_not_its_options(kind: Any,
         assert theirs.ping()
 
 
-def test_what_is_no_client_is_refused_with_a_sentence(kind: Any) -> None:
+def test_a_value_that_is_no_client_is_refused_with_a_sentence(kind: Any) -> None:
     with pytest.raises(UsageError, match=r"redis\.Redis"):
         kind("mail", object())  # type: ignore[arg-type]
 
@@ -361,7 +361,7 @@ def test_a_lease_that_is_over_by_the_clock_is_lost(queue: Queue) -> None:
         ("cancelled", False, "moved", False, False),
     ],
 )  # fmt: skip
-def test_what_an_extend_answers_counts_while_the_job_is_open(
+def test_the_reply_to_an_extend_counts_while_the_job_is_open(
     queue: Queue, word: str, settling: bool, outcome: str, lost: bool, cancelled: bool
 ) -> None:
     queue.put(1, id="a")
@@ -598,7 +598,7 @@ def test_a_handler_learns_that_its_lease_is_lost_and_its_late_ack_counts_nothing
     assert job.outcome == "stale"
 
 
-def test_what_waits_behind_a_slow_job_is_given_back(queue: Queue) -> None:
+def test_jobs_that_wait_behind_a_slow_job_are_given_back(queue: Queue) -> None:
     queue.put_many(range(200))
     began = time.monotonic()
     for number, job in enumerate(queue.consume()):

@@ -113,7 +113,7 @@ def test_an_error_names_file_line_and_what_was_expected(text: str, sentence: str
     assert any(each.startswith(sentence) for each in problem_lines), problem_lines
 
 
-def test_what_is_right_beside_an_error_holds() -> None:
+def test_valid_settings_beside_an_error_apply() -> None:
     config = reads("calm = 3\nascii = true\n[profiles.a]\nurl = 'redis://a'\ntypo = 1\n")
     assert config.top == {"ascii": True}
     assert config.profiles["a"] == {"url": "redis://a"}
@@ -221,7 +221,7 @@ def test_calm_comes_from_the_option_the_variable_or_the_file() -> None:
     assert resolve_profile_settings(config, "b", CommandLine(is_calm=True), {"RQTUI_CALM": "0"}).settings.is_calm
 
 
-def test_of_the_thresholds_that_fit_a_queue_the_one_further_down_wins_and_the_profiles_come_last() -> None:
+def test_the_last_matching_threshold_wins_and_those_of_the_profile_come_last() -> None:
     text = (
         "[thresholds.'*']\ndead = [10, 20]\nwaiting = '2m'\n[thresholds.'billing*']\nfailing = false\ndead = 7\n"
         "[profiles.a]\nurl = 'redis://a'\nthresholds = { 'native:b*' = { waiting = ['1m', 90] } }\n"

@@ -95,7 +95,7 @@ def test_a_client_of_a_cluster_counts_at_each_node(url: str) -> None:
     assert meter.compute_total_cost().commands == 2, "its name, and the ping"
 
 
-def test_what_was_waited_for_in_vain_counts_with_its_time(url: str) -> None:
+def test_a_wait_in_vain_counts_with_its_time(url: str) -> None:
     meter = Meter()
     with Proxy(url) as proxy, connect(f"{proxy.url}?socket_timeout=0.2", client_name="", meter=meter) as metered:
         metered.ping()

@@ -47,7 +47,7 @@ def take_messages(ear: Subscriber, number: int) -> list[Message]:
 
 
 @pytest.mark.each_server
-def test_it_receives_in_order_what_is_published_on_its_patterns(
+def test_messages_of_its_patterns_are_received_in_order(
     any_client: Redis, any_server: EmbeddedServer, listening: Callable[..., Subscriber]
 ) -> None:
     ear = listening(any_server.url, "news.*", "\udcff.*")

@@ -83,7 +83,7 @@ def test_a_report_to_many_equals_the_report_to_each(any_client: Redis) -> None:
 
 
 @fuzzing.parametrize_cases(30)
-def test_whatever_the_keys_hold_it_counts_what_the_script_of_one_queue_counts(cases: int, client: Redis) -> None:
+def test_both_counting_scripts_agree_with_any_content_of_the_keys(cases: int, client: Redis) -> None:
     found = fuzz_databases.build_seeds("native", client)
     known = fuzz_databases.collect_words(found)
     with fuzzing.print_figures("tally", cases) as seen:
@@ -268,7 +268,7 @@ def test_after_half_a_minute_all_are_counted_together_again(client: Redis, monke
     assert found.cost.commands == 1 and not any(queue.error for queue in found.queues)
 
 
-def test_who_may_see_one_queue_of_many_sees_it(client: Redis, narrow: Redis) -> None:
+def test_a_user_with_rights_on_one_queue_of_many_sees_it(client: Redis, narrow: Redis) -> None:
     refs = plant_queues(client, 3).refs
     engine = Engine(narrow, [registry.create_system("native")])
     engine.refs = refs

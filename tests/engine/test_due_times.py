@@ -86,7 +86,7 @@ def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: R
     assert heads._polls["dispatch"].due_s.keys() == {Ref("native", "m09999")}
 
 
-def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client: Redis) -> None:
+def test_a_due_job_of_any_of_many_queues_is_moved_by_the_next_round(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(MANY)
     work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
@@ -98,7 +98,7 @@ def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client:
     assert [client.zcard(f"rqtui:{{{name}}}:ready") for name in ("q007", "q123", "q299")] == [1, 1, 1]
 
 
-def test_what_falls_due_between_two_polls_is_not_kept_until_the_second(client: Redis) -> None:
+def test_a_job_due_between_two_polls_does_not_wait_for_the_second(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(40)
     work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
@@ -228,7 +228,7 @@ def test_where_no_head_shows_anything_nothing_is_asked(client: Redis) -> None:
     assert work().moved == 1
 
 
-def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: Redis, narrow: Redis) -> None:
+def test_a_user_who_may_not_read_all_heads_still_moves_the_allowed_jobs(client: Redis, narrow: Redis) -> None:
     refs = build_refs(2)
     work = build_round("dispatch", narrow, NATIVE, lambda: refs, max_idle=30, due_times=DueTimes(NATIVE))
     Queue("q000", client).put("late", delay="5s")

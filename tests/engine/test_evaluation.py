@@ -133,7 +133,7 @@ def test_the_cached_evaluation_of_an_idle_queue_equals_a_new_one() -> None:
     assert reused > 1_000, "and mostly it is not made anew"
 
 
-def test_what_a_poll_found_is_reported_though_the_queue_rests() -> None:
+def test_findings_of_a_probe_are_reported_although_the_queue_is_idle() -> None:
     judge, queue = Judge(Random(0), forgets=False), Queue("mail", "native", (Count("ready", State.READY, 0),), 1_000)
     at_rest = [judge.look(Look(queue._replace(counted_ms=ms), ms / 1000, {}))[0] for ms in (1_000, 3_000, 5_000)]
     assert all(not each.findings for each in at_rest)

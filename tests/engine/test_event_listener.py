@@ -68,7 +68,7 @@ def ids(jobs: tuple[Job, ...]) -> list[bytes]:
     return [job.id for job in jobs]
 
 
-def test_what_became_of_jobs_is_counted_and_listed_by_queue(client: Redis, listened: Callable[..., Engine]) -> None:
+def test_outcomes_of_jobs_are_counted_and_listed_by_queue(client: Redis, listened: Callable[..., Engine]) -> None:
     engine = listened()
     publish_begin(client, "mail", "a", worker="w1")
     queue = wait_for_jobs(engine, "running", 1)

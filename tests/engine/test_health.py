@@ -63,7 +63,7 @@ def test_an_idle_queue_is_fine() -> None:
         (QUEUE._replace(counts=build_counts(dead=95)), "dead-near-cap"),
     ],
 )
-def test_what_is_wrong_is_found_once_and_in_a_sentence(queue: Queue, kind: str) -> None:
+def test_problems_are_found_once_and_in_a_sentence(queue: Queue, kind: str) -> None:
     assert kinds(queue) == [kind]
     finding = rules.attach_findings(queue).findings[0]
     assert finding.severity in ("warning", "critical")
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_found_once_and_in_a_sentence(queue: Queue, kind: str) 
         QUEUE._replace(counts=build_counts(dead=80, done=120)),
     ],
 )
-def test_what_a_loop_or_a_worker_is_about_to_repair_is_no_finding(queue: Queue) -> None:
+def test_a_problem_that_a_loop_or_a_worker_is_about_to_fix_is_no_finding(queue: Queue) -> None:
     assert kinds(queue) == []
 
 
@@ -112,7 +112,7 @@ def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
     assert kinds(queue, Rate(recent=growing._replace(growing_ready=-10))) == []
 
 
-def test_what_helps_is_reported_in_the_words_of_the_system_and_nothing_is_reported_twice() -> None:
+def test_fixes_use_the_terms_of_the_system_and_no_fact_is_shown_twice() -> None:
     waiting = QUEUE._replace(name="two words", counts=build_counts(ready=1), oldest_ready_ms=6_000)
     [finding] = rules.attach_findings(waiting, remedies={"no-live-worker": "mill start {queue}"}).findings
     assert (finding.kind, finding.remedy, finding.key) == ("no-live-worker", "mill start 'two words'", "")
@@ -478,7 +478,7 @@ def test_a_score_of_1970_is_no_age() -> None:
     assert kinds(queue) == []
 
 
-def test_of_two_findings_that_are_as_bad_the_one_about_more_jobs_is_the_verdict() -> None:
+def test_the_equally_severe_finding_about_more_jobs_is_the_verdict() -> None:
     found = [Finding("ghost", "warning", "mail", "no body", jobs=jobs) for jobs in (1, 700)]
     queue = QUEUE._replace(counts=build_counts(ready=30), workers=1, oldest_ready_ms=600_000)
     firsts = [rules.attach_findings(queue._replace(findings=(one,))).findings[0].kind for one in found]
@@ -487,7 +487,7 @@ def test_of_two_findings_that_are_as_bad_the_one_about_more_jobs_is_the_verdict(
     assert [one.jobs for one in both.findings] == [700, 1]
 
 
-def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None:
+def test_the_worst_of_several_findings_is_the_verdict_and_all_are_listed() -> None:
     queue = QUEUE._replace(counts=build_counts(dead=1_200, ready=5, done=5_000), counters={}, is_paused=True)
     judged = rules.attach_findings(queue, Rate(recent=RecentActivity(300_000, completed=49, failed=51)))
     assert judged.verdict == Verdict("critical", "51 % of attempts fail · 2 more · e", "failing")

@@ -70,7 +70,7 @@ def find_finding(queue: Counted, kind: str) -> Finding:
     return next(one for one in queue.findings if one.kind == kind)
 
 
-def test_who_looks_once_knows_the_share_that_fails_since_when_and_why(client: Redis, engine: Engine) -> None:
+def test_a_single_snapshot_shows_the_failure_share_its_start_and_its_cause(client: Redis, engine: Engine) -> None:
     now_ms = int(time.time() * 1000)
     for ago in (20, 15, 12):
         works(client, 30, 0, now_ms - ago * MINUTE_MS)
@@ -87,9 +87,7 @@ def test_who_looks_once_knows_the_share_that_fails_since_when_and_why(client: Re
     assert queue.verdict.text.startswith("50 % of attempts fail")
 
 
-def test_who_looks_once_knows_that_a_backlog_grows_but_not_where_jobs_are_delayed(
-    client: Redis, engine: Engine
-) -> None:
+def test_a_single_snapshot_shows_a_growing_backlog_except_with_delayed_jobs(client: Redis, engine: Engine) -> None:
     now_ms = int(time.time() * 1000)
     blank = [None] * (len(scripts.load_scripts("native")["enqueue"].each) - 3)
     for batch in range(5):

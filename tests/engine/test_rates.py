@@ -58,7 +58,7 @@ def test_rates_of_a_queue_that_is_rarely_polled_are_those_since_the_last_checkpo
     assert last(queue(0, {"out": 5}), queue(0, {"out": 7})).out_s == 0, "no time went by"
 
 
-def test_what_happened_before_the_last_minutes_is_forgotten() -> None:
+def test_activity_before_the_last_minutes_is_dropped() -> None:
     looks = [
         queue(at, {"in": 0, "out": 0, "failed": 5 if at else 0})
         for at in range(0, 3 * WINDOW_MS, CHECKPOINT_INTERVAL_MS)
@@ -180,7 +180,7 @@ def test_workers_are_idle_where_no_event_comes_and_no_job_leaves() -> None:
     assert last(build_event_queue(50_000, 59, 1, of=1), rates=rates).idle_since_ms is None, "its event came"
 
 
-def test_what_a_queue_is_given_later_did_not_end_then() -> None:
+def test_an_event_assigned_later_to_a_queue_does_not_count_as_ended_then() -> None:
     there = last(build_event_queue(0, 100, 5, of=100), build_event_queue(2_000, 100, 55, of=100, given=50))
     here = last(build_event_queue(0, 100, 95, of=100), build_event_queue(2_000, 98, 47, of=102, given=-50))
     assert (there.recent.enqueued, there.recent.completed, here.recent.completed, here.out_s) == (0, 0, 2, 1)
@@ -194,7 +194,7 @@ def test_jobs_without_a_further_event_are_not_waited_for_for_ever() -> None:
     assert last(build_event_queue(late_ms + 2_000, 30, 1, of=1), rates=rates).in_s == 15
 
 
-def test_what_is_usual_is_seen_after_a_while() -> None:
+def test_the_usual_wait_is_known_after_a_while() -> None:
     rates = Rates()
     looks = [queue(at * AGE_INTERVAL_MS, age_ms=2_000 if at < 14 else 600_000, ready=1) for at in range(18)]
     last(*looks[:8], rates=rates)

@@ -138,7 +138,7 @@ def test_a_work_that_is_ended_leaves_the_others_alone(recorder: RecordedTicker, 
     assert not any(each.is_last for each in recorder.answers(other))
 
 
-def test_what_rides_in_a_tick_comes_back_under_its_name(recorder: RecordedTicker, client: Redis) -> None:
+def test_requests_sent_with_a_poll_return_under_their_names(recorder: RecordedTicker, client: Redis) -> None:
     Queue("mail", client).put(b"{}", id="a")
     system = registry.create_system("native")
     jobs = {
@@ -156,7 +156,7 @@ def test_what_rides_in_a_tick_comes_back_under_its_name(recorder: RecordedTicker
     assert not any(isinstance(each, RefreshFailed) for each in recorder.messages)
 
 
-def test_what_is_requested_while_a_snapshot_is_taken_is_in_the_next_one_at_once(url: str, client: Redis) -> None:
+def test_a_request_during_a_snapshot_is_answered_by_the_next_one_at_once(url: str, client: Redis) -> None:
     messages: list[TickerEvent] = []
 
     class Interrupted(Engine):

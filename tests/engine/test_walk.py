@@ -89,7 +89,7 @@ def test_a_small_database_is_walked_over_each_time_and_leaves_no_file(client: Re
     assert engine.refs == [MAIL] and not engine.describe_unread_keys() and not folder.exists()
 
 
-def test_what_the_file_says_is_asked_again(full: Redis, folder: Path) -> None:
+def test_keys_read_from_the_file_are_checked_again(full: Redis, folder: Path) -> None:
     full.set("bq:mail:id", 1)
     *_, engine = commands_until_all(full, folder)
     assert [one.system for one in engine.unsupported_systems] == ["bee-queue"]

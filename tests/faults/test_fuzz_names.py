@@ -205,7 +205,7 @@ def test_one_such_foreign_key_changes_no_poll(client: Redis, url: str, plant: st
 
 @pytest.mark.slow
 @every_system
-def test_what_is_printed_as_a_name_is_understood(client: Redis, url: str, system: NamedSystem) -> None:
+def test_a_printed_name_is_accepted(client: Redis, url: str, system: NamedSystem) -> None:
     for name in NAMES if system.system == "safe_pop" else NAMES[:3]:
         if can_be_named(system, name):
             client.flushall()

@@ -93,7 +93,7 @@ async def type_all(url: str, cases: int, seen: Counter[str]) -> None:
 
 
 @fuzzing.parametrize_cases(15)
-def test_whatever_is_typed_in_the_palette_is_taken_or_refused(cases: int, client: Redis, url: str) -> None:
+def test_any_text_in_the_palette_is_accepted_or_refused(cases: int, client: Redis, url: str) -> None:
     Queue("mail", url).put(b"{}", id="a")
     with fuzzing.print_figures("palette", cases) as seen:
         asyncio.run(type_all(url, cases, seen))

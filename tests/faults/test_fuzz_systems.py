@@ -100,7 +100,9 @@ def rounds(system: str, client: Redis, cases: int) -> Iterator[tuple[int, random
 
 @fuzzing.parametrize_cases(15)
 @pytest.mark.parametrize("system", SUBJECTS)
-def test_whatever_the_keys_hold_every_reader_answers_and_writes_nothing(system: str, cases: int, client: Redis) -> None:
+def test_every_reader_replies_and_writes_nothing_with_any_content_of_the_keys(
+    system: str, cases: int, client: Redis
+) -> None:
     faults: dict[str, str] = {}
     with fuzzing.print_figures(f"readers of {system}", cases) as seen:
         for number, source, ids in rounds(system, client, cases):

@@ -265,7 +265,7 @@ FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {
 
 @fuzzing.parametrize_cases(25)
 @pytest.mark.parametrize("fuzzer", FUZZERS)
-def test_whatever_is_typed_is_understood_or_refused_in_a_sentence(fuzzer: str, cases: int) -> None:
+def test_any_typed_text_is_understood_or_refused_in_a_sentence(fuzzer: str, cases: int) -> None:
     strategy, read = FUZZERS[fuzzer]
     with fuzzing.print_figures(fuzzer, cases):
         fuzzing.check_examples(cases, strategy, read)

@@ -350,7 +350,7 @@ async def test_the_screen_warns_of_a_policy_that_evicts_jobs(full: Full) -> None
         await ui.until_shown("CONFIG SET maxmemory-policy noeviction")
 
 
-def test_whoever_may_not_ask_is_not_warned_and_not_stopped(full: Full) -> None:
+def test_a_user_without_the_right_to_check_is_neither_warned_nor_stopped(full: Full) -> None:
     full.client.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">pw", "~*", "+@all", "-info", "-config")
     full.fill()
     try:

@@ -206,7 +206,7 @@ FAULTS: Sequence[Fault] = (
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace(" ", "_"))
-def test_nothing_breaks_where_rqtui_is_spared(fault: Fault, scene: Scene) -> None:
+def test_a_scenario_without_its_fault_breaks_no_promise(fault: Fault, scene: Scene) -> None:
     fault.scenario(scene)
     assert scene.broken() == []
 

@@ -94,7 +94,7 @@ def test_a_queue_name_cannot_add_a_label_or_a_line_to_the_metrics() -> None:
 
 
 @pytest.mark.parametrize("environ", [{}, {"STY": "1.screen"}])
-def test_what_is_copied_cannot_end_the_sequence_that_carries_it(environ: dict[str, str]) -> None:
+def test_copied_text_cannot_end_its_escape_sequence(environ: dict[str, str]) -> None:
     source = random.Random(1)
     for _ in range(50):
         data = hostile_text.build_hostile_body(source) + b"\x07\x1b\\\x1b]0;owned\x07"

@@ -147,7 +147,7 @@ def test_an_export_is_new_and_its_owners_alone(tmp_path: Path) -> None:
     assert {mode(path) for path in (*first, *second)} == {0o600}
 
 
-def test_what_is_too_long_for_a_clipboard_goes_into_a_file_of_its_owner() -> None:
+def test_text_too_long_for_a_clipboard_goes_into_a_private_file() -> None:
     sent = clipboard.send_to_clipboard(b"x" * (clipboard.MAX_BYTES + 1), lambda _sequence: None, {})
     try:
         assert mode(Path(sent.where)) == 0o600

@@ -100,7 +100,7 @@ def test_a_url_that_is_right_or_wrong_is_reported_without_its_password(url: str)
         assert ran.code in (2, 3) and "hunter" not in ran.err and traces(ran.err) == [], ran.err
 
 
-def test_what_is_no_secret_of_a_url_stays_readable() -> None:
+def test_parts_of_a_url_without_a_secret_stay_readable() -> None:
     for url in ("redis://user@host:6379/0", "redis://host:1/2?db=3&client_name=me", "unix:///run/redis.sock?db=2"):
         assert hide_url_passwords(url) == url
 
@@ -218,7 +218,7 @@ async def test_the_editor_of_a_url_that_did_not_answer_does_not_hold_it() -> Non
         assert "***" in ui.text() and traces(ui.text() + ui.app.export_screenshot()) == []
 
 
-def test_what_is_copied_of_a_job_does_not_hold_it() -> None:
+def test_copies_of_a_job_do_not_contain_the_secret() -> None:
     job = Job(b"one", "mail", "native", "ready", State.READY, b"one", body=b"{}")
     for way in ("redis://user:{0}@host:1/2", "redis://host?password={0}", "rediss://host?ssl_password={0}"):
         for form in copy_formats.COPY_FORMATS:

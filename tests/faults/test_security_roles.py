@@ -231,7 +231,7 @@ _CHANGES = (
 )  # fmt: skip
 
 
-def test_whatever_a_viewer_tries_to_change_is_refused_in_a_sentence_and_writes_nothing(
+def test_every_change_by_a_viewer_is_refused_in_a_sentence_and_writes_nothing(
     users: Users, server_client: Redis
 ) -> None:
     url = users.become("viewer")

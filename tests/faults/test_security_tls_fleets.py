@@ -77,7 +77,7 @@ def _stepped_calls(queue: Queue) -> bool:
 # Sentinels -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_sentinels_with_tls_name_is_followed_through_a_failover(watched: Watched) -> None:
+def test_the_primary_that_sentinels_with_tls_name_is_followed_through_a_failover(watched: Watched) -> None:
     ran: list[str] = []
     stop = threading.Event()
 
@@ -127,7 +127,7 @@ async def test_the_screen_behind_sentinels_with_tls_shows_the_queues(watched: Wa
         await ui.until_shown("mail")
 
 
-def test_what_is_wrong_with_the_tls_of_sentinels_is_reported(watched: Watched, files: Files, stranger: Files) -> None:
+def test_problems_of_the_tls_of_sentinels_are_reported(watched: Watched, files: Files, stranger: Files) -> None:
     at = f"rediss+sentinel://{watched.hosts}/jobs"
     for options, said in (
         (
@@ -203,7 +203,7 @@ async def test_the_screen_of_a_cluster_with_tls_changes_a_queue(cluster: str) ->
             await ui.until(lambda: queue.counts()["ready"] == 1, "the promotion")
 
 
-def test_what_is_wrong_with_the_tls_of_a_cluster_is_reported(
+def test_problems_of_the_tls_of_a_cluster_are_reported(
     cluster: str, nodes: list[Server], files: Files, stranger: Files
 ) -> None:
     at = f"rediss+cluster://127.0.0.1:{nodes[0].port}"

@@ -289,7 +289,7 @@ def _stepped_calls(act) -> bool:
     return True
 
 
-def test_what_is_wrong_with_sentinels_is_reported_in_a_sentence(watched: Watched) -> None:
+def test_problems_of_sentinels_are_reported_in_a_sentence(watched: Watched) -> None:
     ran = shell(watched.url.replace("/jobs", "/mail"), "snapshot")
     assert ran.code == 3 and 'name no primary of "mail"' in ran.err
     assert f"127.0.0.1:{watched.sentinel.port} does not know it" in ran.err and "connection refused" in ran.err
@@ -414,7 +414,7 @@ def test_a_waiting_worker_leaves_an_old_primary_and_runs_no_job_twice(kind: Any,
         assert twice == set() and stayed.error is None
 
 
-def test_of_two_primaries_that_sentinels_name_the_one_of_the_newer_epoch_is_used(kind: Any, fleet: Fleet) -> None:
+def test_the_primary_with_the_newer_epoch_is_used_if_sentinels_name_two(kind: Any, fleet: Fleet) -> None:
     old, new = fleet.start(), fleet.start()
     behind = fleet.sentinel(old)  # as one that was cut off from the others while these failed over
     ahead = fleet.sentinel(new, lines=["sentinel config-epoch jobs 1"])

@@ -60,7 +60,7 @@ def test_earlier_operations_are_those_of_other_sessions_on_the_same_redis(tmp_pa
     assert Journal(None, HERE).load_earlier_operations() == []
 
 
-def test_what_is_read_again_is_what_was_written(tmp_path: Path) -> None:
+def test_a_record_read_again_equals_the_written_one(tmp_path: Path) -> None:
     book = Journal(tmp_path, HERE, "prod")
     book.record_change(
         "requeue", "mail", "native", [b"a", b"\xff"], {"ready again": 2, "gone": 1}, "an error", ("u",), 9, ("b",)
@@ -133,7 +133,7 @@ def test_an_operation_is_described_in_a_sentence(
 
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe"])
-def test_what_is_no_file_of_ours_alone_is_not_written_to(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_ours_alone_is_not_written_to(tmp_path: Path, kind: str) -> None:
     other = tmp_path / "other"
     other.write_text("theirs")
     folder = tmp_path / "state"

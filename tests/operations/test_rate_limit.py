@@ -48,7 +48,7 @@ def test_a_rate_is_read_with_its_unit(text: str, per_s: float) -> None:
 
 
 @run_in_one_test("text", ["", "0", "-1", "5/d", "fast", "1e3", "٥/s", "99999"])
-def test_what_is_no_rate_is_refused_in_a_sentence(text: str) -> None:
+def test_a_value_that_is_no_rate_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="a rate is 5/s"):
         rate_limit.parse_rate(text)
 
@@ -64,7 +64,7 @@ def test_no_more_than_the_rate_is_sent_per_second(seeded: Seeded) -> None:
     )
 
 
-def test_what_a_pause_missed_is_not_caught_up_with(seeded: Seeded) -> None:
+def test_work_missed_during_a_pause_is_not_caught_up_with(seeded: Seeded) -> None:
     steps = run(seeded, dead(seeded, 30), rate_limit.Limits(5), 600.0)
     assert max(len(step.outcomes) for step in steps) <= 5
 
@@ -98,7 +98,7 @@ def test_a_job_that_moved_meanwhile_is_answered_and_left_alone(seeded: Seeded) -
     assert words == ["gone", "moved", "moved"]
 
 
-def test_of_a_whole_place_those_that_come_back_are_not_taken_again(seeded: Seeded) -> None:
+def test_jobs_that_come_back_to_a_changed_place_are_not_changed_again(seeded: Seeded) -> None:
     dead(seeded, 6)
     brake, seen = rate_limit.Limits(3), []
     for step in rate_limit.yield_rate_limited_steps(

@@ -88,7 +88,7 @@ UNDONE: list[tuple[str, str, Form]] = [
 
 
 @pytest.mark.parametrize(("verb", "place", "form"), UNDONE)
-def test_what_a_verb_changed_comes_back_byte_for_byte(it: RecordedQueue, verb: str, place: str, form: Form) -> None:
+def test_a_change_of_a_verb_is_reverted_byte_for_byte(it: RecordedQueue, verb: str, place: str, form: Form) -> None:
     before = it.state()
     jobs = it.jobs(place)
     name = it.do(verb, jobs, form)
@@ -196,7 +196,7 @@ def test_jobs_that_the_verb_did_not_change_are_not_touched(it: RecordedQueue) ->
     assert it.words(it.do("requeue", jobs)) == {"restored": 1}
 
 
-def test_what_changed_between_the_poll_and_the_change_comes_back_as_it_was_then(it: RecordedQueue) -> None:
+def test_a_job_that_changed_after_the_poll_is_restored_as_it_was_at_the_change(it: RecordedQueue) -> None:
     """A job that another operator reprioritised while its record was being written."""
     jobs = [job for job in it.jobs("ready") if job.id == b"plain"]
     chunk = it.keeper.save_jobs(it.engine, "kill", it.ref, jobs)
@@ -481,7 +481,7 @@ def test_other_verbs_of_another_system_show_no_undo(verb: str) -> None:
         assert undo.describe_undo(system, verb).startswith("no undo: ")
 
 
-def test_what_another_systems_worker_holds_is_not_put_back(client: Redis, tmp_path: Path) -> None:
+def test_jobs_held_by_a_worker_of_another_system_are_not_put_back(client: Redis, tmp_path: Path) -> None:
     system = registry.create_system("timeout_sets")
     assert undo.describe_undo(system, "delete", place="in_progress").startswith("no undo: ")
     assert undo.describe_undo(system, "delete", place="done").startswith("no undo: "), (

@@ -85,7 +85,7 @@ def test_a_record_under_the_name_of_another_is_not_carried_out(client: Redis, ur
     assert result.code == 2 and "was edited or renamed" in result.err and client.zcard("rqtui:{mail}:ready") == 0
 
 
-def test_what_an_undo_notes_after_a_line_that_was_cut_holds(client: Redis, url: str, state_folder: Path) -> None:
+def test_notes_of_an_undo_after_a_cut_line_are_valid(client: Redis, url: str, state_folder: Path) -> None:
     path = delete_two_jobs(client, url, state_folder)
     path.write_bytes(path.read_bytes() + b'{"missed":')
     assert shell(url, "undo").code == 0 and client.zcard("rqtui:{mail}:ready") == 2

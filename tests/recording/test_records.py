@@ -25,7 +25,7 @@ def test_an_hour_has_the_sum_of_its_minutes_their_extremes_and_the_last_counts()
     assert hour.severity == "critical"
 
 
-def test_it_does_not_matter_in_which_steps_periods_are_merged() -> None:
+def test_periods_merged_in_any_steps_are_equal() -> None:
     for first, second in product((0, 7), (None, 5)):
         one, two, three = (
             build_period(0, ready_max=first), build_period(MINUTE_MS, workers=second, workers_min=second),

@@ -30,7 +30,7 @@ from rqtui.recording.records import (
 from rqtui.recording.store import Batch, Coverage, Limits, Reader, Writer
 
 
-def test_what_is_appended_is_read_by_another_process(tmp_path: Path) -> None:
+def test_appended_records_are_read_by_another_process(tmp_path: Path) -> None:
     path = tmp_path / "recordings" / "a.rqt"
     hostile = Ref("rq", "m\udcffail\x1b[31m \udc80'\";--")
     finding = RecordedFinding(MAIL, "failing", "warning", "40 % failed", "mostly x", 4, NOW_MS, NOW_MS + 9)
@@ -58,7 +58,7 @@ def test_what_is_appended_is_read_by_another_process(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_of_two_writers_the_record_that_watched_longer_stays(tmp_path: Path) -> None:
+def test_the_record_of_the_writer_that_watched_longer_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.rqt"
     shorter, longer = build_period(NOW_MS, watched_ms=10, enqueued=1), build_period(NOW_MS, watched_ms=20, enqueued=2)
     for order in ([shorter, longer], [longer, shorter]):

@@ -179,7 +179,7 @@ def test_a_queue_that_no_walk_may_find_is_missed_with_a_word_and_how_to_see_it(
 
 @pytest.mark.each_server
 @pytest.mark.parametrize("is_walked", [True, False])
-def test_what_an_acl_denies_is_requested_once_a_minute_and_not_at_each_poll(
+def test_a_command_that_an_acl_denies_is_sent_once_a_minute_and_not_at_each_poll(
     become: Callable[..., str], mail: Queue, server_client: Redis, is_walked: bool
 ) -> None:
     for name in ("video", "secret"):

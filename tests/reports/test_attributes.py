@@ -58,7 +58,7 @@ def test_the_fields_of_the_body_and_the_facts_of_the_job_are_attributes() -> Non
     assert isinstance(attributes[".customer.id"], Number) and isinstance(attributes["attempts"], Number)
 
 
-def test_what_a_job_lacks_is_no_attribute() -> None:
+def test_a_field_that_a_job_lacks_is_no_attribute() -> None:
     job = Job(b"a", "mail", "native", "ready", State.READY, b"a")
     assert read_attributes(job) == {"body_bytes": "0", "attempts": "0", "priority": "0"}
     assert "enqueued_hour" in read_attributes(replace(job, enqueued_ms=10**17))

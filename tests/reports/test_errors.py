@@ -72,21 +72,21 @@ def test_errors_that_differ_in_kind_stay_apart(one: str, other: str) -> None:
     assert normalise_error(one) != normalise_error(other)
 
 
-def test_of_a_traceback_the_line_behind_the_last_frame_counts() -> None:
+def test_the_line_after_the_last_frame_of_a_traceback_is_the_cause() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\nValueError: no 7\nand more'
     assert normalise_error(text) == "ValueError: no #"
 
 
-def test_of_a_cut_traceback_too() -> None:
+def test_the_message_of_a_cut_traceback_is_the_cause() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n  ... in g\n    x()\nValueError: no 7'
     assert normalise_error(text) == "ValueError: no #"
 
 
-def test_of_a_stack_below_its_message_the_message_counts() -> None:
+def test_the_message_above_a_stack_is_the_cause() -> None:
     assert normalise_error("Error: no 7\n    at f (a.js:3)\n    at g (a.js:9)") == "Error: no #"
 
 
-def test_of_what_a_command_said_the_end_counts() -> None:
+def test_the_end_of_a_commands_output_is_its_error() -> None:
     assert normalise_error("warning: old config\ncurl: (28) timed out\n") == "curl: (#) timed out"
 
 

@@ -159,7 +159,7 @@ def test_the_rate_is_unknown_where_done_jobs_are_not_kept(client: Redis, engine:
     assert sidekiq.groups[0].value == "Send" and "no list of done jobs" in sidekiq.rate_problem
 
 
-def test_of_a_long_place_a_random_part_is_read_and_of_a_part_of_a_list_the_start(
+def test_a_long_place_is_read_at_random_and_a_part_of_a_list_from_its_start(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "MAX_JOBS", 100)

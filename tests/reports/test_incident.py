@@ -33,7 +33,7 @@ def test_a_reaction_within_an_hour_is_shown_with_the_end_of_the_finding() -> Non
     assert find(sightings, operations) == [(began, ["release", "requeue"], began + 900_000)]
 
 
-def test_what_is_no_reaction_is_left_out() -> None:
+def test_a_change_that_is_no_reaction_is_left_out() -> None:
     began = NOW - DAY_MS
     assert find([sighting(began)], [operation(began + REACTION_MS + 1), operation(began - 1)]) == []
     assert find([sighting(began)], [operation(began + 1, queue="other")]) == []

@@ -59,7 +59,9 @@ def test_hostile_words_of_a_slow_command_are_made_harmless(client: Redis) -> Non
     assert shown.isprintable() and "[bold]x[/bold]" in shown
 
 
-def test_what_endangers_jobs_is_reported_with_a_remedy(client: Redis, settings: Callable[[str, str], None]) -> None:
+def test_a_server_setting_that_endangers_jobs_is_reported_with_a_remedy(
+    client: Redis, settings: Callable[[str, str], None]
+) -> None:
     settings("maxmemory", "100mb")
     settings("maxmemory-policy", "allkeys-lru")
     found = redis.read_report(client)
@@ -174,7 +176,7 @@ def poor(real_server: EmbeddedServer, client: Redis) -> Iterator[str]:
     client.execute_command("ACL", "DELUSER", "poor")
 
 
-def test_what_is_denied_is_reported_with_the_right_that_is_missing(poor: str) -> None:
+def test_a_denied_command_is_reported_with_the_missing_right(poor: str) -> None:
     with connect(poor) as client:
         found = redis.read_report(client)
     parts = list_panels(found)

@@ -107,7 +107,7 @@ def test_a_key_of_another_type_is_reported_and_the_rest_is_shown(client: Redis, 
     assert problems and "workers" in problems[0]
 
 
-def test_of_many_queues_the_busy_ones_are_asked() -> None:
+def test_the_busy_ones_of_many_queues_are_among_those_read() -> None:
     refs = [Ref("native", f"q{number:03}") for number in range(150)]
     asked = workers.choose_queues(refs, {"native": registry.create_system("native")}, frozenset(refs[-5:]))
     assert len(asked) == workers.QUEUES_PER_TRIP

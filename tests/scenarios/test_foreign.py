@@ -231,7 +231,7 @@ def test_headless_runs_with_one_seed_put_the_same_jobs(story: ForeignScenario, c
     assert digests[0] != digests[2]
 
 
-def test_what_is_put_follows_from_the_length_however_late_the_producer_is(client: Redis, url: str) -> None:
+def test_planned_jobs_depend_on_the_length_and_not_on_a_late_producer(client: Redis, url: str) -> None:
     found = []
     for at_least in (1, 8):
         client.flushall()
@@ -389,7 +389,7 @@ def test_the_mail_of_a_killed_worker_is_due_again_when_its_lease_is_over(client:
         wait_until(lambda: run.ledger.finished[dead.holds], 20, "somebody else sends it")
 
 
-def test_what_a_dead_consumer_held_is_given_back(client: Redis, url: str) -> None:
+def test_jobs_of_a_dead_consumer_are_given_back(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["consumers"], url) as run:
         actor = _busy(run)
         while actor.state != "dead":

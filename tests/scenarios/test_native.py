@@ -245,7 +245,7 @@ def test_a_second_run_on_the_same_redis_finds_its_jobs_there(client: Redis, url:
     assert found["lost"] == 0
 
 
-def test_what_the_code_fails_at_succeeds_once_it_is_fixed(client: Redis, url: str) -> None:
+def test_failing_jobs_succeed_once_the_code_is_fixed(client: Redis, url: str) -> None:
     with NativeRun(scenario("poison"), url, seed=1) as run:
         assert "fixed" in run.press("fix")
         held = {lease.id for worker in list(run.crew.workers) for lease in worker.holds}

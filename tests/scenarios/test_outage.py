@@ -45,7 +45,7 @@ def test_the_proof_names_a_lost_job_and_a_job_in_two_places(client: Redis) -> No
     assert "1 in two places, such as c" in found.format_result()
 
 
-def test_what_a_person_deleted_is_not_called_lost(client: Redis) -> None:
+def test_a_job_that_a_person_deleted_is_not_reported_as_lost(client: Redis) -> None:
     client.hset(build_queue_keys("payments")["meta"], "deleted", 1)
     found = verify_accepted_jobs(client, {"payments": [b"a"]})
     assert found.lost == 0
@@ -77,7 +77,7 @@ def test_the_list_of_demos_offers_all_of_them_and_starts_the_one_under_the_curso
     assert asyncio.run(choose()) == "rush"
 
 
-def test_whoever_leaves_the_list_starts_nothing() -> None:
+def test_closing_the_list_of_demos_starts_nothing() -> None:
     async def leave() -> str | None:
         app = DemoChooser(SCENARIOS)
         async with app.run_test(size=(60, 16)) as pilot:

@@ -247,7 +247,7 @@ UNDECLARED = {
 
 
 @pytest.mark.parametrize("case", UNDECLARED)
-def test_what_the_header_does_not_declare_is_found_with_file_and_line(case: str) -> None:
+def test_a_name_that_the_header_does_not_declare_is_found_with_file_and_line(case: str) -> None:
     source, expected = UNDECLARED[case]
     found = find_header_differences(scripts.parse_script(source, "lua/x/y.lua"), source, "lua/x/y.lua")
     assert any(sentence.startswith(f"lua/x/y.lua:{expected}") for sentence in found), found
@@ -687,7 +687,7 @@ def test_a_pipeline_that_breaks_says_of_each_call_what_is_known(client: redis.Re
     assert client.get("v") == b"1"
 
 
-def test_of_many_calls_of_a_script_that_the_server_does_not_know_one_brings_its_text(client: redis.Redis) -> None:
+def test_only_one_of_many_calls_of_an_unknown_script_sends_its_text(client: redis.Redis) -> None:
     write, find = put(), scripts.parse_script(FIND, "find.lua")
     calls = [each.build_call(*given) for _ in range(50) for each, *given in (
         (write, {"value": "v"}, {"id": "1"}), (find, {"ready": "z"}),
@@ -905,7 +905,7 @@ def test_a_fault_in_another_programs_script_is_reported_at_once(tmp_path: Path) 
 # ── Redis 6.2 says the same in other words ───────────────────────────────────────────────────────────────────────
 
 
-def test_what_redis_6_2_refuses_is_reported_in_the_same_words(oldest_server: EmbeddedServer) -> None:
+def test_a_refusal_by_redis_6_2_has_the_same_message(oldest_server: EmbeddedServer) -> None:
     with connect(oldest_server.url) as client:
         client.flushall()
         client.lpush("v", "another program's")

@@ -25,7 +25,7 @@ def test_every_case_runs_and_each_that_fails_is_named() -> None:
     assert [error.__notes__ for error in raised.value.exceptions] == [["in the case 3, 1"], ["in the case 5, 2"]]
 
 
-def test_what_pytest_calls_a_failure_is_one() -> None:
+def test_a_failure_by_pytest_fail_counts_as_one() -> None:
     @run_in_one_test("word", ["a"], ids=lambda word: f"the word {word}")
     def fails(word: str) -> None:
         pytest.fail("no reason")

@@ -18,7 +18,7 @@ SPEC = {
 }
 
 
-def test_what_was_dumped_can_be_planted_again(any_client: Redis) -> None:
+def test_a_dumped_keyspace_can_be_planted_again(any_client: Redis) -> None:
     plant(any_client, SPEC)
     any_client.pexpire("list", 100_000)
     before = dump(any_client)

@@ -342,7 +342,7 @@ def test_a_system_that_was_requested_reports_that_it_is_denied(narrow: Redis) ->
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_nothing_is_claimed_unasked_where_its_keys_are_of_another_type(client: Redis, name: str) -> None:
+def test_no_queue_is_claimed_by_keys_of_another_type_without_an_option(client: Redis, name: str) -> None:
     keys = (
         "readytasklist",
         "delayedtaskset",
@@ -473,7 +473,7 @@ def test_the_reply_more_causes_the_next_call_at_once(client: Redis) -> None:
     assert (done.is_full, done.wait_s) == (True, 0.0)  # type: ignore[attr-defined]
 
 
-def test_what_one_queue_refuses_does_not_keep_the_others_from_their_turn(client: Redis) -> None:
+def test_a_refusal_by_one_queue_does_not_block_the_others(client: Redis) -> None:
     client.zadd("__REDIS_SCHED_RESERVED__mail", {"late": 1e12})
     client.hset("__REDIS_SCHED_JOBS__mail", "late", "1")
     plant(client, {"__REDIS_SCHED_QUEUED__bad": "a string", "__REDIS_SCHED_RESERVED__bad": Zset({"a": 1e12})})

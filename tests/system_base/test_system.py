@@ -189,7 +189,7 @@ def test_errors_that_cannot_be_read_are_one_attempt_that_reports_it(errors: byte
     assert [attempt.error for attempt in parse_history(errors)] in ([], ["the errors of this job cannot be read"])
 
 
-def test_what_reserve_and_pull_hand_out_are_jobs_with_their_bodies(client: Redis) -> None:
+def test_reserve_and_pull_return_jobs_with_their_bodies(client: Redis) -> None:
     queue = Queue("mail", client, codec=BYTES)
     for id, body in (("short", b"x"), ("long", b"y" * 5000)):
         queue.put(body, id=id, name="kind", ttr=7)

@@ -165,7 +165,7 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
 
 
 @run_in_one_test("name", REFUSED)
-def test_what_no_worker_could_run_is_refused_in_a_sentence(name: str, any_client: Redis) -> None:
+def test_a_job_that_no_worker_can_run_is_refused_in_a_sentence(name: str, any_client: Redis) -> None:
     row, sentence = REFUSED[name]
     try:
         outcome = put(open_engine(any_client), **{"body": b"{}", **row})  # type: ignore[arg-type]
@@ -474,7 +474,7 @@ def state(client: Redis) -> keyspace.Keyspace:
     return {key: entry for key, entry in keyspace.dump(client).items() if key not in beside}
 
 
-def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
+def test_a_verb_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_queue(client)

@@ -100,7 +100,7 @@ def test_names_that_merely_look_alike_are_no_system(client: Redis) -> None:
     assert list_unsupported_systems(client) == ()
 
 
-def test_what_ended_is_not_reported_any_more(client: Redis) -> None:
+def test_a_finding_that_ended_is_not_reported_any_more(client: Redis) -> None:
     client.rpush("resque:queue:default", "x")
     engine = Engine(client, registry.create_systems())
     list(engine.discover(fully=True))

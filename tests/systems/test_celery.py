@@ -229,7 +229,7 @@ def test_other_steps_and_another_separator_are_options(any_client: Redis) -> Non
     assert b"high" in list_jobs(open_engine(any_client, r"celery:sep=\xff"), "queue")
 
 
-def test_what_a_message_names_by_an_exchange_is_the_queue_that_is_bound_there(any_client: Redis) -> None:
+def test_a_message_that_names_an_exchange_belongs_to_the_queue_bound_there(any_client: Redis) -> None:
     database(any_client)
     any_client.sadd("_kombu.binding.news", f"feed.*.new{SEP}x{SEP}mail", f"feed.#{SEP}x{SEP}celery", f"k{SEP}{SEP}mail")
     engine = open_engine(any_client)
@@ -256,7 +256,7 @@ def test_the_scripts_read_an_eta_as_python_does(any_client: Redis) -> None:
         assert list_jobs(engine, "eta")[b"one"].due_ms == round(when.timestamp() * 1000)
 
 
-def test_of_what_workers_hold_a_sample_is_counted_and_a_walk_meets_each_job_of_the_queue_once(client: Redis) -> None:
+def test_held_jobs_are_counted_by_a_sample_and_a_walk_finds_each_job_of_the_queue_once(client: Redis) -> None:
     bind(client, "celery", "mail")
     pipe = client.pipeline()
     for number in range(2500):
@@ -622,7 +622,7 @@ def test_an_outcome_counts_for_the_queue_of_its_event_or_message_else_for_the_de
     assert list_findings(engine)["outcomes-untold"].jobs == 1
 
 
-def test_what_was_guessed_by_its_task_is_nobodys_once_that_is_seen_elsewhere(any_client: Redis) -> None:
+def test_a_guessed_queue_is_dropped_once_the_task_is_seen_elsewhere(any_client: Redis) -> None:
     bind(any_client, "celery", "mail")
     any_client.lpush("mail", message("letter", "mail"))
     engine, system = listening(any_client)
@@ -806,7 +806,7 @@ def test_no_published_message_stops_the_listener(any_client: Redis) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_stored_is_bounded(any_client: Redis) -> None:
+def test_cached_data_is_bounded(any_client: Redis) -> None:
     bind(any_client, "celery")
     _engine, system = listening(any_client)
     any_client.mset({f"celery-task-meta-id-{number}": "{}" for number in range(25_000)})

@@ -209,7 +209,7 @@ def test_an_eta_and_a_priority_are_given_in_one_form(client: Redis) -> None:
     assert client.lindex("mail", 0) == own.replace(b'"priority": 8', b'"priority": 0')
 
 
-def test_what_is_no_message_of_celery_is_left_as_it_is(client: Redis) -> None:
+def test_an_entry_that_is_no_message_of_celery_is_left_unchanged(client: Redis) -> None:
     engine = open_engine(client)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     strange = [b"\xff no json", b"[]", b"{}", b'{"body": 1, "headers": {}, "properties": {}}', b"", b'{"headers": 1']
@@ -327,7 +327,7 @@ def test_a_message_that_came_by_an_exchange_goes_back_to_its_queue(client: Redis
     assert list_ids(client, "mail") == ["v"] and client.hkeys("unacked") == [b"tag-s"]
 
 
-def test_what_kombu_could_not_give_out_again_stays(client: Redis) -> None:
+def test_a_message_that_kombu_cannot_redeliver_stays(client: Redis) -> None:
     engine = open_engine(client)
     now_s = float(client.time()[0])
     whole = message("whole")
@@ -372,7 +372,7 @@ def strange_json(chance: random.Random, depth: int = 0) -> object:
     return {chance.choice(names): strange_json(chance, depth + 1) for _ in range(chance.randrange(4))}
 
 
-def test_whatever_a_message_holds_it_is_given_out_again_with_nothing_else_changed(client: Redis) -> None:
+def test_a_message_with_any_content_is_redelivered_without_other_changes(client: Redis) -> None:
     engine = open_engine(client)
     now_s = float(client.time()[0])
     for seed in range(150):
@@ -957,7 +957,7 @@ def test_an_order_without_a_receiver_is_reported(client: Redis, url: str) -> Non
 # --- what must never be done ---------------------------------------------------------------------------------------
 
 
-def test_what_a_worker_holds_is_given_out_again_later_and_not_before_its_eta(client: Redis, url: str) -> None:
+def test_a_held_message_is_redelivered_later_and_not_before_its_eta(client: Redis, url: str) -> None:
     now_s = plant_all(client)
     engine = open_engine(client)
     eta_ms = list_jobs(engine, "eta", "etamail")[0].due_ms
@@ -980,7 +980,7 @@ def test_what_a_worker_holds_is_given_out_again_later_and_not_before_its_eta(cli
     assert ran.code == 0, ran.err
 
 
-def test_what_must_never_be_done_is_refused_in_a_sentence(client: Redis, url: str) -> None:
+def test_a_harmful_change_is_refused_in_a_sentence(client: Redis, url: str) -> None:
     plant_all(client)
     before = keyspace.dump(client)
     whole = message("new").decode()
@@ -1133,7 +1133,7 @@ def undone(engine: Engine, keeper: UndoRecorder, folder: Path, verb: str) -> lis
     return [one.word for step in revert_record(engine, folder / "undo", name) for one in step]
 
 
-def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
+def test_a_verb_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
@@ -1160,7 +1160,7 @@ def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_whatever_was_done_to_whichever_messages_is_undone(client: Redis, tmp_path: Path) -> None:
+def test_any_change_of_any_messages_is_undone(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
@@ -1183,7 +1183,7 @@ def test_whatever_was_done_to_whichever_messages_is_undone(client: Redis, tmp_pa
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (seed, verb, ids, form, found)
 
 
-def test_what_went_on_since_is_not_undone(client: Redis, tmp_path: Path) -> None:
+def test_a_job_that_moved_on_meanwhile_is_not_undone(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)

@@ -164,7 +164,7 @@ def test_a_wrong_argument_is_refused_in_a_sentence_before_the_first_write(
         ),
     ],
 )
-def test_what_is_wrong_is_found_and_said(kind: str, key: str, planted: Any, text: str, any_client: Redis) -> None:
+def test_problems_are_found_and_reported(kind: str, key: str, planted: Any, text: str, any_client: Redis) -> None:
     keyspace.plant(any_client, planted)
     found = [f for f in engine(any_client).collect_findings([REF]) if f.kind == kind and key in f.keys]
     assert len(found) == 1
@@ -203,7 +203,7 @@ def test_the_commands_of_the_docs_work_in_their_order(client: Redis, url: str) -
     assert "taskA" in ran.out and keyspace.dump(client) == {}
 
 
-def test_nothing_is_found_where_nothing_is_wrong(any_client: Redis) -> None:
+def test_a_sound_queue_has_no_findings(any_client: Redis) -> None:
     keyspace.plant(any_client, {DELAYED: Zset({"a": any_client.time()[0] + 60}), READY: ["b"]})
     assert [f for f in engine(any_client).collect_findings([REF]) if f.queue] == []
 

@@ -98,5 +98,5 @@ def test_a_name_is_found(code: str) -> None:
         "marquee = 'the dispatcher: off'",
     ],
 )
-def test_what_is_no_name_is_not(code: str) -> None:
+def test_other_strings_are_no_system_names(code: str) -> None:
     assert not list_named_systems(code)

@@ -483,7 +483,7 @@ def test_pages_go_through_all_consumers_and_end_with_the_last(any_client: Redis)
     assert [job.body for job in engine.fetch_page(JOBS, "processing", -1, 3, 100).jobs] == bodies(21, 22, 23)
 
 
-def test_what_rqtui_reserves_is_a_consumer_s_like_any_other(any_client: Redis) -> None:
+def test_a_reservation_by_rqtui_belongs_to_a_consumer_like_any_other(any_client: Redis) -> None:
     any_client.lpush("jobs", *bodies(1, 2, 3))
     engine, system = open_engine(any_client), registry.create_system("orizuru:source=jobs")
     answer = scripts.run_call(any_client, system.build_call("reserve", "jobs", {"limit": 2, "ttr_ms": 90_000}))

@@ -122,7 +122,9 @@ def test_a_package_whose_places_are_not_counted_is_refused_with_the_correction(
     assert len(shell(url, "jobs", "mail", "ready", "--json").json["jobs"]) == 1, "the other systems work"
 
 
-def test_who_speaks_a_system_replaces_who_knows_it_by_sight(bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_for_a_system_replaces_the_row_that_only_recognises_it(
+    bring: Bring, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bring("wrong", ("resque", "wrong:It"), module="It = dict\n")
     assert "resque" in registry.list_system_names() and "Resque" not in {
         each.title for each in by_sight.list_unsupported_systems()

@@ -298,7 +298,7 @@ def test_how_often_leases_expired_is_kept_for_a_thousand_ids_at_most(client: Red
     assert client.zscore(KEYS["expiries"], "worst") == 9
 
 
-def test_what_rqtui_keeps_beside_a_topic_is_taken_for_no_queue(client: Redis) -> None:
+def test_keys_of_rqtui_beside_a_topic_are_no_queue(client: Redis) -> None:
     plant_job(client, "due", "a", NOW - 5)
     client.zadd(KEYS["expiries"], {"a": 1})
     engine = build_engine(client, [registry.create_system("native"), registry.create_system("redisched")])

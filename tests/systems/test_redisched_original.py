@@ -183,7 +183,7 @@ def test_a_score_below_zero_is_never_taken_by_the_original_and_ours_takes_it(any
 
 
 @UNITS
-def test_what_rqtui_writes_the_originals_take(unit: str, any_client: Redis) -> None:
+def test_the_originals_take_the_jobs_that_rqtui_writes(unit: str, any_client: Redis) -> None:
     theirs, after = original(any_client, unit), original(any_client, unit, NOW + 61_000)
     rows = [(b"a", b"A", None, None), (b"b", b"B", 3_600_000, None), (b"c", b"C", None, NOW - 5000)]
     assert read_outcomes(run_script(any_client, "enqueue", rows, unit=unit)) == ["moved"] * 3

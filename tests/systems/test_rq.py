@@ -685,7 +685,7 @@ def test_each_fault_of_rq_is_named_with_its_key_and_what_helps(any_client: Redis
     run_cases((each, partial(holds, each)) for each in FAULTS)
 
 
-def test_what_helps_is_reported_in_rqs_own_words(client: Redis) -> None:
+def test_fixes_use_the_terms_of_rq(client: Redis) -> None:
     job(client, "a", enqueued_at=written(now_s() - 900))
     assert findings(client)["no-live-worker"].remedy == "start one: rq worker default"
 

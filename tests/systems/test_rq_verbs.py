@@ -115,7 +115,7 @@ def test_a_killed_job_leaves_the_list_wherever_and_however_often_it_is_there(any
     assert act(engine, "bump", "j58", "j5") == ["moved"] * 2 and list_queued(any_client)[:3] == ["j5", "j58", "j0"]
 
 
-def test_what_a_living_worker_runs_stays_with_it(any_client: Redis) -> None:
+def test_jobs_that_a_living_worker_runs_stay_with_it(any_client: Redis) -> None:
     engine = open_engine(any_client)
     for execution_beats, current in ((True, ""), (False, "slow"), (False, "")):
         any_client.flushall()
@@ -303,7 +303,7 @@ def test_a_failure_that_is_kept_for_ever_or_not_at_all(any_client: Redis) -> Non
         )
 
 
-def test_who_waits_for_a_reaped_job_and_allows_failures_is_enqueued(any_client: Redis) -> None:
+def test_a_job_that_depends_on_a_reaped_one_and_allows_failures_is_enqueued(any_client: Redis) -> None:
     plant_job(any_client, "a", "started")
     plant_started(any_client, "a", LATE)
     for id, more, parents in (
@@ -322,7 +322,7 @@ def test_who_waits_for_a_reaped_job_and_allows_failures_is_enqueued(any_client: 
     assert any_client.zcard(KEYS["deferred"]) == 2 and not any_client.exists(KEYS["queued"])
 
 
-def test_what_is_stuck_between_queue_and_start_goes_back_after_a_minute(any_client: Redis) -> None:
+def test_a_job_stuck_between_queue_and_start_goes_back_after_a_minute(any_client: Redis) -> None:
     for id, status in (("one", "queued"), ("two", "queued"), ("ended", "finished")):
         plant_job(any_client, id, status)
     any_client.rpush(KEYS["intermediate"], "ended", "one", "ghost", "two")
@@ -516,7 +516,7 @@ def verb_then_undo(
     return [one.word for step in revert_record(engine, folder / "undo", name) for one in step]
 
 
-def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
+def test_a_verb_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     waiting(client, "a", "b", "c", "d", retries_left=2, group_id="g", data=build_call_data(b"\x00\xff"))

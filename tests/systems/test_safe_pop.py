@@ -147,7 +147,9 @@ def test_an_entry_of_30_mb_is_cut_and_fetched_before_a_verb_acts_on_it(client: R
 
 
 @run_in_one_test("entry", ["", "|", "a|b", "a|", "|1700000000", "a|1700000000|c", "a|-5", "a|1700000000123"])
-def test_what_its_workers_could_not_read_is_shown_with_a_problem_and_never_taken(entry: str, any_client: Redis) -> None:
+def test_a_job_that_its_workers_cannot_read_is_shown_with_a_problem_and_never_taken(
+    entry: str, any_client: Redis
+) -> None:
     push(any_client, entry, "sound")
     looked = engine(any_client)
     broken, sound = looked.fetch_page(REF, "ready", body_bytes=100).jobs
@@ -409,7 +411,7 @@ def test_extending_gives_a_new_token_and_ends_the_old_one(any_client: Redis) -> 
     assert not any_client.keys()
 
 
-def test_what_a_worker_holds_is_deleted_by_force_alone(any_client: Redis) -> None:
+def test_a_held_job_is_deleted_only_with_force(any_client: Redis) -> None:
     push(any_client, f"a|{RUNNING}", "b", f"b|{LATE}")
     any_client.set(build_data_key(b"b"), "shared")
     row = [(b"a", b"a|%d" % RUNNING)]
@@ -450,7 +452,7 @@ def test_arguments_out_of_range_change_nothing(verb: str, any_client: Redis) -> 
     assert keyspace.dump(any_client) == before
 
 
-def test_what_is_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) -> None:
+def test_text_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) -> None:
     """A time has up to eleven digits, and an id is before it; any other entry is a job of that name."""
     entries = [b"a|99999999999", b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"]
     any_client.rpush("crawl", *entries)

@@ -184,7 +184,7 @@ def test_reaping_drops_what_was_finished_late_as_their_workers_would(any_client:
     assert list_entries(any_client) == [b"b", b"a", b"c|%d" % RUNNING] and any_client.smembers(DONE) == {b"c"}
 
 
-def test_what_was_marked_done_before_is_reported_and_nothing_is_written(any_client: Redis) -> None:
+def test_a_job_already_marked_done_is_reported_and_nothing_is_written(any_client: Redis) -> None:
     lease = [(b"a", b"a|%d" % RUNNING)]
     assert words(ask(any_client, "ack", lease)) == ["marked"]
     before = keyspace.dump(any_client)

@@ -29,7 +29,7 @@ EACH = (NATIVE, DISPATCHER, ORIZURU, SUBJECTS["ms"], RQ, BULLMQ, SAFE_POP, SIDEK
 @pytest.mark.slow
 @pytest.mark.each_server(but_first=True)  # which runs them all in the systems' own tests
 @pytest.mark.parametrize("subject", EACH, ids=lambda subject: subject.name)
-def test_what_differs_between_servers_holds_on_each(
+def test_cases_that_depend_on_the_server_hold_on_each(
     subject: Subject, any_client: Redis, any_server: EmbeddedServer
 ) -> None:
     is_native, is_fake = subject is NATIVE, any_server.family == "fakeredis"

@@ -285,7 +285,7 @@ def test_a_call_is_read_in_each_way_that_it_is_written(client: Redis) -> None:
     run_cases((name, partial(holds, number, call)) for number, (name, (_f, call)) in enumerate(CALLS.items()))
 
 
-def test_of_a_shared_place_a_sample_is_counted_and_a_walk_meets_each_job_of_the_queue_once(client: Redis) -> None:
+def test_a_shared_place_is_counted_by_a_sample_and_a_walk_finds_each_job_of_the_queue_once(client: Redis) -> None:
     for start in range(0, 2400, 400):
         client.zadd(
             "dead", {job(f"d{i:05d}", "low" if i % 4 == 0 else "default"): 1000 + i for i in range(start, start + 400)}

@@ -97,7 +97,7 @@ def undone(engine: Engine, keeper: UndoRecorder, folder: Path, verb: str) -> lis
     return [one.word for step in revert_record(engine, folder / "undo", name) for one in step]
 
 
-def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
+def test_a_verb_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
@@ -120,7 +120,7 @@ def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) 
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (place, found)
 
 
-def test_what_was_requeued_into_a_long_queue_is_undone_too(client: Redis, tmp_path: Path) -> None:
+def test_a_requeue_into_a_long_queue_is_undone_too(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     now_s = plant_all(client)
@@ -132,7 +132,7 @@ def test_what_was_requeued_into_a_long_queue_is_undone_too(client: Redis, tmp_pa
     assert not (found := keyspace.diff(before, keyspace.dump(client))), found
 
 
-def test_what_went_on_since_is_not_undone(client: Redis, tmp_path: Path) -> None:
+def test_a_job_that_moved_on_meanwhile_is_not_undone(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
@@ -215,7 +215,7 @@ def test_many_are_changed_among_those_of_other_queues(client: Redis) -> None:
 # --- what processes hold ---------------------------------------------------------------------------------------------
 
 
-def test_what_a_dead_process_held_goes_back_and_what_a_living_one_holds_stays(any_client: Redis) -> None:
+def test_jobs_of_a_dead_process_go_back_and_those_of_a_living_one_stay(any_client: Redis) -> None:
     engine, client = open_engine(any_client), any_client
     now_s = float(client.time()[0])
     old, new, others = job("old"), job("new", x="\x00\u2028é"), job("mail", "mail")

@@ -163,7 +163,7 @@ def test_a_reaper_takes_nothing_that_has_a_lock_or_was_noted_long_ago(client: Re
     assert reap_items(client, NOW + 2000).values["moved"] == 1  # another reaper sees the same notes
 
 
-def test_of_an_item_in_two_sets_only_the_named_one_is_touched(client: Redis) -> None:
+def test_an_item_in_two_sets_is_changed_only_in_the_named_set(client: Redis) -> None:
     for place in ("in_progress", "done"):
         client.sadd(place, 7)
     assert read_outcomes(run_script(client, "requeue", [{"member": "7"}])) == ["wrong_place"]  # or two would work on it

@@ -59,7 +59,7 @@ def test_a_lease_is_seen_with_its_worker_and_counts_down(client: Redis) -> None:
     assert engine.apply_verb("ack", REF, [job])[0].word == "done"
 
 
-def test_what_reapers_noted_counts_as_expired(client: Redis) -> None:
+def test_items_noted_by_reapers_count_as_expired(client: Redis) -> None:
     client.sadd("in_progress", "a", "b")
     client.set("b-lock", "", px=60_000)
     client.zadd(SUSPECTS, {"a": NOW, "b": NOW - 1, "c": NOW - 2})
@@ -90,7 +90,7 @@ def test_rows_stay_where_they_are_and_the_sample_fills_up_at_its_end(any_client:
 
 
 @pytest.mark.slow
-def test_of_a_large_set_ten_thousand_can_be_listed_and_all_acted_on(client: Redis) -> None:
+def test_ten_thousand_items_of_a_large_set_can_be_listed_and_all_changed(client: Redis) -> None:
     client.sadd("done", *range(12_500))
     engine = Engine(client, [registry.create_system("timeout_sets")])
     page = engine.fetch_page(REF, "done", 9000, 50)  # a person jumps

@@ -150,7 +150,7 @@ def test_marks_one_by_one_by_range_and_all_loaded(opened: Opened, mail: Seeded) 
 
 
 @pytest.mark.matrix
-def test_nothing_is_marked_where_nothing_is_done_to_several_rows(opened: Opened) -> None:
+def test_rows_cannot_be_marked_where_no_verb_takes_several(opened: Opened) -> None:
     ui = opened()
     ui.keys("Space", "v", "a")
     for key in "wbeo":
@@ -266,7 +266,7 @@ def test_groups_fold_the_queues_and_zoom_gives_one_place_the_width(opened: Opene
     ui.until("╭─  5 dead", "a1")
 
 
-def test_what_is_copied_lies_in_the_buffer_of_tmux(opened: Opened) -> None:
+def test_copied_text_is_in_the_buffer_of_tmux(opened: Opened) -> None:
     ui = opened()
     ui.keys("Enter")
     ui.until("a3")

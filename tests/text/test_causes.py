@@ -95,7 +95,7 @@ def test_a_statement_that_raises_is_one_cause_wherever_a_release_moved_it() -> N
     )
 
 
-def test_what_one_frame_passes_on_are_several_causes_and_one_frame() -> None:
+def test_errors_passed_on_by_one_frame_are_several_causes_and_one_frame() -> None:
     errors = [
         build_traceback("raise Failed(answer)", f"a.Failed: {why}") for why in ("no funds left", "the card has expired")
     ]

@@ -49,7 +49,7 @@ def test_three_hundred_long_names_are_distinguished_without_numbers(width: int) 
     assert not any("#" in shown for shown in labels.values())
 
 
-def test_what_all_share_is_left_out_first() -> None:
+def test_parts_shared_by_all_names_are_left_out_first() -> None:
     names = frozenset({"acme.production.eu-west-1.mail-worker-07", "acme.production.us-east-1.mail-worker-07"})
     assert set(elide_names(names, 26).values()) == {"…eu-west-1.mail-worker-07", "…us-east-1.mail-worker-07"}
     assert set(elide_names(names, 16).values()) == {"…eu-…worker-07", "…us-…worker-07"}

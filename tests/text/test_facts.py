@@ -37,7 +37,7 @@ def test_a_fact_is_formatted_by_its_kind(fact: Fact, lines: tuple[str, ...], mon
     assert format_fact(fact).lines == lines
 
 
-def test_what_strangers_wrote_is_harmless_bounded_and_revealed_only_when_asked() -> None:
+def test_data_of_strangers_is_harmless_bounded_and_revealed_only_on_request() -> None:
     evil = "\x1b]0;x\x07\u202e\ud800"
     for kind in ("text", "json", "trace", "instant", "duration", "ref"):
         for value in (evil, evil.encode("utf-8", "replace"), 10**40, -1):

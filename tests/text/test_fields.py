@@ -57,7 +57,7 @@ def test_numbers_are_reported_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize("pack", [dump_value, msgpack.packb], ids=["json", "msgpack"])
-def test_of_a_beginning_the_members_that_are_there_are_read(pack: object) -> None:
+def test_the_complete_members_of_a_cut_body_are_read(pack: object) -> None:
     body = pack({"order": 300112, "customer": {"email": "c412@shop"}, "note": "x" * 90_000})  # type: ignore[operator]
     found = read_body_fields(body[:300])
     assert found["order"] == "300112" and found["customer.email"] == "c412@shop"

@@ -32,7 +32,7 @@ from rqtui.text.folding import MAX_CHARS, fold_message
         ("get_UserName and app_ServiceWorker are names", "get_UserName and app_ServiceWorker are names"),
     ],
 )
-def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> None:
+def test_parts_that_differ_from_job_to_job_are_folded(message: str, folded: str) -> None:
     assert fold_message(message) == folded
     assert fold_message(folded) == folded
 
@@ -50,7 +50,7 @@ def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> No
         ("Object of type 'Context' is not known", "Object of type 'Date' is not known"),
     ],
 )
-def test_what_distinguishes_causes_stays(one: str, other: str) -> None:
+def test_parts_that_distinguish_causes_stay(one: str, other: str) -> None:
     assert fold_message(one) != fold_message(other)
 
 

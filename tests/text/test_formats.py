@@ -69,7 +69,7 @@ def test_no_byte_of_data_can_be_a_control_sequence(data: str | bytes, ascii_only
         ("日本語 é", "日本語 é"),
     ],
 )
-def test_what_is_invisible_is_shown_as_a_symbol(data: str | bytes, shown: str) -> None:
+def test_invisible_characters_are_shown_as_symbols(data: str | bytes, shown: str) -> None:
     assert safe(data) == shown
 
 
@@ -224,7 +224,7 @@ def test_nothing_elided_is_too_wide(text: str, width: int) -> None:
     assert all(cell_len(line) <= width for line in formats.wrap_to_width(text, width))
 
 
-def test_of_a_generated_id_the_end_is_shown_and_of_a_given_one_both_ends() -> None:
+def test_a_generated_id_shows_its_end_and_a_given_id_both_ends() -> None:
     assert formats.shorten_job_id("0192f3a0-7c2e-7abc-8def-0123456789ab", 8) == "…56789ab"
     assert formats.shorten_job_id("01JDB3K5WQ9ZT4M8N2X7C6V1RE", 8) == "…X7C6V1RE"[0] + "7C6V1RE"
     assert formats.shorten_job_id("need_some_help_email_4711", 16) == "need_som…il_4711"
@@ -307,7 +307,7 @@ def test_secrets_are_masked_until_revealed(body: bytes) -> None:
     assert "hunter2" in revealed
 
 
-def test_what_is_beside_a_secret_is_not_masked() -> None:
+def test_text_beside_a_secret_is_not_masked() -> None:
     text = render_body(b'{"token": {"a": [1, {"b": 2}]}, "kind": "x", "list": [{"cookie": 1}, "y"]}').text
     assert text.split("\n") == [
         "{",

@@ -13,7 +13,7 @@ from rqtui.text.json_fields import read_json_fields, replace_json_fields
 BODY = b' {"a": 12345678901234567890.50, "b" :[1.0e2,"}\\u00e9\xff"],"c":{"b":1} , "d":null}\n'
 
 
-def test_what_is_not_changed_stays_byte_for_byte() -> None:
+def test_unchanged_parts_stay_byte_for_byte() -> None:
     for changes, expected in (
         ({}, BODY),
         ({"d": b"-1"}, BODY.replace(b"null", b"-1")),

@@ -63,7 +63,7 @@ def test_plain_values_come_back_as_they_were(protocol: int) -> None:
         (b"\x00\xff", "b'\\x00\\xff'"),
     ],
 )
-def test_what_a_pickle_would_make_is_shown_as_python_says_it(value: object, text: str) -> None:
+def test_objects_of_a_pickle_are_shown_in_python_notation(value: object, text: str) -> None:
     assert pickles.format_as_python(pickles.parse_pickle(pickle.dumps(value, 4))) == text
 
 
@@ -95,7 +95,7 @@ def test_every_opcode_has_its_meaning() -> None:
         b"\x80\x02" + b"K\x01" * pickles.MOST_BYTES + b".",
     ],
 )
-def test_what_is_no_pickle_is_refused_in_a_sentence(data: bytes) -> None:
+def test_bytes_that_are_no_pickle_are_refused_in_a_sentence(data: bytes) -> None:
     assert not pickles.is_pickle(data)
     with pytest.raises(ValueError, match="pickle"):
         pickles.parse_pickle(data)
@@ -159,7 +159,7 @@ def test_a_zlib_bomb_costs_what_is_shown_of_it() -> None:
     assert render_body(zlib.compress(zlib.compress(b'{"a": 1}'))).encoding == "zlib hex"
 
 
-def test_nothing_of_a_pickle_is_ever_run() -> None:
+def test_no_part_of_a_pickle_is_executed() -> None:
     data = pickle.dumps(Bomb())
     assert pickles.format_as_python(pickles.parse_pickle(data)) == f"{__name__}.run('loaded')"
     assert render_body(data).encoding == "pickle" and convert_binary_to_json(data)

@@ -24,7 +24,7 @@ def test_python_and_we_read_what_was_written() -> None:
     assert pickles.format_as_python(pickles.parse_pickle(write_pickle(["x", 1]))) == "['x', 1]"
 
 
-def test_what_is_no_plain_value_is_refused() -> None:
+def test_a_value_that_is_not_plain_is_refused() -> None:
     for value in (b"bytes", object(), {1, 2}, [open], 1j):
         with pytest.raises(ValueError, match="is no plain value"):
             write_pickle(value)

@@ -85,7 +85,7 @@ def test_jobs_of_several_kinds_show_the_fields_that_each_has() -> None:
     assert preview.format_field_pairs(rows[1].fields, chosen.others).startswith("to=1")
 
 
-def test_what_the_row_shows_already_is_not_shown_again() -> None:
+def test_values_already_in_the_row_are_not_shown_again() -> None:
     rows = [RowFields({"id": f"j{n}", "class": "Mail", "n": str(n)}, (f"j{n}", "Mail")) for n in range(10)]
     assert labels(preview.choose_preview_fields(rows).columns) == ["n"]
 

@@ -130,7 +130,7 @@ def test_a_statement_names_the_cause_where_the_words_are_its_own(statement: str,
     assert parse_traceback(text).statement == (statement if names_its_cause else "")
 
 
-def test_of_an_error_without_its_middle_only_the_innermost_frames_count() -> None:
+def test_only_the_innermost_frames_of_an_error_without_its_middle_count() -> None:
     outer = '  File "/app/worker.py", line 61, in run\n    task()\n'
     lines = [outer, "\n  ... b/charge.py line 88\n", '  File "/usr/lib/python3.12/x.py", line 2, in g\n', "A.Error: no"]
     trace = parse_traceback("Traceback (most recent call last):\n" + "".join(lines).replace("\n\n", "\n"))
@@ -143,7 +143,7 @@ def test_of_an_error_without_its_middle_only_the_innermost_frames_count() -> Non
     assert (node.message, node.frame and node.frame.short) == ("no", "node:net:1")
 
 
-def test_of_a_very_long_error_its_ends_are_read() -> None:
+def test_both_ends_of_a_very_long_error_are_read() -> None:
     text = f"Traceback (most recent call last):\n{'x' * 30_000_000}\n{PYTHON}"
     assert len(truncate_error_middle(text)) == 2 * HALF_CHARS + len(CUT)
     trace = parse_traceback(text)

@@ -30,7 +30,7 @@ def clock(client: Redis) -> Iterator[SimulatedClock]:
 
 
 @pytest.mark.parametrize("system", WORLDS)
-def test_what_is_reported_of_each_situation_is_as_the_committed_file_says(
+def test_the_verdicts_of_all_situations_match_the_committed_file(
     system: str, client: Redis, url: str, clock: SimulatedClock
 ) -> None:
     found: verdicts.Verdicts = {}

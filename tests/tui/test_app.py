@@ -27,7 +27,7 @@ def test_no_two_rows_of_the_tables_have_one_name() -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_what_the_thread_says_is_a_message_of_its_own_class_with_a_handler() -> None:
+def test_each_event_of_the_thread_has_a_message_class_and_a_handler() -> None:
     assert len(set(MESSAGES.values())) == len(MESSAGES)
     for told in MESSAGES.values():
         assert issubclass(told, SessionMessage) and callable(getattr(Cockpit, told.handler_name)), told

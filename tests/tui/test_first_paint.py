@@ -311,16 +311,14 @@ async def test_the_whole_screen_is_sent_after_a_suspension_and_at_another_size(u
         (Ink("1", "31", "40"), PLAIN, "\x1b[0m"),
     ],
 )
-def test_of_a_style_only_what_differs_is_sent_and_what_is_taken_back_by_a_reset(
-    before: Ink, now: Ink, codes: str
-) -> None:
+def test_only_differences_of_a_style_are_sent_and_removals_by_a_reset(before: Ink, now: Ink, codes: str) -> None:
     assert encode_style_change(before, now) == codes
 
 
 @pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
-async def test_what_the_app_sends_goes_through_the_spans(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_of_the_app_go_through_the_spans(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
     shown = App._display
     monkeypatch.setattr(App, "_display", lambda *given: (sent.append(type(given[2]).__name__), shown(*given)))

@@ -118,7 +118,7 @@ async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_t
 
 
 @run_on_event_loop
-async def test_what_is_copied_of_such_a_queue_is_its_bytes(
+async def test_copies_of_such_a_queue_name_are_its_bytes(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.lpush(b"\x9b", "a")

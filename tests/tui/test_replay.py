@@ -188,7 +188,7 @@ async def test_errors_metrics_and_operations_are_those_of_the_moment(path: Path)
 
 
 @run_on_event_loop
-async def test_what_is_not_recorded_is_reported(path: Path) -> None:
+async def test_data_that_is_not_recorded_is_reported(path: Path) -> None:
     async with replay(path) as ui:
         for key in ("w", "i", "f", "b", "t", "ampersand"):
             ui.toasts.clear()

@@ -504,7 +504,7 @@ async def test_a_range_everything_loaded_and_nothing_are_marked(url: str, seeded
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_is_secret_in_a_body_is_shown_on_demand(url: str, seeded: Seeded) -> None:
+async def test_secrets_of_a_body_are_shown_on_demand(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b'{"token": "sesame", "n": [1, true]}')
     async with screen(url) as ui:
         await ui.press("enter", "enter")

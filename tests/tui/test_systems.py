@@ -389,7 +389,7 @@ async def test_a_whole_set_is_run_again_and_deleted_beyond_what_is_held_of_it(ur
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, client: Redis) -> None:
+async def test_a_change_of_one_of_two_places_in_one_key_leaves_the_other(url: str, client: Redis) -> None:
     now_s = int(time.time())
     client.lpush("q", *(b"new%d" % n for n in range(700)), *(b"held%d|%d" % (n, now_s) for n in range(7)))
     client.lpush("q", b"late|%d" % (now_s - 900))
@@ -441,7 +441,7 @@ async def test_a_job_without_an_id_has_a_page_until_it_is_missing(url: str, clie
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_a_question_says_of_a_holder_depends_on_tokens(url: str, client: Redis) -> None:
+async def test_the_question_about_a_held_job_depends_on_tokens(url: str, client: Redis) -> None:
     plant(client)
     async with screen(url, systems=ALL) as ui:
         await open_board(ui, "orizuru:jobs", "2", "D")

@@ -13,7 +13,9 @@ HOUR_MS = 3_600_000
 FIVE, SIX = sorted(BULLMQ)
 
 
-def test_what_a_killed_worker_held_is_found_and_reaped_and_another_finishes_it(stock: Stock, client: Redis) -> None:
+def test_jobs_of_a_killed_worker_are_found_and_reaped_and_another_one_finishes_them(
+    stock: Stock, client: Redis
+) -> None:
     worker = stock.run_holding("held", "killed")
     assert not stock.has_finding("stalled")
     assert stock.rqtui("reap", "bullmq:mail", "--once")["reaped"] == {"ready": 0, "dead": 0}
@@ -59,7 +61,7 @@ def test_jobs_left_in_paused_after_an_upgrade_are_found_and_none_is_lost(
         assert {id: len(runs) for id, runs in new.runs().items()} == {"old-1": 1, "old-2": 1, "new-1": 1}
 
 
-def test_what_a_resume_by_5_took_out_of_every_place_is_found_and_queued_again(
+def test_jobs_lost_from_every_place_by_a_resume_of_bullmq_5_are_found_and_queued_again(
     client: Redis, url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     old = Stock(build_bullmq(FIVE), FIVE, url, tmp_path_factory.mktemp("old"))

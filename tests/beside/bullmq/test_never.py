@@ -30,7 +30,7 @@ def test_reading_writes_nothing(stock: Stock, client: Redis) -> None:
     check_reads_only(stock, client, LOOKS, lambda: stock.do("act", queue="mail", id="next", verb="remove"))
 
 
-def test_what_a_worker_holds_is_left_to_it(stock: Stock, client: Redis) -> None:
+def test_a_held_job_is_left_to_its_worker(stock: Stock, client: Redis) -> None:
     stock.run_holding("held", "living")
     assert stock.rqtui("reap", "bullmq:mail", "--once")["reaped"] == {"ready": 0, "dead": 0}
     for verb in ("release", "delete"):

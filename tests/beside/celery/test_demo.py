@@ -82,7 +82,7 @@ def test_the_demo_runs_what_stock_sends_and_stock_tools_see_the_outcome(stock: S
     assert stock.read_unacked() == {}
 
 
-def test_what_a_killed_worker_of_the_demo_held_a_stock_worker_gives_out_again(stock: Stock, client: Redis) -> None:
+def test_jobs_of_the_demos_killed_worker_are_redelivered_by_a_stock_worker(stock: Stock, client: Redis) -> None:
     class Killed(BaseException):
         """The end of it."""
 

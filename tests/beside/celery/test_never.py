@@ -67,7 +67,7 @@ async def test_the_screen_only_listens(stock: Stock, client: Redis, url: str) ->
     assert dump(client) == before
 
 
-def test_what_a_living_worker_holds_is_neither_released_nor_reaped_nor_deleted(stock: Stock, client: Redis) -> None:
+def test_jobs_of_a_living_worker_are_neither_released_nor_reaped_nor_deleted(stock: Stock, client: Redis) -> None:
     _add_job_in_every_place(stock)
     before = dump(client)
     for id in ("held", "later"):
@@ -83,7 +83,7 @@ def test_what_a_living_worker_holds_is_neither_released_nor_reaped_nor_deleted(s
     assert stock.runs()["held"] == ["w1", "second"], "and with the explicit word it runs twice, as was said"
 
 
-def test_what_is_no_message_is_refused_and_never_enters_a_list(stock: Stock, client: Redis) -> None:
+def test_a_body_that_is_no_message_is_refused_and_never_enters_a_list(stock: Stock, client: Redis) -> None:
     for body in (
         "this is no JSON",
         "[1, 2]",

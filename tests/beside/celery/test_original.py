@@ -95,7 +95,7 @@ def test_the_least_message_that_a_stock_worker_runs(stock: Stock, client: Redis)
     assert stock.runs() == {"least": ["w1"], "low": ["w1"]}
 
 
-def test_what_workers_hold_is_in_one_hash_for_all_queues_and_names_no_worker(stock: Stock, client: Redis) -> None:
+def test_held_messages_are_in_one_hash_for_all_queues_that_names_no_worker(stock: Stock, client: Redis) -> None:
     stock.configure(task_acks_late=True)
     stock.enqueue("later", countdown=HOUR_S)
     assert stock.read_waiting() == ["later"]
@@ -259,7 +259,7 @@ def test_a_consumer_that_is_cancelled_takes_nothing_of_the_queue_until_it_is_add
     stock.until("waits", "SUCCESS")
 
 
-def test_what_is_no_json_ends_the_worker_that_pops_it(stock: Stock, client: Redis) -> None:
+def test_a_message_that_is_no_json_ends_the_worker_that_pops_it(stock: Stock, client: Redis) -> None:
     worker = stock.start()
     client.lpush("default", "this is no JSON")
     wait_until(lambda: worker.process.poll() is not None, SLOW_S, "it has ended")
@@ -290,7 +290,9 @@ def test_an_eta_beyond_the_visibility_timeout_is_given_out_again_and_runs_twice(
 
 
 @pytest.mark.parametrize("tool", ["inspect", "flower"])
-def test_whoever_asks_the_workers_restores_by_a_timeout_of_its_own(stock: Stock, client: Redis, tool: str) -> None:
+def test_a_client_that_inspects_workers_restores_messages_by_its_own_timeout(
+    stock: Stock, client: Redis, tool: str
+) -> None:
     stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)  # it takes no second one
     stock.run_holding("held", worker="living")
     stock.age(60)

@@ -111,7 +111,7 @@ async def test_a_queue_that_no_worker_consumes_is_reported_until_a_worker_does(
 
 
 @run_on_event_loop
-async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_reported(
+async def test_a_task_acked_before_its_run_is_lost_with_its_worker_and_reported(
     stock: Stock, client: Redis, url: str
 ) -> None:
     killed = stock.start(name="killed", pool="prefork", events=True)

@@ -136,7 +136,7 @@ def test_a_stock_worker_runs_what_rqtui_put_moved_ahead_rescheduled_and_repriori
     assert ids(stock, "eta") == ["never"]
 
 
-def test_what_is_put_for_later_runs_when_it_is_due(stock: Stock, client: Redis) -> None:
+def test_a_job_put_for_later_runs_when_it_is_due(stock: Stock, client: Redis) -> None:
     worker = stock.start()
     stock.rqtui("put", stock.queue, call("soon"), "--delay", "2s")
     stock.rqtui("put", stock.queue, call("due"), "--due", "2026-01-01T00:00Z")

@@ -43,7 +43,7 @@ def test_reading_writes_nothing_where_rq_info_moves_jobs(stock: Stock, client: R
     assert stock.do("job", id="held")["status"] == "failed"
 
 
-def test_what_a_living_worker_runs_is_neither_reaped_nor_deleted(stock: Stock, client: Redis) -> None:
+def test_jobs_that_a_living_worker_runs_are_neither_reaped_nor_deleted(stock: Stock, client: Redis) -> None:
     stock.run_holding("held", "living")
     client.zadd("rq:wip:default", {client.zrange("rq:wip:default", 0, 0)[0]: time.time() - 5})
     before = client.zrange("rq:wip:default", 0, -1)

@@ -60,7 +60,7 @@ def test_the_demo_runs_what_stock_enqueues_and_stock_tools_see_the_outcome(stock
     assert stock.do("workers") == []
 
 
-def test_what_a_killed_worker_of_the_demo_held_is_abandoned_for_stock_too(stock: Stock, client: Redis) -> None:
+def test_jobs_of_the_demos_killed_worker_are_abandoned_for_stock_tools_too(stock: Stock, client: Redis) -> None:
     class Killed(BaseException):
         """The end of it."""
 

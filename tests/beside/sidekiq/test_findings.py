@@ -16,7 +16,7 @@ RAW = b"\x82\xa5class\xa7HardJob\xa4args\x90"
 TORN = b'{"retry":true,"queue":"default","class":"HardJob","args":["ada@exam'
 
 
-def test_what_a_killed_process_ran_is_found_with_a_countdown_and_reaped_before_it_is_lost(
+def test_jobs_of_a_killed_process_are_found_with_a_countdown_and_reaped_before_they_are_lost(
     stock: Stock, client: Redis
 ) -> None:
     worker = stock.run_holding("one", "two", worker="killed")

@@ -41,7 +41,7 @@ def test_the_jobs_of_a_process_with_heartbeats_are_not_touched(stock: Stock, cli
     assert stock.runs() == {"held": ["living"]}
 
 
-def test_of_two_jobs_with_one_score_only_the_one_that_is_named_is_touched(stock: Stock, client: Redis) -> None:
+def test_only_the_named_one_of_two_jobs_with_one_score_is_changed(stock: Stock, client: Redis) -> None:
     stock.push("one", "two", "three", in_s=HOUR_S)
     for member in client.zrange("schedule", 0, -1):
         client.zadd("schedule", {member: 2_000_000_000})

@@ -194,7 +194,7 @@ def test_an_enqueue_wakes_when_it_is_ready_or_nearer_than_the_next(any_client: R
         ("resume", ""),
     ],
 )
-def test_what_makes_a_job_ready_wakes(any_client: Redis, name: str, source: str) -> None:
+def test_a_verb_that_makes_a_job_ready_wakes_a_consumer(any_client: Redis, name: str, source: str) -> None:
     prepared = PreparedScript.build(NATIVE, any_client, name, source)
     woken(any_client)
     prepared.run()

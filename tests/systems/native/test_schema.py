@@ -119,7 +119,7 @@ def test_a_queue_of_schema_1_continues_and_says_2_with_the_first_put(any_client:
     assert [any_client.hget(build_key("jobs"), id)[13:14] for id in (b"b", b"new")] == [b" ", b":"]
 
 
-def test_whatever_writes_a_short_header_or_the_version_says_2(any_client: Redis) -> None:
+def test_every_write_of_a_short_header_or_of_the_version_sets_version_2(any_client: Redis) -> None:
     plant(any_client, LONG)
     enqueue_ids(any_client, b"new")
     (gone,) = run_script(any_client, "delete", [(b"new", "", "")]).each

@@ -66,7 +66,7 @@ def test_values_of_bodies_are_masked_and_harmless() -> None:
     ]
 
 
-def test_of_a_body_that_is_cut_off_only_what_is_whole_is_claimed() -> None:
+def test_only_complete_values_of_a_cut_body_are_shown() -> None:
     cut = job(b'{"a": 1, "to": "ada@exa', body_bytes=4_000)
     assert texts(cut, "body.a", "body.to", "body.b") == ["1", "ada@exa…", "…"]
     assert texts(job(b'{"a": {"b": 1, "c": 2', body_bytes=4_000), "body.a", "body.a.b") == ["…", "1"]

@@ -56,7 +56,7 @@ def test_values_of_a_job_are_aligned_whatever_its_facts_are_called() -> None:
     assert lines[0].endswith("5s ago") and all(line[19] == " " and line[20] != " " for line in lines)
 
 
-def test_what_is_too_long_for_a_pane_continues_below_its_value_and_an_id_is_whole() -> None:
+def test_text_too_long_for_a_pane_continues_below_and_an_id_is_complete() -> None:
     on = jobs.PropertyLayout(12, 36)
     uuid = "da65f154-3c94-4e3e-b14c-02e126e4ddf3"
     assert on.format_line("id", uuid).plain.splitlines() == ["id", uuid]

@@ -138,7 +138,7 @@ async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Se
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_80_columns_show_of_the_dead_160_show_too(url: str, seeded: Seeded) -> None:
+async def test_160_columns_show_all_that_80_show_of_dead_jobs(url: str, seeded: Seeded) -> None:
     seeded.put("r1")
     seeded.bury("d1", "d2")
     for size in (NARROW, WIDE):

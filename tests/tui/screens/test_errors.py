@@ -98,7 +98,7 @@ async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_comes_from_data_is_text(url: str, client: Redis) -> None:
+async def test_markup_in_data_is_shown_as_text(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "\x1b]0;owned\x07[bold]x[/bold] \u202e", name="[red]\u202ekind")
     add_held_jobs(client, "w[/]\u202e", "id\x07")
     add_worker(client, "\x1b[31mbeats", 1)

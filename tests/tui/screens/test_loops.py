@@ -33,7 +33,7 @@ HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", attempts=1,
         ("dispatcher", "dispatch", HELD, "ready"),
     ],
 )
-def test_it_is_known_what_becomes_of_a_job(system: str, verb: str, job: Job, place: str) -> None:
+def test_the_next_place_of_a_job_is_shown(system: str, verb: str, job: Job, place: str) -> None:
     assert format_target_places(verb, job, registry.create_system(system)) == place
 
 

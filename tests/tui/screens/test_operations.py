@@ -393,7 +393,7 @@ def test_a_change_of_another_redis_is_not_offered(url: str, client: Redis) -> No
     assert shell(f"{url}/3", "undo", "--list", "--json").json == {"undo": []}
 
 
-def test_what_act_did_is_reported_by_operations(url: str, client: Redis) -> None:
+def test_operations_lists_the_changes_of_act(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
     shell(url, "act", "kill", "mail", "one", "--yes")

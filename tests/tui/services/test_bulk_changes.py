@@ -118,7 +118,7 @@ async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, se
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Seeded) -> None:
+async def test_a_job_that_moved_meanwhile_is_reported_in_one_sentence(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 30})
     async with screen(url) as ui:
         await ui.press("enter", "5", "a")

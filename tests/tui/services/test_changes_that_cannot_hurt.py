@@ -180,7 +180,7 @@ def test_a_link_that_drops_in_an_undo_leaves_the_rest_for_the_next(url: str, cli
         assert here.total() == 1200
 
 
-def test_what_comes_back_after_the_whole_queue_was_purged_is_found_again(it: RecordedQueue) -> None:
+def test_a_queue_restored_after_a_purge_is_found_again(it: RecordedQueue) -> None:
     it.fill(2)
     name = it.delete_all()
     it.engine.apply_verb("purge", it.ref, (), {"limit": 1000, "force": True})
@@ -227,7 +227,7 @@ async def test_a_change_of_several_queues_is_one_z(url: str, client: Redis) -> N
 
 
 @run_on_event_loop
-async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_others(
+async def test_a_queue_with_a_lost_undo_record_does_not_block_the_others(
     url: str, client: Redis, state_folder: Path
 ) -> None:
     heres = [Seeded(client, queue) for queue in ("mail", "pay")]

@@ -142,7 +142,7 @@ def test_gnu_screen_gets_it_wrapped_in_strings_that_it_takes() -> None:
     assert "".join(parts) == f"\x1b]52;c;{base64.b64encode(b'x' * 2000).decode()}\x07"
 
 
-def test_what_is_too_long_is_in_a_file_that_only_its_owner_reads() -> None:
+def test_text_that_is_too_long_is_in_a_file_that_only_its_owner_reads() -> None:
     assert send_text(b"x" * clipboard.MAX_BYTES)[0].why == ""
     assert len(base64.b64encode(b"x" * clipboard.MAX_BYTES)) <= clipboard.MAX_BASE64
     how, written = send_text(b"x" * (clipboard.MAX_BYTES + 1))
@@ -202,7 +202,7 @@ async def test_y_offers_the_screen_and_sends_its_lines(
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_was_sent_is_reported_in_number_and_size(
+async def test_sent_requests_are_counted_by_number_and_size(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TMUX", "STY"):

@@ -49,7 +49,7 @@ def test_a_key_that_is_taken_is_reported_with_its_line_and_the_others_are_bound(
     assert problem == 'config.toml:2: keymap.workers: "e" is taken by "errors" already.'
 
 
-def test_of_two_wishes_for_one_key_the_first_holds() -> None:
+def test_the_first_of_two_bindings_for_one_key_applies() -> None:
     keymap = parse_keymap('workers = "W"\nerrors = "W"')
     assert keymap.keymap == {"workers": "W"}
     assert "config.toml:3" in keymap.problems[0]

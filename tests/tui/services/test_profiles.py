@@ -219,7 +219,9 @@ async def test_a_profile_brings_its_theme_and_its_interval(url: str, client: Red
         assert ui.app.session.ticker.interval_s == 7
 
 
-def test_what_a_profile_has_wrong_is_left_out_and_reported_and_the_command_line_is_refused(tmp_path: Path) -> None:
+def test_errors_of_a_profile_are_reported_and_left_out_and_those_of_the_command_line_are_refused(
+    tmp_path: Path,
+) -> None:
     config = written(tmp_path, '[profiles.a]\nurl = "redis://h"\nlayouts = ["nativ"]\ntheme = "nrod"\n')
     opened = remove_invalid_settings(resolve_settings(CommandLine(profile="a", config=config), {}).settings)
     assert opened.read_only and opened.systems == () and opened.theme == ""

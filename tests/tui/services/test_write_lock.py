@@ -124,7 +124,7 @@ def test_a_denied_verb_is_refused_on_a_whole_place_too(client: Redis) -> None:
 
 
 @pytest.mark.parametrize("form", [{"place": "ready", "limit": 10}, {}])
-def test_who_may_not_delete_may_not_purge_either(client: Redis, form: dict[str, object]) -> None:
+def test_a_denied_delete_also_denies_purge(client: Redis, form: dict[str, object]) -> None:
     here = Seeded(client)
     here.put("one")
     careful = Engine(client, [registry.create_system("native")], denied=(("mail", ("delete",)),), profile="prod")
@@ -166,7 +166,7 @@ def test_act_refuses_what_a_profile_denies(url: str, client: Redis, tmp_path: Pa
     assert here.ids("ready") == ["one"]
 
 
-def test_nothing_is_kept_of_a_change_that_was_refused(url: str, client: Redis, state_folder: Path) -> None:
+def test_a_refused_change_leaves_no_undo_record(url: str, client: Redis, state_folder: Path) -> None:
     Seeded(client).put("one")
     with connect(url) as link:
         assert link.ping()

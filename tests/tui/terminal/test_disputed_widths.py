@@ -85,7 +85,7 @@ class Terminal:
         ("☀\ufe0f", True),
     ],
 )
-def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) -> None:
+def test_text_that_all_terminals_draw_alike_is_sent_unchanged(text: str, is_: bool) -> None:
     assert has_terminal_dependent_width(text) is is_
     assert (add_cursor_moves(text, 3, 4) == text) is not is_
 

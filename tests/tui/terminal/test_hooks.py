@@ -176,7 +176,7 @@ def test_without_its_hook_a_fault_shows_variables_only_on_request(
 @pytest.mark.slow
 @pytest.mark.hooks
 @run_on_event_loop
-async def test_what_widgets_keep_of_their_lines_is_what_they_would_draw(url: str, client: Redis) -> None:
+async def test_cached_lines_of_widgets_equal_freshly_drawn_ones(url: str, client: Redis) -> None:
     _forty(client)
     async with screen(url, WIDE) as ui:
         await ui.until_shown("mail")
@@ -211,7 +211,9 @@ def test_the_parameters_of_a_function_are_listed_by_name_and_order() -> None:
     assert has_parameters(Static().refresh) and not has_parameters(len, "thing")
 
 
-def test_what_is_not_there_turns_a_hook_off_and_other_faults_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_name_of_textual_turns_a_hook_off_and_other_faults_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(hooks.SWITCH, raising=False)
 
     def missing() -> bool:

@@ -41,7 +41,7 @@ def area(ui: Screen) -> TextArea:
 # ── the words about JSON ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_wrong_with_json_is_reported_with_line_and_column() -> None:
+def test_errors_of_json_are_reported_with_line_and_column() -> None:
     assert body_editor.find_json_problem(b'{"a": 1}') == ""
     assert body_editor.find_json_problem(b'{\n  "a": tru\n}') == "not JSON: line 2, column 8: Expecting value."
     assert "NaN is no JSON number" in body_editor.find_json_problem(b"[NaN]")
@@ -234,7 +234,7 @@ def test_an_editor_gets_the_bytes_in_a_private_file_that_is_deleted_afterwards(t
     assert (stat.S_IMODE(int(mode)), held, os.path.exists(name)) == (0o600, "ff00", False)
 
 
-def test_what_an_editor_writes_is_the_body_without_the_newline_it_adds(tmp_path: Path) -> None:
+def test_the_text_of_an_editor_becomes_the_body_without_the_added_newline(tmp_path: Path) -> None:
     assert body_editor.edit_in_editor(b"a", ".json", script(tmp_path, "path.write_bytes(b'new\\n')")) == b"new"
     assert body_editor.edit_in_editor(b"a\n", ".json", script(tmp_path, "path.write_bytes(b'new\\n')")) == b"new\n"
 
@@ -301,7 +301,7 @@ def test_no_shell_reads_the_name_of_an_editor(tmp_path: Path, monkeypatch: pytes
     ],
 )
 @run_on_event_loop
-async def test_what_an_editor_left_is_reported_in_the_form(
+async def test_the_result_of_an_editor_is_shown_in_the_form(
     url: str, seeded: Seeded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, shown: str, left: bytes
 ) -> None:
     monkeypatch.setenv("VISUAL", shlex.join(script(tmp_path, code)))
@@ -361,7 +361,7 @@ async def test_pasted_capitals_trigger_no_verb_anywhere(url: str, seeded: Seeded
 
 @pytest.mark.slow
 @run_on_event_loop
-async def test_what_is_pasted_into_a_form_is_in_the_field_that_has_the_focus(url: str, seeded: Seeded) -> None:
+async def test_pasted_text_enters_the_field_that_has_the_focus(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as ui:
         await ui.press("enter", "N")

@@ -88,6 +88,6 @@ def test_a_click_on_a_key_of_a_finding_presses_it() -> None:
     assert not frame.find_key_at_cell(line, 5)
 
 
-def test_of_the_verbs_on_one_key_that_is_named_which_the_remedy_names() -> None:
+def test_a_shared_key_is_shown_with_the_verb_that_the_remedy_names() -> None:
     finding = Finding("left-in-paused", "critical", "q", "2 left in paused", "rqtui act resume q moves them", key="P")
     assert format_findings(Queue("q", "s", findings=(finding,)), 3)[0][1] == "P resume"

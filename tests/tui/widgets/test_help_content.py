@@ -37,7 +37,7 @@ def test_the_keys_of_this_screen_come_first(view: str) -> None:
     assert {line.name for line in first.lines} == {look.id for look in keys.GENERAL_KEYS if view in look.screens}
 
 
-def test_what_works_here_and_now_comes_before_all_else_and_is_there_once() -> None:
+def test_keys_that_work_now_are_listed_first_and_once() -> None:
     groups = help_content.build_key_groups("board", {"kill", "filter", "mark"})
     assert groups[0].title == "On the current row"
     assert [line.name for line in groups[0].lines] == ["kill", "mark", "filter"]

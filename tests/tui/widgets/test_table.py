@@ -215,7 +215,7 @@ def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None
     run_table_app(test)
 
 
-def test_what_merely_slid_into_the_window_did_not_arrive() -> None:
+def test_a_job_that_only_moved_into_the_window_is_not_new() -> None:
     old = ListWindow(tuple(rows(1, 2, 3)), 0, 10)
     fresh, _ = keep_cursor_row(old, rows(9, 2, 8, 3, 4), 0, 10, None, 0)
     assert fresh.arrived == {b"j9", b"j8"}
@@ -234,7 +234,7 @@ def test_a_row_that_moved_out_of_the_window_is_not_called_gone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(more, marks=pytest.mark.matrix) for more in range(3, 20))])
-def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> None:
+def test_the_cursor_and_the_marks_keep_their_ids_after_any_event(seed: int) -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         luck = random.Random(seed)
         ids = list(range(40))
@@ -284,7 +284,7 @@ def test_only_what_changed_is_repainted() -> None:
     run_table_app(test)
 
 
-def test_of_a_line_only_the_changed_cells_are_sent() -> None:
+def test_only_the_changed_cells_of_a_line_are_sent() -> None:
     async def test(app: TableApp, pilot: Pilot[None]) -> None:
         app.table.update(rows(1))
         before = app.table.build_line(1, app.table.scrollable_content_region.width, 0)
