@@ -95,7 +95,7 @@ def test_verbose_prints_the_table_of_the_original(client: Redis, url: str) -> No
     assert ran.out.splitlines() == [EDGE, TITLES, EDGE, row, EDGE]
 
 
-def looks(client: Redis) -> int:
+def count_script_calls(client: Redis) -> int:
     """Return how often a script was called: the dispatcher reads its queues by one script."""
     told = client.info("commandstats")
     return sum(told.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "evalsha_ro"))
@@ -107,8 +107,8 @@ def test_its_table_has_no_line_where_nothing_changed(client: Redis, url: str) ->
     with running("-u", url, "-v", "--system", "dispatcher") as program:
         assert program.stdout
         lines = [program.stdout.readline().decode().rstrip() for _ in range(4)]
-        before = looks(client)
-        wait_until(lambda: looks(client) >= before + 2, PATIENCE_S, "it looked twice more")
+        before = count_script_calls(client)
+        wait_until(lambda: count_script_calls(client) >= before + 2, PATIENCE_S, "it looked twice more")
         client.rpush("readytasklist", "another")
         lines.append(program.stdout.readline().decode().rstrip())
         program.send_signal(signal.SIGTERM)

@@ -272,7 +272,7 @@ def copies(client: Redis) -> Bodies:
     return Counter(long.get(id) or record.partition(b"\n")[2] for id, record in records.items())
 
 
-def standing(client: Redis) -> set[bytes]:
+def read_target_ids(client: Redis) -> set[bytes]:
     """Return the ids in the target's places, and check that each id is in one place."""
     places = [client.zrange(f"rqtui:{{new}}:{place}", 0, -1) for place in ("scheduled", "ready", "reserved", "dead")]
     ids = [id for place in places for id in place]
@@ -304,7 +304,7 @@ def test_all_jobs_move_with_their_bodies_and_nothing_of_the_move_stays(
     assert copies(any_client) == planted
     assert (report.moved, report.skipped, report.is_complete) == (500, [], True)
     assert count_jobs_left(any_client, system) == {}
-    assert standing(any_client) == set(any_client.hkeys("rqtui:{new}:jobs"))
+    assert read_target_ids(any_client) == set(any_client.hkeys("rqtui:{new}:jobs"))
     beat = b"orizuru:consumers:rqtui-migrate:heartbeat"  # it ends by itself
     assert not [key for key in any_client.keys("*migrat*") if key != beat]
     assert not any_client.keys("rqtui:*:leaving")
@@ -852,7 +852,7 @@ def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many:
     ran = shell(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     assert (ran.code, ran.json["left"]) == (0, 0)
     assert copies(client) == Counter(b"%d" % n for n in range(many))
-    assert len(standing(client)) == many
+    assert len(read_target_ids(client)) == many
 
 
 @pytest.mark.slow

@@ -331,7 +331,7 @@ def under_the_original(client: Redis, system: System) -> list[str]:
 
 def left_to_run(client: Redis) -> dict[str, int]:
     """By job of the target: how many runs it has left."""
-    return {job.id.decode(): (job.max_attempts or 5) - job.attempts for job in standing(client)}
+    return {job.id.decode(): (job.max_attempts or 5) - job.attempts for job in list_target_jobs(client)}
 
 
 def migrate_job(client: Redis, id: str) -> Job:
@@ -369,7 +369,7 @@ PASSWORD = "sesame"
 def test_an_operator_of_both_queues_may_migrate(system: System, client: Redis, url: str) -> None:
     system.plant(client)
     migrate(url, system)
-    expected = standing(client)
+    expected = list_target_jobs(client)
     client.flushall()
     system.plant(client)
     mover = (
@@ -391,7 +391,9 @@ def test_an_operator_of_both_queues_may_migrate(system: System, client: Redis, u
     try:
         client.execute_command("ACL", "LOG", "RESET")
         migrate(url.replace("redis://", f"redis://mover:{PASSWORD}@"), system)
-        assert [(job.body, job.attempts) for job in standing(client)] == [(job.body, job.attempts) for job in expected]
+        assert [(job.body, job.attempts) for job in list_target_jobs(client)] == [
+            (job.body, job.attempts) for job in expected
+        ]
         entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in client.execute_command("ACL", "LOG")]
         denied = {entry[b"object"] for entry in entries}
         assert denied <= {b"scan"}, "only the search for other queues"
@@ -520,7 +522,7 @@ def test_a_run_that_ends_before_its_copies_are_released_loses_no_order_and_no_at
     system = SYSTEMS[0]
     plant_bullmq(client)
     migrate(url, system)
-    expected = [(job.id, job.attempts, job.max_attempts, job.priority) for job in standing(client)]
+    expected = [(job.id, job.attempts, job.max_attempts, job.priority) for job in list_target_jobs(client)]
     client.flushall()
     plant_bullmq(client)
     broken = Migration(engine(client, system.spec), system.ref, TARGET)
@@ -534,12 +536,14 @@ def test_a_run_that_ends_before_its_copies_are_released_loses_no_order_and_no_at
             list(broken.move_jobs())
     assert client.exists("rqtui:{new}:ready") == 0
     migrate(url, system)
-    assert [(job.id, job.attempts, job.max_attempts, job.priority) for job in standing(client)] == expected
-    assert all(time.time() * 1000 - (job.since_ms or 0) > AGE_S * 1000 for job in standing(client) if not job.due_ms)
+    assert [(job.id, job.attempts, job.max_attempts, job.priority) for job in list_target_jobs(client)] == expected
+    assert all(
+        time.time() * 1000 - (job.since_ms or 0) > AGE_S * 1000 for job in list_target_jobs(client) if not job.due_ms
+    )
     assert client.keys("*:copies:*") == []
 
 
-def standing(client: Redis) -> list[Job]:
+def list_target_jobs(client: Redis) -> list[Job]:
     """Return the jobs of the target queue, those that are due first."""
     native = engine(client, "native")
     return [job for place in ("ready", "scheduled") for job in native.fetch_page(TARGET, place, 0, 200).jobs]

@@ -58,13 +58,13 @@ def record_waits(world: World, act: Callable[[int], object] = lambda _look: None
         yield waits
 
 
-def ask(world: World, command: str = "health") -> Ran:
+def run_command(world: World, command: str = "health") -> Ran:
     return shell(world.url, "--system", world.spec, command, "--json")
 
 
 def test_a_job_that_is_taken_at_the_second_snapshot_shows_that_the_workers_are_well(world: World) -> None:
     with record_waits(world, lambda _look: world.run(1)) as waits:
-        ran = ask(world)
+        ran = run_command(world)
     assert (ran.code, ran.json["severity"], ran.json["findings"]) == (0, "ok", [])
     assert not any("idle workers" in each["what"] for each in ran.json["unknown"])
     assert waits == [1.0]
@@ -72,13 +72,13 @@ def test_a_job_that_is_taken_at_the_second_snapshot_shows_that_the_workers_are_w
 
 def test_a_job_that_is_taken_late_still_shows_it(world: World) -> None:
     with record_waits(world, lambda look: world.run(1) if look == 4 else None) as waits:
-        ran = ask(world)
+        ran = run_command(world)
     assert (ran.code, ran.json["severity"], len(waits)) == (0, "ok", 4)
 
 
 def test_workers_that_take_no_job_for_five_seconds_are_reported_with_that_time(world: World) -> None:
     with record_waits(world) as waits:
-        ran = ask(world)
+        ran = run_command(world)
     (finding,) = ran.json["findings"]
     assert (ran.code, finding["kind"], finding["severity"]) == (1, "idle-workers", "warning")
     assert finding["text"] == "2 idle workers take none of 8 ready jobs" and finding["detail"] == "watched for 5 s"
@@ -89,7 +89,7 @@ def test_jobs_that_wait_only_for_seconds_leave_it_unknown(world: World) -> None:
     world.run(8)
     world.put(3)
     with record_waits(world) as waits:
-        ran = ask(world)
+        ran = run_command(world)
     assert (ran.code, ran.json["findings"]) == (3, [])
     assert ["idle workers" in each["what"] for each in ran.json["unknown"]] == [True]
     assert len(waits) == settled_snapshot.MAX_REPEATS
@@ -98,7 +98,7 @@ def test_jobs_that_wait_only_for_seconds_leave_it_unknown(world: World) -> None:
 def test_a_command_does_not_wait_where_something_else_is_unknown_too(world: World) -> None:
     world.put(100)
     with record_waits(world) as waits:
-        ran = ask(world)
+        ran = run_command(world)
     # RQ stores no history, so that its growth is unknown, whatever a second look would show.
     assert (ran.code, waits) == ((3, []) if world.system == "rq" else (1, [1.0] * 5))
 
@@ -106,12 +106,12 @@ def test_a_command_does_not_wait_where_something_else_is_unknown_too(world: Worl
 def test_a_command_does_not_wait_for_a_queue_at_rest(world: World) -> None:
     world.run(8)
     with record_waits(world) as waits:
-        assert ask(world).code == 0
+        assert run_command(world).code == 0
     assert waits == []
 
 
 def test_a_snapshot_has_the_verdict_of_the_second_snapshot(world: World) -> None:
     with record_waits(world):
-        (queue,) = [each for each in ask(world, "snapshot").json["queues"] if each["queue"] == world.queue]
+        (queue,) = [each for each in run_command(world, "snapshot").json["queues"] if each["queue"] == world.queue]
     assert queue["verdict"]["severity"] == "warning"
     assert json.dumps(queue["verdict"]).count(f"none of {format_quantity(8, 'ready job')}") == 1

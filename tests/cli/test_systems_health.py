@@ -35,7 +35,7 @@ from rqtui.testing.keyspace import Zset, dump, plant
 
 
 @pytest.fixture(autouse=True)
-def look_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def skip_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `health` not wait between its looks at queues whose workers may be idle: no job moves here."""
     monkeypatch.setattr(settled_snapshot, "sleep", lambda _seconds: None)
 

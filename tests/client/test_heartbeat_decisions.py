@@ -67,7 +67,7 @@ class Scene:
             return word if isinstance(word, Exception) else Reply(word)
         return Reply("", each=[Reply(word) for _ in rows])
 
-    def look(self, after_s: float = 0.0) -> list[str]:
+    def step(self, after_s: float = 0.0) -> list[str]:
         """Let time pass, take one step, and return the verbs that were sent."""
         self.now_s += after_s
         self.sent.clear()
@@ -81,12 +81,12 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 def test_a_worker_sends_a_heartbeat_at_once_and_at_each_third_of_its_minute(scene: Scene) -> None:
-    assert scene.look() == ["beat"] and scene.orders == ["run"]
+    assert scene.step() == ["beat"] and scene.orders == ["run"]
     assert scene.sent[0][0][1] == {"worker": "w1", "ttl_ms": 60_000, "job": b"now"}
     assert scene.beats._compute_rest_time_s() == 20
-    assert scene.look(19.99) == [] and scene.beats._compute_rest_time_s() == pytest.approx(0.01)
+    assert scene.step(19.99) == [] and scene.beats._compute_rest_time_s() == pytest.approx(0.01)
     scene.words["beat"] = "quiet"
-    assert scene.look(0.01) == ["beat"] and scene.orders == ["run", "quiet"]
+    assert scene.step(0.01) == ["beat"] and scene.orders == ["run", "quiet"]
     assert scene.beats.build_leave_call() == ("beat", {"worker": "w1", "ttl_ms": 60_000, "leave": True}, [])
 
 
@@ -103,10 +103,10 @@ def test_a_lease_is_extended_after_a_third_of_its_time(
     monkeypatch: pytest.MonkeyPatch, job: dict[str, Any], is_extended: bool
 ) -> None:
     scene = Scene(monkeypatch)
-    scene.look()
+    scene.step()
     held, fresh = Job(**job), Job("fresh")
     scene.beats.extend_leases_until_settled([held, fresh])
-    assert scene.look() == ["extend"] * is_extended and scene.ticks == 1
+    assert scene.step() == ["extend"] * is_extended and scene.ticks == 1
     if is_extended:  # with all others that are held
         assert scene.sent[0][0] == ("extend", {"ttr_ms": None}, 2)
         assert held.learned == [("extended", BEGAN_S, held.ttr_ms)] and fresh.learned
@@ -119,20 +119,20 @@ def test_a_lease_that_is_over_or_released_is_held_no_more(scene: Scene) -> None:
     scene.beats.stop_extending_lease(jobs[1])
     assert [*scene.beats.leases] == ["over", "kept"]
     scene.words["extend"] = "stale"
-    assert scene.look() == ["extend", "beat"] and scene.beats.leases == {}
+    assert scene.step() == ["extend", "beat"] and scene.beats.leases == {}
     assert [job.learned for job in jobs] == [[("stale", BEGAN_S, 30_000)], [], [("stale", BEGAN_S, 30_000)]]
     scene.beats.extend_leases_until_settled([Job("dropped", 5.0)])  # no worker can settle it any more
-    assert scene.look() == [] and scene.beats.leases == {}
+    assert scene.step() == [] and scene.beats.leases == {}
 
 
 def test_leases_go_in_batches_and_rest_is_short_while_any_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     for ttr_ms, rest_s in ((None, 0.1), (30_000, 0.1), (1_000, 0.1), (500, 0.05), (50, 0.01)):
         scene = Scene(monkeypatch, ttr_ms)
-        scene.look()
+        scene.step()
         jobs = [Job(f"{n}", 0.001) for n in range(MAX_JOBS_PER_CALL + 1)]
         scene.beats.extend_leases_until_settled(jobs)
         assert scene.beats._compute_rest_time_s() == rest_s
-        assert scene.look() == ["extend"] * 2
+        assert scene.step() == ["extend"] * 2
         assert [rows for _verb, _args, rows in scene.sent[0]] == [MAX_JOBS_PER_CALL, 1]
         assert {job.learned[0][2] for job in jobs} == {ttr_ms or 30_000}
 
@@ -142,7 +142,7 @@ def test_a_batch_of_leases_that_fails_leaves_the_other_one_extended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failed: int
 ) -> None:
     scene = Scene(monkeypatch)
-    scene.look()
+    scene.step()
     jobs = [Job(f"{n}", 5.0) for n in range(MAX_JOBS_PER_CALL + 1)]
     batches = [jobs[:MAX_JOBS_PER_CALL], jobs[MAX_JOBS_PER_CALL:]]
     scene.beats.extend_leases_until_settled(jobs)
@@ -150,7 +150,7 @@ def test_a_batch_of_leases_that_fails_leaves_the_other_one_extended(
     scene.answer = lambda verb, rows: (  # type: ignore[method-assign]
         ServerError("away") if len(rows) == len(batches[failed]) else answer(verb, rows)
     )
-    assert scene.look() == ["extend"] * 2
+    assert scene.step() == ["extend"] * 2
     assert [[len(job.learned) for job in batch] for batch in batches] == [
         [int(at != failed)] * len(batch) for at, batch in enumerate(batches)
     ]
@@ -162,24 +162,24 @@ def test_a_failure_is_tried_again_after_a_second_and_reported_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.words["beat"] = ServerError("away")
-    assert scene.look() == ["beat"] and scene.orders == []
-    assert scene.look(0.99) == [] and scene.beats._compute_rest_time_s() == pytest.approx(0.01)
-    assert scene.look(0.01) == ["beat"]
+    assert scene.step() == ["beat"] and scene.orders == []
+    assert scene.step(0.99) == [] and scene.beats._compute_rest_time_s() == pytest.approx(0.01)
+    assert scene.step(0.01) == ["beat"]
     assert [record.getMessage() for record in caplog.records] == ["heartbeat of w1: away"]
     scene.words["beat"] = "stop"
-    assert scene.look(1.0) == ["beat"] and scene.orders == ["stop"]
+    assert scene.step(1.0) == ["beat"] and scene.orders == ["stop"]
     scene.words["beat"] = ServerError("away")
-    scene.look(20.0)
+    scene.step(20.0)
     assert len(caplog.records) == 2, "a new failure is said again"
 
 
 def test_an_outcome_is_sent_along_after_it_waited_for_one_step(scene: Scene) -> None:
-    scene.look()
+    scene.step()
     scene.outbox.add_outcome("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
     assert scene.beats._compute_rest_time_s() == 0.1
     scene.outbox.take_count += 1  # another thread took others meanwhile: this one is younger than a step
-    assert scene.look() == [] and scene.outbox
-    scene.look(30.0)
+    assert scene.step() == [] and scene.outbox
+    scene.step(30.0)
     assert [verb for verb, _args, _rows in scene.sent[0]] == ["ack", "beat"]
 
 
@@ -190,7 +190,7 @@ def test_a_fault_of_a_step_is_logged_and_the_next_comes_after_a_second(
     scene.beats._on_order = None  # type: ignore[assignment]
     run_without_event_loop(scene.beats._run_step_and_log_errors())
     assert "a heartbeat failed; the next one is tried" in caplog.text
-    assert scene.look(0.99) == []
+    assert scene.step(0.99) == []
 
 
 def test_the_thread_wakes_at_once_for_a_job_and_ends_when_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_the_thread_wakes_at_once_for_a_job_and_ends_when_closed(monkeypatch: py
         on_order=lambda word: None, on_tick=lambda: None,
     )  # fmt: skip
 
-    async def look() -> None:
+    async def step() -> None:
         steps.append(heartbeat.time.monotonic())
         beat._next_beat_s = steps[-1] + 600
         beat.leases.clear()
@@ -209,7 +209,7 @@ def test_the_thread_wakes_at_once_for_a_job_and_ends_when_closed(monkeypatch: py
     def rested(after: int) -> bool:
         return len(steps) == after and beat._is_resting and not beat._wake_event.is_set()
 
-    monkeypatch.setattr(beat, "_send_due_calls", look)
+    monkeypatch.setattr(beat, "_send_due_calls", step)
     beat.start()
     wait_until(lambda: rested(1), what="a rest until the next beat")
     for number in (2, 3):

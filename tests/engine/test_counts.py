@@ -190,8 +190,10 @@ def test_a_poll_of_idle_queues_sends_four_commands_for_each(client: Redis) -> No
         {"zrange": 100, "exists": 100, "hmget": 100, "hget": 0},
         {"zrange": 100, "exists": 100, "hmget": 100, "hget": 200},
     )
-    assert all(look["hget"] in (0, 100, 200) for look in spent), "fifty queues per call, told whole in turn"
-    assert sum(look == calm for look in spent) >= 2 * native.FULL_COUNT_POLLS - 4 and whole not in spent
+    assert all(take_counts["hget"] in (0, 100, 200) for take_counts in spent), (
+        "fifty queues per call, told whole in turn"
+    )
+    assert sum(take_counts == calm for take_counts in spent) >= 2 * native.FULL_COUNT_POLLS - 4 and whole not in spent
 
 
 def test_a_queue_that_was_at_rest_and_moves_is_counted_in_a_second_trip(client: Redis) -> None:
@@ -201,19 +203,19 @@ def test_a_queue_that_was_at_rest_and_moves_is_counted_in_a_second_trip(client: 
     engine = build_engine(client, [registry.create_system("native")])
     ref = Ref("native", "mail")
 
-    def look() -> tuple[int, int]:
+    def take_counts() -> tuple[int, int]:
         found = engine.take_snapshot()
         assert numbers(found.queues) == numbers(alone(client, engine))
         return found.cost.round_trips, next(
             queue.count_in_place("reserved") for queue in found.queues if queue.name == ref.queue
         )
 
-    looks = [look(), look()]
+    looks = [take_counts(), take_counts()]
     [job] = mail.reserve(1, ttr="1h")
-    looks += [look(), look()]
+    looks += [take_counts(), take_counts()]
     job.ack()
     mail.put("x")
-    looks += [look(), look()]
+    looks += [take_counts(), take_counts()]
     assert looks == [(1, 0), (1, 0), (2, 1), (1, 1), (1, 0), (1, 0)], "who moved is counted at once in the next looks"
 
 

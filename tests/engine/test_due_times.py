@@ -45,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return stands
 
 
-def look_again(heads: DueTimes) -> None:
+def expire_polls(heads: DueTimes) -> None:
     """Return the seconds until the next read of due times is over."""
     for look in heads._polls.values():
         object.__setattr__(look, "next_poll_s", 0.0)
@@ -55,7 +55,7 @@ def test_an_idle_round_over_many_queues_is_a_few_calls(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(MANY)
     work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     assert len(work().steps) == MANY  # nothing is known yet
-    look_again(heads)
+    expire_polls(heads)
     before, asked = calls(client), calls(client, "exists")
     done = work()
     assert len(done.steps) <= MANY // UPKEEP_POLLS + 1
@@ -72,14 +72,14 @@ def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: R
     before = client.info("commandstats").get("cmdstat_exists", {}).get("calls", 0)
     rounds = [work() for work in works]
     assert all(len(done.steps) <= 10_000 // UPKEEP_POLLS + 1 for done in rounds)
-    look_again(heads)
+    expire_polls(heads)
     works[0]()
     asked = client.info("commandstats")["cmdstat_exists"]["calls"] - before
     assert asked == (2 + 3 + 3) * 10_000 / GROUP_KEYS, "a look for both verbs asks for each of three places once"
     assert heads._polls["reap"].next_poll_s - clock.now_s >= 6, "and the next is six seconds later"
     clock.now_s = time.monotonic()
     Queue("m09999", client).put("soon", delay="9s")
-    look_again(heads)
+    expire_polls(heads)
     assert 0 < works[0]().wait_s <= 9 and works[0]().wait_s <= 9, (
         "what falls due until the next look is told by this one"
     )
@@ -93,7 +93,7 @@ def test_a_due_job_of_any_of_many_queues_is_moved_by_the_next_round(client: Redi
     for name in ("q007", "q123", "q299"):
         Queue(name, client).put("late", delay="5s")
         move_queue_into_past(client, name, 6_000)
-    look_again(heads)
+    expire_polls(heads)
     assert work().moved == 3
     assert [client.zcard(f"rqtui:{{{name}}}:ready") for name in ("q007", "q123", "q299")] == [1, 1, 1]
 
@@ -103,7 +103,7 @@ def test_a_job_due_between_two_polls_does_not_wait_for_the_second(client: Redis)
     work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
     Queue("q011", client).put("soon", delay="300ms")
-    look_again(heads)
+    expire_polls(heads)
     assert work().wait_s <= 0.3
 
 
@@ -115,7 +115,7 @@ def test_two_loops_share_a_poll(client: Redis) -> None:
     ]
     for work in works:
         work()
-    look_again(heads)
+    expire_polls(heads)
     before, asked = calls(client), calls(client, "exists")
     steps = [step for work in works for step in work().steps]
     assert calls(client) - before == len(steps), "whose turn it is"
@@ -136,7 +136,7 @@ def test_the_reaper_sees_a_lease_that_is_over_and_a_done_job_to_be_forgotten(cli
     kept.ack_many(kept.reserve(1))
     for name in ("q001", "q002"):
         move_queue_into_past(client, name, 61_000)
-    look_again(heads)
+    expire_polls(heads)
     assert work().moved == 1
     assert client.zcard("rqtui:{q001}:ready") == 1
     assert not client.exists("rqtui:{q002}:done")
@@ -148,7 +148,7 @@ def test_every_queue_has_its_turn_all_the_same(client: Redis) -> None:
     work()
     seen = set()
     for _ in range(UPKEEP_POLLS):
-        look_again(heads)
+        expire_polls(heads)
         seen |= {step.ref for step in work().steps}
     assert seen == set(refs)
 
@@ -185,7 +185,7 @@ def test_a_poll_writes_nothing_and_counts_a_key_of_another_type_as_due(client: R
         look = heads.poll(client, "dispatch", refs)
         assert look and [ref.queue for ref in look.due_s] == ["q001", "q003", "q004"]
         assert all(due_s < time.monotonic() for due_s in look.due_s.values())
-        look_again(heads)
+        expire_polls(heads)
     assert dump(client) == before
 
 
@@ -199,7 +199,7 @@ def test_a_poll_shows_what_is_there_whatever_was_there_at_the_last_one(client: R
             client.delete(key)
             if random.random() < 0.5:
                 client.zadd(key, {"late": 1, "far": 4e12} if random.random() < 0.5 else {"far": 4e12})
-        look_again(heads)
+        expire_polls(heads)
         for verb, names in places.items():
             keys_of = {ref: [f"rqtui:{{{ref.queue}}}:{name}" for name in names] for ref in refs}
             late = {ref for ref in refs if any(client.zcount(key, 0, 1) for key in keys_of[ref])}
@@ -251,7 +251,7 @@ def test_one_slow_poll_does_not_put_off_the_next_and_two_in_a_row_do(client: Red
         def rests_s(delay_s: float) -> float:
             proxy.delay_s = delay_s
             began_s = time.monotonic()
-            look_again(heads)
+            expire_polls(heads)
             look = heads.poll(slow, "dispatch", refs)
             assert look
             return look.next_poll_s - began_s
@@ -273,7 +273,7 @@ def test_a_snapshot_replaces_a_poll_if_it_has_all_that_one_reads(client: Redis) 
     ]
     for work in works:
         work()
-    look_again(heads)
+    expire_polls(heads)
     late, held = Queue("q003", client), Queue("q004", client)
     late.put("late", delay="5s")
     held.reserve(1, ttr="30s")
@@ -283,7 +283,7 @@ def test_a_snapshot_replaces_a_poll_if_it_has_all_that_one_reads(client: Redis) 
     asked = client.info("commandstats")["cmdstat_exists"]["calls"]
     assert [work().moved for work in works] == [1, 1], "by what the picture told"
     assert client.info("commandstats")["cmdstat_exists"]["calls"] == asked, "and no head was asked"
-    look_again(heads)
+    expire_polls(heads)
     assert [work().moved for work in works] == [0, 0]
     assert client.info("commandstats")["cmdstat_exists"]["calls"] > asked, "a second later the heads are"
 

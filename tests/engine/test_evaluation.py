@@ -22,7 +22,7 @@ STRICT = DEFAULTS._replace(waiting=Limit(20_000, 90_000), late=Limit(5_000, 45_0
 FAULT = Finding("silent-leases", "warning", "mail", "a lease of nobody", jobs=1)
 
 
-class Look(NamedTuple):
+class TimedCount(NamedTuple):
     """A count of the queue, when it is made, and what closer looks found since the last one."""
 
     queue: Queue
@@ -30,7 +30,7 @@ class Look(NamedTuple):
     found: dict[tuple[Ref, str], object]
 
 
-class Judge:
+class Evaluations:
     """Rates, probes and verdicts of one queue over time; with `forgets` each evaluation starts without a cache."""
 
     def __init__(self, random: Random, *, forgets: bool) -> None:
@@ -38,7 +38,7 @@ class Judge:
         self.rates, self.inspections = Rates(), Probes(NATIVE)
         self.judging = HealthEvaluator(NATIVE, self.rates, self.inspections, lambda _ref: self.limits)
 
-    def look(self, look: Look) -> tuple[Queue, Rate, list[str]]:
+    def look(self, look: TimedCount) -> tuple[Queue, Rate, list[str]]:
         """Evaluate the health of a queue, and return the queue, its rate and the probes that are due."""
         if self.forgets:
             self.judging._cache.clear()
@@ -62,7 +62,7 @@ def test_a_finding_of_the_first_probe_of_a_queue_has_no_start_and_one_of_a_later
         assert [finding.since_ms for finding in judged.findings] == [None if is_first else 3_000]
 
 
-def looks(random: Random) -> Iterator[Look]:
+def yield_counts(random: Random) -> Iterator[TimedCount]:
     """Return counts of a queue that is mostly idle: counts change now and then, and time passes by seconds or hours."""
     counters = {"in": 9, "out": 0, "failed": 0, "dead": 0}
     counts = tuple(Count(state.value, state, 0) for state in State)
@@ -116,15 +116,15 @@ def looks(random: Random) -> Iterator[Look]:
             found[MAIL, "deaths"] = (Cause("TimeoutError", 3),), RecentDeaths(random.choice([0, 1_200]))
         if random.random() < 0.1:
             found[MAIL, "workers"] = random.choice([WorkerActivity(2, 1, 0), WorkerActivity(1, 0, 1)])
-        yield Look(queue, at_s, found)
+        yield TimedCount(queue, at_s, found)
 
 
 @pytest.mark.slow
 def test_the_cached_evaluation_of_an_idle_queue_equals_a_new_one() -> None:
     reused = 0
     for seed in range(400):
-        story = [*looks(Random(seed))]
-        remembers, forgets = (Judge(Random(seed), forgets=forgets) for forgets in (False, True))
+        story = [*yield_counts(Random(seed))]
+        remembers, forgets = (Evaluations(Random(seed), forgets=forgets) for forgets in (False, True))
         for number, look in enumerate(story):
             before = remembers.judging._cache.get(MAIL)
             told, expected = remembers.look(look), forgets.look(look)
@@ -134,12 +134,15 @@ def test_the_cached_evaluation_of_an_idle_queue_equals_a_new_one() -> None:
 
 
 def test_findings_of_a_probe_are_reported_although_the_queue_is_idle() -> None:
-    judge, queue = Judge(Random(0), forgets=False), Queue("mail", "native", (Count("ready", State.READY, 0),), 1_000)
-    at_rest = [judge.look(Look(queue._replace(counted_ms=ms), ms / 1000, {}))[0] for ms in (1_000, 3_000, 5_000)]
+    judge, queue = (
+        Evaluations(Random(0), forgets=False),
+        Queue("mail", "native", (Count("ready", State.READY, 0),), 1_000),
+    )
+    at_rest = [judge.look(TimedCount(queue._replace(counted_ms=ms), ms / 1000, {}))[0] for ms in (1_000, 3_000, 5_000)]
     assert all(not each.findings for each in at_rest)
-    found = judge.look(Look(queue._replace(counted_ms=7_000), 7.0, {(MAIL, "faults"): (FAULT,)}))[0]
+    found = judge.look(TimedCount(queue._replace(counted_ms=7_000), 7.0, {(MAIL, "faults"): (FAULT,)}))[0]
     assert [each.kind for each in found.findings] == ["silent-leases"]
-    still = judge.look(Look(queue._replace(counted_ms=9_000), 9.0, {}))[0]
+    still = judge.look(TimedCount(queue._replace(counted_ms=9_000), 9.0, {}))[0]
     assert [each.kind for each in still.findings] == ["silent-leases"]
 
 

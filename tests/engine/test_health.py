@@ -395,27 +395,33 @@ def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
 def test_the_usual_wait_decides_from_which_age_on_a_wait_is_long() -> None:
     queue = QUEUE._replace(counts=build_counts(ready=8), workers=2)
 
-    def judge(waits_ms: int, usual_ms: int | None, rate_ms: int | None = None) -> list[tuple[str, str]]:
+    def find_wait_findings(waits_ms: int, usual_ms: int | None, rate_ms: int | None = None) -> list[tuple[str, str]]:
         results, rate = ProbeResults(usual_wait_ms=usual_ms), Rate(usual_wait_ms=rate_ms)
         found = rules.attach_findings(queue._replace(oldest_ready_ms=waits_ms), rate, probe_results=results).findings
         return [(each.severity, each.detail) for each in found]
 
-    assert judge(59_999, 2_000) == [], "a wait of less than a minute is never long"
-    assert judge(60_000, 2_000) == [("warning", "usually 2 s")]
-    assert judge(60_000, 20_000) == [("warning", "usually 20 s")] and judge(59_999, 20_000) == []
-    assert judge(74_999, 25_000) == [] and judge(75_000, 25_000) == [("warning", "usually 25 s")], "three times as long"
-    assert judge(60_000, 1_000) == [("warning", "usually 1 s")]
-    assert judge(60_000, 999) == judge(60_000, 0) == [("warning", "usually less than 1 s")]
-    assert judge(60_000, None, 2_000) == [("warning", "usually 2 s")], (
+    assert find_wait_findings(59_999, 2_000) == [], "a wait of less than a minute is never long"
+    assert find_wait_findings(60_000, 2_000) == [("warning", "usually 2 s")]
+    assert (
+        find_wait_findings(60_000, 20_000) == [("warning", "usually 20 s")] and find_wait_findings(59_999, 20_000) == []
+    )
+    assert find_wait_findings(74_999, 25_000) == [] and find_wait_findings(75_000, 25_000) == [
+        ("warning", "usually 25 s")
+    ], "three times as long"
+    assert find_wait_findings(60_000, 1_000) == [("warning", "usually 1 s")]
+    assert find_wait_findings(60_000, 999) == find_wait_findings(60_000, 0) == [("warning", "usually less than 1 s")]
+    assert find_wait_findings(60_000, None, 2_000) == [("warning", "usually 2 s")], (
         "without a probe the ages of earlier polls decide"
     )
-    assert judge(60_000, 0, 600_000) == [("warning", "usually less than 1 s")], (
+    assert find_wait_findings(60_000, 0, 600_000) == [("warning", "usually less than 1 s")], (
         "the probe knows more than earlier polls"
     )
-    assert judge(60_000, 600_000, 0) == []
+    assert find_wait_findings(60_000, 600_000, 0) == []
     limit = DEFAULTS.waiting
     assert limit.warning is not None
-    assert judge(limit.warning - 1, None) == [] and judge(limit.warning, None) == [("warning", "")]
+    assert find_wait_findings(limit.warning - 1, None) == [] and find_wait_findings(limit.warning, None) == [
+        ("warning", "")
+    ]
 
 
 MINUTE_MS, END_MS = 60_000, 100 * 60_000

@@ -104,7 +104,7 @@ class Stage:
     def play(self) -> None:
         """Run all scheduled actions that are due."""
         while self.later:
-            self.look_after()
+            self.replace_ended_processes()
             wait_s = self.later[0][0] - time.monotonic()
             if wait_s > 0:
                 time.sleep(min(wait_s, 0.1))
@@ -165,7 +165,7 @@ class Stage:
                 job = {name: document[name] for name in ("queue", "id", "attempt")}
                 history.note("settled", **job, token=None, verb=verb, word=word)
 
-    def look_after(self) -> None:
+    def replace_ended_processes(self) -> None:
         """Record processes that ended by themselves, and start another for each."""
         for slot in self.slots.values():
             if slot.process is None or (code := slot.process.poll()) is None:
@@ -200,7 +200,7 @@ class Stage:
 
     def _kill(self, slot: Slot, until_s: float) -> None:
         if slot.process is not None:
-            self.look_after()  # what ended before is not ours
+            self.replace_ended_processes()  # what ended before is not ours
         if slot.process is not None:
             self.signal(slot, signal.SIGKILL)
             slot.process.wait()
@@ -286,7 +286,7 @@ def wait_until_acked(stage: Stage, number: int) -> None:
     """Wait until so many jobs of each queue were done."""
 
     def are_enough_done() -> bool:
-        stage.look_after()
+        stage.replace_ended_processes()
         for slot in stage.slots.values():
             stage.fill(slot)
         return all(
@@ -313,7 +313,7 @@ def drain_queues(stage: Stage) -> None:
     with stage.server.client() as client:
 
         def is_empty() -> bool:
-            stage.look_after()
+            stage.replace_ended_processes()
             together = client.pipeline()  # or a job that moves meanwhile would be seen in none of its places
             for name in QUEUES:
                 for place in ("scheduled", "ready", "reserved"):

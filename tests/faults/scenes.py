@@ -111,7 +111,7 @@ def a_worker_fails_after_its_lease(scene: Scene) -> None:
     a_worker_comes_back_after_its_lease(scene, "reject")
 
 
-def a_reaper_looks_while_a_worker_works(scene: Scene) -> None:
+def a_reaper_runs_while_a_worker_works(scene: Scene) -> None:
     scene.put("a")
     first = scene.reserve("w1")
     scene.step("reap")

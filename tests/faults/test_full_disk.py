@@ -39,7 +39,7 @@ class SmallDisk:
             except OSError:
                 pass
 
-    def make_room(self) -> None:
+    def free_space(self) -> None:
         """Delete the file that filled the disk."""
         (self.folder / "filler").unlink()
 
@@ -70,7 +70,7 @@ def test_where_the_server_cannot_write_its_log_a_change_is_refused_in_a_sentence
             ran = shell(server.url, "put", "mail", "1")
             assert ran.code == 3 and "Redis refuses it for now" in ran.err and "Traceback" not in ran.err
             assert shell(server.url, "snapshot", "--json").json["queues"][0]["queue"] == "mail"
-            disk.make_room()
+            disk.free_space()
             wait_until(lambda: not _refusal(queue), what="the end of the refusals")
             assert {job.id for job in queue.reserve(500)} >= {"before"}
 
@@ -114,7 +114,7 @@ def test_a_command_on_a_full_disk_reports_that_it_has_no_undo_and_no_journal(
     ran = shell(url, "act", "delete", "mail", "a", "--yes")
     assert ran.code == 0 and seeded.ids("ready") == ["b"]
     assert "nothing can be undone" in ran.err and "The journal" in ran.err and "No space left on device" in ran.err
-    disk.make_room()
+    disk.free_space()
     ran = shell(url, "act", "delete", "mail", "b", "--yes")
     assert ran.code == 0 and "undone" not in ran.err and seeded.ids("ready") == []
     assert shell(url, "undo").code == 0 and seeded.ids("ready") == ["b"]

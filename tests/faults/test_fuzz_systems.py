@@ -40,7 +40,7 @@ def open_engine(client: Redis, system: str) -> tuple[Engine, Ref]:
     return build_engine(client, [registry.create_system(spec)]), Ref(system, queue)
 
 
-def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> None:
+def read_everything(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> None:
     """Read everything about a queue once, as the screen does."""
     system = engine.systems[ref.system]
     wishes = tuple(
@@ -109,7 +109,7 @@ def test_every_reader_replies_and_writes_nothing_with_any_content_of_the_keys(
             engine, ref = open_engine(client, system)
             before = client.info("persistence")["rdb_changes_since_last_save"]
             try:
-                look(engine, ref, source, ids)
+                read_everything(engine, ref, source, ids)
             except Exception as error:
                 place = error.__traceback__
                 while place is not None and place.tb_next is not None:

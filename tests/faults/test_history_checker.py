@@ -17,14 +17,14 @@ class WrittenHistory:
 
     lines: list[dict[str, Any]] = field(default_factory=list)
 
-    def say(self, by: str, op: str, **fields: Any) -> None:
+    def record_line(self, by: str, op: str, **fields: Any) -> None:
         self.lines.append({"t": len(self.lines) / 10, "by": by, "op": op, "queue": "mail", **fields})
 
     def call(self, by: str, op: str, how: str = "answer", ask: Any = None, **told: Any) -> None:
         number = len(self.lines)
-        self.say(by, op, n=number, **{"is": "ask"}, **(ask or {}))
+        self.record_line(by, op, n=number, **{"is": "ask"}, **(ask or {}))
         if how != "killed":
-            self.say(by, op, n=number, **{"is": how}, **told)
+            self.record_line(by, op, n=number, **{"is": how}, **told)
 
     def put(self, *ids: str, how: str = "answer") -> None:
         self.call("producer", "put", how, {"ids": list(ids)}, words=["moved"] * len(ids))
@@ -34,13 +34,13 @@ class WrittenHistory:
         self.call(by, "reserve", leases=told)
 
     def begin(self, by: str, id: str, token: int, attempt: int = 1) -> None:
-        self.say(by, "begin", id=id, token=str(token), attempt=attempt, most=4)
+        self.record_line(by, "begin", id=id, token=str(token), attempt=attempt, most=4)
 
     def end(self, by: str, id: str, token: int, attempt: int = 1, verb: str = "ack") -> None:
-        self.say(by, "end", id=id, token=str(token), attempt=attempt, verb=verb)
+        self.record_line(by, "end", id=id, token=str(token), attempt=attempt, verb=verb)
 
     def settled(self, by: str, id: str, token: int, attempt: int = 1, verb: str = "ack", word: str = "moved") -> None:
-        self.say(by, "settled", id=id, token=str(token), attempt=attempt, verb=verb, word=word)
+        self.record_line(by, "settled", id=id, token=str(token), attempt=attempt, verb=verb, word=word)
 
     def run(self, by: str, id: str, token: int, attempt: int = 1) -> None:
         self.begin(by, id, token, attempt)
@@ -182,12 +182,12 @@ def found_by_check(told: WrittenHistory, dump: Dump) -> Dump:
 
 
 def a_dead_thread(told: WrittenHistory, dump: Dump) -> Dump:
-    told.say("screen", "look", alive=False)
+    told.record_line("screen", "look", alive=False)
     return dump
 
 
 def a_process_that_ended(told: WrittenHistory, dump: Dump) -> Dump:
-    told.say("conductor", "ended", name="reaper.1", code=1, error="ConnectionError")
+    told.record_line("conductor", "ended", name="reaper.1", code=1, error="ConnectionError")
     return dump
 
 

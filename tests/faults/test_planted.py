@@ -138,7 +138,7 @@ FAULTS: Sequence[Fault] = (
     ),
     Fault(
         "a reap that compares no deadline",
-        scenes.a_reaper_looks_while_a_worker_works,
+        scenes.a_reaper_runs_while_a_worker_works,
         script("reap", ("reserved, '-inf', now_ms", "reserved, '-inf', '+inf'")),
         "w2 got job a while w1 held it",
     ),

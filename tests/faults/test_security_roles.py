@@ -102,7 +102,7 @@ def _furnish(admin: Redis) -> None:
     admin.hset("rqtui:{mail}:attempts", "another", "1 2 3 4 w1 - x")  # and a line of one that is none
 
 
-def _ask(url: str, verb: str, **args: object) -> str:
+def _run_verb(url: str, verb: str, **args: object) -> str:
     """Run a script of the queue with the user's rights, and return the word of the reply."""
     with connect(url) as client:
         return scripts.run_call(client, registry.create_system("native").build_call(verb, "mail", args)).word
@@ -139,12 +139,12 @@ def _not_noted(role: str, admin: Redis) -> list[str]:
 
 def _follow(url: str) -> list[str]:
     """Read new events as `rqtui events --follow` does."""
-    return [] if _ask(url, "events", after="0-1", limit=10) == "events" else ["events"]
+    return [] if _run_verb(url, "events", after="0-1", limit=10) == "events" else ["events"]
 
 
 def _beat(url: str) -> list[str]:
     """Read the events and send a heartbeat, as any client may."""
-    return _follow(url) + ([] if _ask(url, "beat", worker="w9", ttl_ms=1000) == "run" else ["beat"])
+    return _follow(url) + ([] if _run_verb(url, "beat", worker="w9", ttl_ms=1000) == "run" else ["beat"])
 
 
 def _wait_for_work(url: str) -> list[str]:

@@ -219,7 +219,7 @@ async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Pa
     seen = ""
     async with screen(world, (200, 60)) as ui:
 
-        def look(where: str) -> None:
+        def check_screen(where: str) -> None:
             nonlocal seen
             text = ui.text()
             seen += text
@@ -229,13 +229,13 @@ async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Pa
                 )
 
         await ui.until_shown("mail")
-        look("overview")
+        check_screen("overview")
         for name in VIEWS:
             await open_view(ui, name)
-            look(name)
+            check_screen(name)
             for key in ("j", "enter"):
                 await ui.press(key)
-                look(f"{name}, {key}")
+                check_screen(f"{name}, {key}")
             await return_to_overview(ui)
         engine = create_engine(Settings(url=world))
         for queue in QUEUES:
@@ -245,7 +245,7 @@ async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Pa
             await ui.until_refreshed()
             for place in range(1, len(engine.systems[ref.system].places) + 1):
                 await ui.press(str(place))
-                look(f"board {queue} {place}")
+                check_screen(f"board {queue} {place}")
             await return_to_overview(ui)
         for queue, id in JOBS:
             ref = engine.resolve_or_discover(queue)
@@ -255,7 +255,7 @@ async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Pa
             await ui.until(lambda: ui.app.navigation.view.NAME == "job", id)
             for key in ("j", "v", "v", "G"):
                 await ui.press(key)
-                look(f"job {queue} {id} {key}")
+                check_screen(f"job {queue} {id} {key}")
             await return_to_overview(ui)
     assert not found, "\n".join(found)
     assert seen.count("••••") > 20, "there were secrets to mask"

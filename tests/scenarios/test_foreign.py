@@ -618,7 +618,7 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_both_are_reported(
         run.set_speed(8)
         heard: dict[str, list[dict[str, object]]] = {"results": [], "events": []}
 
-        def hear() -> None:
+        def read_messages() -> None:
             while message_fields := ear.get_message():
                 message = json.loads(message_fields["data"])
                 if message_fields["channel"].startswith(b"celery-task-meta-"):
@@ -628,7 +628,7 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_both_are_reported(
                     heard["events"] += body if isinstance(body, list) else [body]
 
         def has(part: str, **fields: object) -> bool:
-            hear()
+            read_messages()
             return any(all(each.get(name) == value for name, value in fields.items()) for each in heard[part])
 
         wait_until(lambda: has("results", status="FAILURE"), 60, "a charge has failed for good")

@@ -61,7 +61,7 @@ def cut(_client: redis.Redis, proxy: Proxy) -> Call:
     return enqueue("a")
 
 
-def gone(_client: redis.Redis, proxy: Proxy) -> Call:
+def refuse_connections(_client: redis.Redis, proxy: Proxy) -> Call:
     proxy.refuse()
     return enqueue("a")
 
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Case, str]] = {
     "a request that never came": (failing("cut before"), "Unknown: enqueue: its reply was lost: Connection closed"),
     "no reply in time": (failing("swallow"), "Unknown: enqueue: its reply was lost: Timeout reading from socket"),
     "a line that was cut before": (cut, "moved"),
-    "a server that is away": (gone, "Unreachable: no connection to Redis"),
+    "a server that is away": (refuse_connections, "Unreachable: no connection to Redis"),
 }
 
 

@@ -72,7 +72,7 @@ class Terminal:
             raise AssertionError(f"{words} did not appear; the screen:\n{shown}") from None
         return shown
 
-    def until_gone(self, words: str) -> None:
+    def wait_until_hidden(self, words: str) -> None:
         """Wait until these words are no longer on the terminal's screen."""
         wait_until(lambda: words not in self.text(), PATIENCE_S, f"{words} vanishes", POLL_S)
 

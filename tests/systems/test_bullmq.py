@@ -561,7 +561,7 @@ def orphan_ended(client: Redis) -> None:
     job(client, "140", "", finishedOn=now_ms(), returnvalue="null")
 
 
-def plant_kept(client: Redis) -> None:
+def plant_completed_jobs(client: Redis) -> None:
     client.zadd(P + "completed", {f"c{number}": now_ms() - 90_000 + number for number in range(10_000)})
     for number in (*range(8), *range(9_992, 10_000)):
         client.hset(f"{P}c{number}", mapping={"name": "send", "finishedOn": 1})
@@ -621,7 +621,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
     "parent-of-failed": (parent_of_failed, "although a child failed 1m", "requeue"),
     "orphan": (orphan, "1 job in no place of the queue, such as 140", "redis-cli LPUSH bull:mail:wait 140"),
     "orphan-ended": (orphan_ended, "such as 140: no clean-up will remove it", "rqtui act delete bullmq:mail 140"),
-    "kept": (plant_kept, "000 jobs kept in bull:mail:completed, the oldest for 1m", "--place completed"),
+    "kept": (plant_completed_jobs, "000 jobs kept in bull:mail:completed, the oldest for 1m", "--place completed"),
     "mixed-units": (mixed_units, "not a due time in ms times 4096", "rqtui act promote bullmq:mail a"),
     "wrong-type": (wrong_type, "bull:mail:a does not hold a hash", "RENAME"),
 }
@@ -821,7 +821,7 @@ def test_each_key_of_another_program_is_reported_and_all_else_is_counted_paged_a
 # -- looking never writes ----------------------------------------------------------------------------------------------
 
 
-def looks(engine: Engine) -> Sequence[Callable[[], object]]:
+def list_readers(engine: Engine) -> Sequence[Callable[[], object]]:
     """Everything that looks."""
     system = engine.systems["bullmq"]
     pages = tuple(PageSelection(MAIL, place, 0, 100, 4096) for place in PLACES)
@@ -849,7 +849,7 @@ def test_a_poll_sends_no_command_that_writes_and_many_queues_are_counted_in_one_
     client.config_resetstat()
     engine = open_engine(client, "bullmq")
     engine.take_snapshot()
-    for look in looks(engine):
+    for look in list_readers(engine):
         look()
     snapshot = engine.take_snapshot()
     sent = {name.removeprefix("cmdstat_").partition("|")[0] for name in client.info("commandstats")}

@@ -444,13 +444,13 @@ def beat(system: Celery, at_ms: int, *, active: int = 0, processed: int = 0, wor
     system.record_event(b"/0.celeryev/worker.heartbeat", encode_events({**event_fields, "hostname": worker}), at_ms)
 
 
-def hear(
+def receive_events(
     system: Celery, *events: Mapping[str, object], at_ms: int = AT, channel: bytes = b"/0.celeryev/task.multi"
 ) -> None:
     system.record_event(channel, encode_events(*events), at_ms)
 
 
-def hear_result(
+def receive_result(
     client: Redis, system: Celery, id: str, status: str, at_ms: int = AT, backend: Redis | None = None, **more: object
 ) -> None:
     """Publish a result that a worker stores, in another database if `backend` is one; then poll `client` once."""
@@ -459,10 +459,10 @@ def hear_result(
     )
     (backend or client).set(f"celery-task-meta-{id}", document, ex=86_400)
     system.record_event(f"celery-task-meta-{id}".encode(), document.encode(), at_ms)
-    ask_of_results(client, system)
+    poll_results(client, system)
 
 
-def ask_of_results(client: Redis, system: Celery) -> None:
+def poll_results(client: Redis, system: Celery) -> None:
     """Send what a poll asks about the results that were heard."""
     Engine(client, [system]).send_requests(system.event_requests())
 
@@ -484,16 +484,18 @@ def list_event_jobs(system: Celery, place: str, queue: str = "celery") -> dict[b
 def test_a_run_is_followed_from_the_send_to_its_end(any_client: Redis) -> None:
     database(any_client)
     _engine, system = listening(any_client)
-    hear(system, event("task-sent", "a", name="tasks.add", args="(1,)", kwargs="{'b': 2}", queue="mail", retries=0))
-    hear(
+    receive_events(
+        system, event("task-sent", "a", name="tasks.add", args="(1,)", kwargs="{'b': 2}", queue="mail", retries=0)
+    )
+    receive_events(
         system,
         event("task-received", "a", name="tasks.add", args="(1,)", kwargs="{'b': 2}", retries=0),
         event("task-started", "a"),
     )
     running = list_event_jobs(system, "running", "mail")[b"a"]
     assert (running.call, running.worker, running.reserved_ms) == ("tasks.add(1, b=2)", "celery@host", AT)
-    hear_result(any_client, system, "a", "SUCCESS", result=3)
-    hear(system, event("task-succeeded", "a", result="3", runtime=1.25), at_ms=AT + 500)
+    receive_result(any_client, system, "a", "SUCCESS", result=3)
+    receive_events(system, event("task-succeeded", "a", result="3", runtime=1.25), at_ms=AT + 500)
     assert not list_event_jobs(system, "running", "mail")
     done = list_event_jobs(system, "succeeded", "mail")[b"a"]
     assert (facts(done)["took"], facts(done)["result"], done.since_ms) == (1250, "3", AT)
@@ -521,9 +523,11 @@ def test_each_event_that_ends_a_run_reports_how_it_ended(
 ) -> None:
     bind(client, "celery")
     _engine, system = listening(client)
-    hear(system, event("task-received", "a", name="tasks.add", args="()", kwargs="{}"), event("task-started", "a"))
+    receive_events(
+        system, event("task-received", "a", name="tasks.add", args="()", kwargs="{}"), event("task-started", "a")
+    )
     assert [*list_event_jobs(system, "running")] == [b"a"]
-    hear(system, told, at_ms=AT + 500)
+    receive_events(system, told, at_ms=AT + 500)
     places = ("running", "succeeded", "failed", "revoked")
     jobs = {name: found[b"a"] for name in places if (found := list_event_jobs(system, name))}
     assert [*jobs] == ([place] if place else [])
@@ -535,15 +539,15 @@ def test_events_that_come_behind_the_result_of_their_run_are_of_the_same_run(any
     """A worker publishes a result at once, and the events of a short run together, behind it."""
     bind(any_client, "celery")
     engine, system = listening(any_client)
-    hear_result(any_client, system, "a", "SUCCESS", result=3)
+    receive_result(any_client, system, "a", "SUCCESS", result=3)
     received = event("task-received", "a", name="tasks.add", args="(1, 2)", kwargs="{}")
-    hear(system, received, event("task-started", "a"), event("task-succeeded", "a", result="3", runtime=0.1))
+    receive_events(system, received, event("task-started", "a"), event("task-succeeded", "a", result="3", runtime=0.1))
     assert list_event_jobs(system, "succeeded")[b"a"].call == "tasks.add(1, 2)" and not list_event_jobs(
         system, "running"
     )
     assert sum(each.processed for each in system.kinds_request("celery").parse([])) == 1
     assert "foreign-restore" not in list_findings(engine)
-    hear(system, event("task-started", "a"))
+    receive_events(system, event("task-started", "a"))
     assert "after it had succeeded" in list_findings(engine)["foreign-restore"].text
 
 
@@ -552,14 +556,14 @@ def test_a_start_that_a_result_and_an_event_report_is_one_run(any_client: Redis)
     bind(any_client, "celery")
     engine, system = listening(any_client)
     for attempt in ("first", "second"):
-        hear(system, event("task-received", "a", name="tasks.add", args="(1, 2)", kwargs="{}"))
-        hear_result(any_client, system, "a", "STARTED")
-        hear(system, event("task-started", "a"))
+        receive_events(system, event("task-received", "a", name="tasks.add", args="(1, 2)", kwargs="{}"))
+        receive_result(any_client, system, "a", "STARTED")
+        receive_events(system, event("task-started", "a"))
         assert "foreign-restore" not in list_findings(engine), attempt
-        hear(system, event("task-retried", "a", exception="ValueError('boom')", traceback=""))
-    hear_result(any_client, system, "a", "STARTED")
-    hear(system, event("task-started", "a"))
-    hear(system, event("task-started", "a"))
+        receive_events(system, event("task-retried", "a", exception="ValueError('boom')", traceback=""))
+    receive_result(any_client, system, "a", "STARTED")
+    receive_events(system, event("task-started", "a"))
+    receive_events(system, event("task-started", "a"))
     assert "while celery@host ran it" in list_findings(engine)["foreign-restore"].text
 
 
@@ -567,7 +571,7 @@ def test_runs_without_a_known_task_have_no_kind_like_messages_without_one(any_cl
     bind(any_client, "celery")
     engine, system = listening(any_client)
     any_client.lpush("celery", b'{"body": "W10=", "headers": {}, "properties": {}, "content-type": "application/json"}')
-    hear_result(any_client, system, "a", "SUCCESS", result=3)
+    receive_result(any_client, system, "a", "SUCCESS", result=3)
     *_steps, found = kinds.yield_kind_reports(engine, engine.refs)
     assert found is not None
     [(name, processed)] = [(each.name, each.figures and each.figures.processed) for each in found.kinds]
@@ -578,19 +582,21 @@ def test_a_failure_a_retry_and_a_revoked_task_show_the_reason(any_client: Redis)
     bind(any_client, "celery")
     _engine, system = listening(any_client)
     trace = 'Traceback (most recent call last):\n  File "tasks.py", line 3, in add\nValueError: boom\n'
-    hear(system, event("task-received", "r", name="tasks.add", args="()", kwargs="{}"), event("task-started", "r"))
-    hear(system, event("task-retried", "r", exception="ValueError('boom')", traceback=trace))
+    receive_events(
+        system, event("task-received", "r", name="tasks.add", args="()", kwargs="{}"), event("task-started", "r")
+    )
+    receive_events(system, event("task-retried", "r", exception="ValueError('boom')", traceback=trace))
     assert not list_event_jobs(system, "running")
-    hear(
+    receive_events(
         system,
         event("task-received", "r", name="tasks.add", args="()", kwargs="{}", retries=1),
         event("task-started", "r"),
     )
-    hear(system, event("task-failed", "r", exception="ValueError('boom')", traceback=trace))
+    receive_events(system, event("task-failed", "r", exception="ValueError('boom')", traceback=trace))
     failed = list_event_jobs(system, "failed")[b"r"]
     assert failed.error == trace.strip() and failed.attempts == 2 and failed.history[0].error == trace.strip()
     for id, how, why in (("x", {"expired": True}, "expired"), ("t", {"terminated": True}, "terminated")):
-        hear(system, event("task-revoked", id, **how))
+        receive_events(system, event("task-revoked", id, **how))
         assert facts(list_event_jobs(system, "revoked")[id.encode()])["ended by"] == why
     (figures, *_others) = [each for each in system.kinds_request("celery").parse([]) if each.kind == "tasks.add"]
     assert (figures.processed, figures.failed) == (2, 2)
@@ -601,16 +607,16 @@ def test_an_outcome_counts_for_the_queue_of_its_event_or_message_else_for_the_de
     any_client.lpush("mail", message("greeting", "mail", task="tasks.greet"))
     engine, system = listening(any_client)
     list_jobs(engine, "queue", MAIL)  # this poll shows the queues of `letter` and `greeting`
-    hear_result(any_client, system, "letter", "SUCCESS")
-    hear_result(
+    receive_result(any_client, system, "letter", "SUCCESS")
+    receive_result(
         any_client, system, "told", "SUCCESS", name="tasks.other", args=[1], kwargs={}, queue="mail", worker="w@h"
     )
-    hear(
+    receive_events(
         system,
         event("task-received", "by-name", name="tasks.greet", args="()", kwargs="{}"),
         event("task-succeeded", "by-name"),
     )
-    hear_result(any_client, system, "whose", "FAILURE", result={"exc_type": "KeyError", "exc_message": ["x"]})
+    receive_result(any_client, system, "whose", "FAILURE", result={"exc_type": "KeyError", "exc_message": ["x"]})
     of_mail = list_event_jobs(system, "succeeded", "mail")
     assert set(of_mail) == {b"letter", b"told", b"by-name"}
     assert of_mail[b"told"].call == "tasks.other(1)" and of_mail[b"told"].worker == "w@h"
@@ -626,16 +632,16 @@ def test_a_guessed_queue_is_dropped_once_the_task_is_seen_elsewhere(any_client: 
     bind(any_client, "celery", "mail")
     any_client.lpush("mail", message("letter", "mail"))
     engine, system = listening(any_client)
-    hear(system, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
-    hear_result(any_client, system, "early", "SUCCESS")
+    receive_events(system, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
+    receive_result(any_client, system, "early", "SUCCESS")
     assert not list_event_jobs(system, "succeeded", "mail")
     engine.take_snapshot(Focus(queues=None))  # counts all queues, and sees the task of the next message of each
-    hear(system, event("task-received", "late", name="tasks.add", args="()", kwargs="{}"))
-    hear_result(any_client, system, "late", "FAILURE")
+    receive_events(system, event("task-received", "late", name="tasks.add", args="()", kwargs="{}"))
+    receive_result(any_client, system, "late", "FAILURE")
     of_mail = list_event_jobs(system, "succeeded", "mail") | list_event_jobs(system, "failed", "mail")
     assert {id: facts(job)["queue"][:7] for id, job in of_mail.items()} == {b"early": "guessed", b"late": "guessed"}
     list_jobs(engine, "queue", MAIL)
-    hear_result(any_client, system, "letter", "SUCCESS")
+    receive_result(any_client, system, "letter", "SUCCESS")
     hold(any_client, "other", "celery")
     engine.take_snapshot(Focus(queues=None))
     assert {job.id for job in system.event_cache.yield_unassigned_jobs()} == {b"early", b"late"}
@@ -650,7 +656,7 @@ def test_a_guessed_queue_is_dropped_once_the_task_is_seen_elsewhere(any_client: 
 def test_the_next_messages_of_a_queue_show_to_which_queue_outcomes_of_their_task_belong(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
-    hear_result(
+    receive_result(
         any_client,
         system,
         "early",
@@ -675,7 +681,7 @@ def list_findings(engine: Engine, ref: Ref = CELERY) -> dict[str, Finding]:
 def test_a_task_that_runs_and_is_in_unacked_is_listed_once(any_client: Redis) -> None:
     database(any_client)
     engine, system = listening(any_client)
-    hear(system, event("task-started", "held"), at_ms=AT)
+    receive_events(system, event("task-started", "held"), at_ms=AT)
     held = list_jobs(engine, "unacked")[b"held"]
     assert (held.worker, facts(held)["running since"]) == ("celery@host", AT)
     assert b"held" not in list_event_jobs(system, "running")
@@ -683,7 +689,7 @@ def test_a_task_that_runs_and_is_in_unacked_is_listed_once(any_client: Redis) ->
     any_client.zrem("unacked_index", "tag-held")
     list_jobs(engine, "unacked")
     assert b"held" in list_event_jobs(system, "running")  # it was acked while it runs
-    hear(system, event("task-succeeded", "held", result="1", runtime=0.5))
+    receive_events(system, event("task-succeeded", "held", result="1", runtime=0.5))
     assert b"held" in list_event_jobs(system, "succeeded") and not list_event_jobs(system, "running")
 
 
@@ -694,7 +700,7 @@ def test_workers_are_those_that_send_heartbeats(any_client: Redis) -> None:
     now_ms = system.now_ms()
     beat(system, now_ms - 1000, active=2, processed=40)
     beat(system, now_ms - 60_000, worker="old@host")
-    hear(system, event("task-started", "held"))
+    receive_events(system, event("task-started", "held"))
     alive, silent = system.workers_request("celery").parse([])
     assert (alive.name, alive.pid, alive.host, alive.state, alive.job) == ("celery@host", "7", "host", "busy", b"held")
     assert {fact.name: fact.value for fact in alive.facts}["version"] == "Celery 5.7.0"
@@ -722,12 +728,12 @@ def test_what_is_published_is_that_of_the_same_database_and_prefix(client: Redis
         one = encode_events(event("task-started", "a"))
         for channel in (b"/3.celeryev/task.multi", b"shop:/0.celeryev/task.multi", b"work:/3.celeryev/task.multi"):
             system.record_event(channel, one, AT)
-        hear_result(other, system, "somebody-elses", "SUCCESS")
+        receive_result(other, system, "somebody-elses", "SUCCESS")
         assert not list_event_jobs(system, "running") and not list_event_jobs(system, "succeeded")
         system.record_event(b"shop:/3.celeryev/task.multi", one, AT)
         other.set("shop:celery-task-meta-b", b'{"status": "SUCCESS"}')
         system.record_event(b"shop:celery-task-meta-b", b'{"status": "SUCCESS"}', AT)
-        ask_of_results(other, system)
+        poll_results(other, system)
         assert set(list_event_jobs(system, "running")) == {b"a"} and set(list_event_jobs(system, "succeeded")) == {b"b"}
     finally:
         other.flushdb()
@@ -747,7 +753,7 @@ def test_exchanges_of_other_names_are_received_where_kombu_publishes_to_them(cli
         system.record_event(channel, encode_events(event("task-started", str(number))), AT)
     for channel in (b"/0.celeryev/task.multi", b"/shop.shopev2/task.multi", b"/shop.shopev2", b"shopev"):
         system.record_event(channel, encode_events(event("task-started", "another's")), AT)
-    ask_of_results(client, system)
+    poll_results(client, system)
     assert set(list_event_jobs(system, "running")) == {b"0", b"1"}
     _engine, system = listening(client, "celery:prefix={db}:,fanout=")
     assert system.event_patterns()[0] == "{db}:celeryev*" and system.control == "{db}:celery.pidbox"
@@ -812,7 +818,7 @@ def test_cached_data_is_bounded(any_client: Redis) -> None:
     any_client.mset({f"celery-task-meta-id-{number}": "{}" for number in range(25_000)})
     for number in range(25_000):
         system.record_event(b"celery-task-meta-id-%d" % number, b'{"status": "SUCCESS"}', AT)
-    ask_of_results(any_client, system)
+    poll_results(any_client, system)
     assert system.event_cache.count("celery", "succeeded").of_queue == 25_000
     assert len(system.event_cache) == 10_000 and len(system._cached_jobs) == 20_000
 
@@ -845,10 +851,10 @@ def test_an_outcome_whose_queue_was_guessed_moves_to_the_queue_that_an_event_nam
     any_client.lpush("mail", message("letter", "mail"))
     engine, system = listening(any_client)
     engine.take_snapshot(Focus(queues=None))
-    hear(system, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
-    hear(system, event("task-succeeded", "early"))
+    receive_events(system, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
+    receive_events(system, event("task-succeeded", "early"))
     assert facts(list_event_jobs(system, "succeeded", "mail")[b"early"])["queue"].startswith("guessed")
-    hear_result(
+    receive_result(
         any_client, system, "early", "SUCCESS", name="tasks.add", args=[], kwargs={}, queue="mail", worker="w@h"
     )
     assert "queue" not in facts(list_event_jobs(system, "succeeded", "mail")[b"early"])
@@ -876,10 +882,12 @@ def test_an_outcome_of_another_database_of_the_same_redis_is_not_counted(neighbo
     (engine, staging), (_engine, production) = listening(one), listening(two)
     fields = {"name": "tasks.add", "args": [1, 2], "kwargs": {}, "queue": "celery", "result": FAILED}
     for polled, system in ((one, staging), (two, production)):  # Pub/Sub has no databases: both hear all
-        hear_result(polled, system, "of-staging", "FAILURE", backend=one, **fields)
-        hear_result(polled, system, "of-production", "SUCCESS", backend=two, result=3)
-        hear(system, event("task-sent", "told", queue="celery"), channel=b"/1.celeryev/task.multi")
-        hear(system, event("task-failed", "told", exception="ValueError()"), channel=b"/1.celeryev/task.multi")
+        receive_result(polled, system, "of-staging", "FAILURE", backend=one, **fields)
+        receive_result(polled, system, "of-production", "SUCCESS", backend=two, result=3)
+        receive_events(system, event("task-sent", "told", queue="celery"), channel=b"/1.celeryev/task.multi")
+        receive_events(
+            system, event("task-failed", "told", exception="ValueError()"), channel=b"/1.celeryev/task.multi"
+        )
     assert set(list_event_jobs(production, "succeeded")) == {b"of-production"} and not list_event_jobs(
         production, "failed"
     )
@@ -898,12 +906,12 @@ def test_a_result_that_is_kept_in_another_database_counts_once_this_one_knows_it
             one.lpush("celery", message(id))
             assert set(list_jobs(engine, "queue")) == {b"seen-before"}
         if id == "told-before":
-            hear(system, event("task-sent", id, queue="celery"), channel=b"/1.celeryev/task.multi")
-        hear_result(one, system, id, "SUCCESS", backend=two, result=3)
+            receive_events(system, event("task-sent", id, queue="celery"), channel=b"/1.celeryev/task.multi")
+        receive_result(one, system, id, "SUCCESS", backend=two, result=3)
     assert set(list_event_jobs(system, "succeeded")) == {b"seen-before", b"told-before"}
     hold(one, "seen-after")
     list_jobs(engine, "unacked")
-    hear(system, event("task-started", "told-after"), channel=b"/1.celeryev/task.multi")
+    receive_events(system, event("task-started", "told-after"), channel=b"/1.celeryev/task.multi")
     assert set(list_event_jobs(system, "succeeded")) == {b"seen-before", b"told-before", b"seen-after", b"told-after"}
     assert not list_event_jobs(system, "running")
 
@@ -914,7 +922,7 @@ def test_results_that_this_database_does_not_know_are_reported_as_unknown_with_t
     one, two = neighbours
     engine, system = listening(one)
     for number in range(12):
-        hear_result(one, system, f"id-{number}", "SUCCESS", backend=two)
+        receive_result(one, system, f"id-{number}", "SUCCESS", backend=two)
     assert "outcomes-untold" not in list_findings(engine), "a worker of this database ended nothing: it is another's"
     now_ms = system.now_ms()
     for processed in (0, 12):
@@ -937,8 +945,8 @@ def test_events_of_a_channel_without_a_database_count_only_for_jobs_that_this_on
     one.set("celery-task-meta-kept", "{}")
     two.set("celery-task-meta-others", "{}")
     for id in ("seen", "kept", "others", "without-a-result"):
-        hear(system, event("task-started", id), channel=b"celeryev/task.multi")
-    ask_of_results(one, system)
+        receive_events(system, event("task-started", id), channel=b"celeryev/task.multi")
+    poll_results(one, system)
     assert set(list_event_jobs(system, "running")) == {b"seen", b"kept"}
 
 
@@ -947,10 +955,10 @@ def test_a_result_without_a_prefix_proves_nothing_where_apps_of_two_prefixes_sha
     bind(client, "celery", prefix="shop:")
     engine, system = listening(client, "celery")
     assert list(engine.discover(fully=True))
-    hear_result(client, system, "whose", "FAILURE", result=FAILED)
+    receive_result(client, system, "whose", "FAILURE", result=FAILED)
     client.lpush("celery", message("seen"))
     list_jobs(engine, "queue")
-    hear_result(client, system, "seen", "SUCCESS")
+    receive_result(client, system, "seen", "SUCCESS")
     assert not list_event_jobs(system, "failed") and set(list_event_jobs(system, "succeeded")) == {b"seen"}
 
 
@@ -1015,8 +1023,8 @@ def test_faults_that_only_workers_report_are_named(any_client: Redis) -> None:
     now_ms = system.now_ms()
     system.event_coverage = EventCoverage(now_ms - 60_000)
     beat(system, now_ms - 30_000, worker="dead@host")
-    hear(system, {**event("task-started", "acked"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
-    hear(system, {**event("task-started", "held"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
+    receive_events(system, {**event("task-started", "acked"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
+    receive_events(system, {**event("task-started", "held"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
     another = build_engine(any_client, [system])
     count_queue(another)  # it has not looked for faults before, and does so now
     found = list_findings(another)
@@ -1025,12 +1033,12 @@ def test_faults_that_only_workers_report_are_named(any_client: Redis) -> None:
     assert orphaned.remedy == "rqtui act release celery:celery held --force gives it out now"
     assert "foreign-restore" not in found and "nobody-consumes" not in found
     beat(system, now_ms - 30_000, worker="gone@host")
-    hear(system, {**event("task-started", "too"), "hostname": "gone@host"}, at_ms=now_ms - 40_000)
+    receive_events(system, {**event("task-started", "too"), "hostname": "gone@host"}, at_ms=now_ms - 40_000)
     assert "2 lost with 2 workers, dead@host among them" in list_findings(another)["lost"].text
 
     beat(system, now_ms - 25_000)
     beat(system, now_ms)
-    hear(system, event("task-started", "runs"), at_ms=now_ms)
+    receive_events(system, event("task-started", "runs"), at_ms=now_ms)
     any_client.rpush("celery", message("runs", redelivered=True))
     list_jobs(engine, "queue")
     again = list_findings(engine)["foreign-restore"]
@@ -1185,11 +1193,11 @@ def test_a_run_that_ended_without_an_event_is_dropped_when_its_worker_is_idle(cl
     def find_running() -> set[bytes]:
         return {job.id for job in system.event_cache.yield_jobs("running")}
 
-    hear(system, event("task-started", "stuck"), at_ms=AT)
-    hear(system, event("task-started", "elsewhere", hostname="w2@host"), at_ms=AT)
+    receive_events(system, event("task-started", "stuck"), at_ms=AT)
+    receive_events(system, event("task-started", "elsewhere", hostname="w2@host"), at_ms=AT)
     beat(system, AT + 1_000, active=1)
     beat(system, AT + 2_000)
-    hear(system, event("task-started", "late-batch"), at_ms=AT + 2_500)
+    receive_events(system, event("task-started", "late-batch"), at_ms=AT + 2_500)
     beat(system, AT + 5_999)
     assert find_running() == {b"stuck", b"elsewhere", b"late-batch"}
     beat(system, AT + 6_000)

@@ -33,7 +33,7 @@ _RANGE = re.compile(r"\b([01]) to (\d+)\b")
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallTemplate:
     """A script with arguments that it takes; `run` sends others in their place."""
 
     client: Redis
@@ -42,7 +42,7 @@ class Asked:
     argv: list[object]
 
     @classmethod
-    def build(cls, subject: Subject, client: Redis, name: str) -> Asked:
+    def build(cls, subject: Subject, client: Redis, name: str) -> CallTemplate:
         script, use = subject.scripts[name], subject.uses[name]
         prepared = PreparedScript.build(subject, client, name, [*use.sources, *sorted(script.sources), ""][0])
         call = prepared.database.call(script, prepared.request)
@@ -80,7 +80,7 @@ class Asked:
 @pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_an_argument_that_is_no_number_is_refused(subject: Subject, name: str, client: Redis) -> None:
-    asked = Asked.build(subject, client, name)
+    asked = CallTemplate.build(subject, client, name)
     for at, arg in enumerate([*asked.script.args, *asked.script.each]):
         if arg.type == "int" and arg.name not in OF_THE_WRITER.get((subject.name, name), ()):
             asked.refuses(*(asked.with_value(at, bad) for bad in NO_NUMBERS))
@@ -91,14 +91,14 @@ def test_an_argument_that_is_no_number_is_refused(subject: Subject, name: str, c
 @pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_too_few_arguments_are_refused(subject: Subject, name: str, client: Redis) -> None:
-    asked = Asked.build(subject, client, name)
+    asked = CallTemplate.build(subject, client, name)
     asked.refuses(*(asked.argv[:number] for number in range(len(asked.script.args))))
 
 
 @pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_limit_is_what_the_header_says(subject: Subject, name: str, client: Redis) -> None:
-    asked = Asked.build(subject, client, name)
+    asked = CallTemplate.build(subject, client, name)
     for at, arg in enumerate(asked.script.args):
         if arg.name == "limit":
             found = _RANGE.search(arg.text)
@@ -106,14 +106,14 @@ def test_a_limit_is_what_the_header_says(subject: Subject, name: str, client: Re
             least, most = int(found[1]), int(found[2])
             asked.refuses(*(asked.with_value(at, bad) for bad in (least - 1, -1, most + 1)))
             asked.run(asked.with_value(at, most))
-            asked = Asked.build(subject, client, name)
+            asked = CallTemplate.build(subject, client, name)
             asked.run(asked.with_value(at, least))
 
 
 @pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_batch_has_1_to_1000_whole_rows(subject: Subject, name: str, client: Redis) -> None:
-    asked = Asked.build(subject, client, name)
+    asked = CallTemplate.build(subject, client, name)
     if not asked.script.per_row:
         pytest.skip("it takes no batch")
     most = MOST_ROWS.get((subject.name, name), ROWS)
@@ -127,7 +127,7 @@ def test_a_batch_has_1_to_1000_whole_rows(subject: Subject, name: str, client: R
 @pytest.mark.slow
 @run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_word_that_the_system_has_not_is_refused(subject: Subject, name: str, client: Redis) -> None:
-    asked = Asked.build(subject, client, name)
+    asked = CallTemplate.build(subject, client, name)
     for at, arg in enumerate(asked.script.args):
         if arg.name in ("place", "unit"):
             asked.refuses(*(asked.with_value(at, bad) for bad in ("nowhere", "") if bad or not arg.optional))

@@ -609,7 +609,7 @@ def heavy_results(client: Redis) -> None:
     client.xadd("rq:results:finished-9999", {"type": 1})
 
 
-def worker_gone(client: Redis) -> None:
+def plant_missing_worker(client: Redis) -> None:
     worker(client, "w1")
     client.sadd("rq:workers:default", "rq:worker:w9")
 
@@ -658,7 +658,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
     "ghost": (ghost, "rq:failed:default", "1 checked id in", "rqtui act delete rq:default a"),
     "stale-intermediate": (stale_intermediate, "rq:queue:default:intermediate", "finished", "rqtui reap rq:default"),
     "heavy-results": (heavy_results, "rq:finished:default", "104 MB", "--place finished --all"),
-    "worker-gone": (worker_gone, "rq:workers:default", "rq:worker:w9", "SREM rq:workers:default rq:worker:w9"),
+    "worker-gone": (plant_missing_worker, "rq:workers:default", "rq:worker:w9", "SREM rq:workers:default rq:worker:w9"),
 }
 
 
@@ -871,7 +871,7 @@ def test_scores_that_are_no_seconds_are_reported_and_the_rest_is_counted(any_cli
 # -- looking never writes ----------------------------------------------------------------------------------------------
 
 
-def looks(engine: Engine) -> Sequence[Callable[[], object]]:
+def list_readers(engine: Engine) -> Sequence[Callable[[], object]]:
     """Everything that looks."""
     system = engine.systems["rq"]
     pages = tuple(PageSelection(DEFAULT, place, 0, 100, 4096) for place in PLACES)
@@ -889,13 +889,13 @@ def looks(engine: Engine) -> Sequence[Callable[[], object]]:
 
 def test_a_poll_sends_no_command_that_writes_whatever_is_wrong(client: Redis) -> None:
     database(client)
-    for plant in (plant_abandoned_run, no_scheduler, ghost, stale_intermediate, worker_gone):
+    for plant in (plant_abandoned_run, no_scheduler, ghost, stale_intermediate, plant_missing_worker):
         plant(client)
     writes = {name.decode() for name in client.execute_command("ACL", "CAT", "write")}
     before = keyspace.dump(client)
     engine = open_engine(client, "rq")
     client.config_resetstat()
-    for look in looks(engine):
+    for look in list_readers(engine):
         look()
     sent = {name.removeprefix("cmdstat_").partition("|")[0] for name in client.info("commandstats")}
     assert {"evalsha_ro", "zcard", "xrevrange"} <= sent and not sent & writes, sent & writes

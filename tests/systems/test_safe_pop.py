@@ -54,7 +54,7 @@ def engine(client: Redis) -> Engine:
     return Engine(client, [system()])
 
 
-def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
+def run_script(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
     script = SCRIPTS[name]
     clock = {arg.name: CLOCK[arg.name] for arg in script.args if arg.name in CLOCK}
     return scripts.run_call(
@@ -107,22 +107,24 @@ def test_a_job_is_shown_by_its_id_and_by_its_entry(any_client: Redis) -> None:
     assert by_id == by_entry and by_id is not None and by_id.token == b"b|%d" % RUNNING
     assert looked.fetch_job(REF, b"nobody") is None
     for body_bytes, shown in ((0, b""), (1, b"b")):
-        assert ask(any_client, "show", id=b"b", body_bytes=body_bytes).values["body"] == shown, "up to so many bytes"
+        assert run_script(any_client, "show", id=b"b", body_bytes=body_bytes).values["body"] == shown, (
+            "up to so many bytes"
+        )
 
 
 def test_a_long_list_is_sampled_and_reports_it(client: Redis) -> None:
     push(client, *(f"old-{n}" for n in range(5000)), *(f"new-{n}" for n in range(5000)))
     client.lpush(QUEUE, *(f"held-{n}|{RUNNING}" for n in range(40)))
     client.rpush(QUEUE, *(f"late-{n}|{LATE}" for n in range(7)))
-    found = ask(client, "counts").values
+    found = run_script(client, "counts").values
     assert (found["ready"], found["in_progress"], found["expired"], found["exact"]) == (10_000, 40, 7, False)
-    page = ask(client, "page", place="ready", offset=0, limit=3, body_bytes=0)
+    page = run_script(client, "page", place="ready", offset=0, limit=3, body_bytes=0)
     assert [row[0] for row in page.rows] == [b"old-0", b"old-1", b"old-2"]
     assert page.values["of"] == 10_000 and page.values["total"] == 5000 - 47
-    last = ask(client, "page", place="ready", offset=-1, limit=2, body_bytes=0)
+    last = run_script(client, "page", place="ready", offset=-1, limit=2, body_bytes=0)
     assert [row[0] for row in last.rows] == [b"new-4998", b"new-4999"]
-    assert len(ask(client, "page", place="in_progress", offset=0, limit=100, body_bytes=0).rows) == 40
-    assert ask(client, "show", id=b"old-4990", body_bytes=0).word == "found"
+    assert len(run_script(client, "page", place="in_progress", offset=0, limit=100, body_bytes=0).rows) == 40
+    assert run_script(client, "show", id=b"old-4990", body_bytes=0).word == "found"
 
 
 def test_a_body_of_30_mb_leaves_the_page_small(client: Redis) -> None:
@@ -155,9 +157,9 @@ def test_a_job_that_its_workers_cannot_read_is_shown_with_a_problem_and_never_ta
     broken, sound = looked.fetch_page(REF, "ready", body_bytes=100).jobs
     assert "dies" in broken.problem and broken.member == entry.encode() and not sound.problem
     for verb in ("reserve", "pull", "reap"):
-        ask(any_client, verb, limit=10)
+        run_script(any_client, verb, limit=10)
         assert entry.encode() in list_entries(any_client)
-    assert ask(any_client, "faults").rows[0][0] == "undecodable"
+    assert run_script(any_client, "faults").rows[0][0] == "undecodable"
     job = looked.fetch_job(REF, broken.id)
     assert job is not None and job.member == broken.member
     assert [outcome.word for outcome in looked.apply_verb("delete", REF, [job])] == ["moved"]
@@ -169,10 +171,10 @@ def test_data_of_another_type_is_a_problem_of_that_job_alone(any_client: Redis) 
     any_client.rpush(build_data_key(b"a"), "another program's")
     first, second = engine(any_client).fetch_page(REF, "ready", body_bytes=10).jobs
     assert first.problem == "its data is no string" and second.body == b"b"
-    shown = ask(any_client, "show", id=b"a", body_bytes=-1).values
+    shown = run_script(any_client, "show", id=b"a", body_bytes=-1).values
     assert (shown["bytes"], shown["body"]) == (-1, b"")
-    (taken,) = ask(any_client, "reserve", limit=1).rows
-    assert words(ask(any_client, "ack", [(b"a", taken[1])])) == ["moved"]
+    (taken,) = run_script(any_client, "reserve", limit=1).rows
+    assert words(run_script(any_client, "ack", [(b"a", taken[1])])) == ["moved"]
     assert any_client.lrange(build_data_key(b"a"), 0, -1) == [b"another program's"]
 
 
@@ -181,11 +183,11 @@ def test_an_empty_body_that_is_kept_is_no_missing_one(any_client: Redis) -> None
     any_client.set(build_data_key(b"empty"), "")
     rows = {
         row[0]: (row[4], row[5])
-        for row in ask(any_client, "page", place="ready", offset=0, limit=9, body_bytes=-1).rows
+        for row in run_script(any_client, "page", place="ready", offset=0, limit=9, body_bytes=-1).rows
     }
     assert rows == {b"empty": (0, b""), b"own": (3, b"own")}
     for id, found in rows.items():
-        shown = ask(any_client, "show", id=id, body_bytes=-1).values
+        shown = run_script(any_client, "show", id=id, body_bytes=-1).values
         assert (shown["bytes"], shown["body"]) == found
 
 
@@ -194,7 +196,7 @@ def test_a_search_for_faults_reads_all_of_a_thousand_entries_else_five_hundred_a
         client.delete(QUEUE, build_key("done"))
         push(client, *["a|b" if n in (0, 500, length - 1) else str(n) for n in range(length)])
         client.sadd(build_key("done"), "mark")
-        answer = ask(client, "faults")
+        answer = run_script(client, "faults")
         rows = {row[0]: row[3] for row in answer.rows}
         assert (answer.values["looked"], rows["undecodable"]) == (looked, found)
         assert ("orphan_done_mark" in rows) is (length <= 1000)
@@ -298,7 +300,7 @@ def test_an_id_with_a_bar_is_refused_before_anything_is_written(any_client: Redi
     with pytest.raises(UsageError, match=r"\|"):
         system().put_request(QUEUE, [{"body": b"x", "id": "a|b"}])
     with pytest.raises(Refused, match="nothing was changed"):
-        ask(any_client, "enqueue", [(b"x", b"good"), (b"a|b", b"")])
+        run_script(any_client, "enqueue", [(b"x", b"good"), (b"a|b", b"")])
     assert not any_client.keys()
 
 
@@ -318,19 +320,19 @@ def test_an_empty_body_is_refused_since_the_original_throws_such_a_job_away(any_
 def test_at_its_bound_reserve_rotates_what_is_running_so_that_fresh_ones_get_their_turn(any_client: Redis) -> None:
     push(any_client, *(f"held-{n}|{RUNNING}" for n in range(1500)), "fresh")
     before = sorted(list_entries(any_client))
-    first = ask(any_client, "reserve", limit=1)
+    first = run_script(any_client, "reserve", limit=1)
     assert first.word == "empty" and first.values["next_ms"] <= 10
     assert sorted(list_entries(any_client)) == before
     assert (
         list_entries(any_client)[0] == b"held-1000|%d" % RUNNING
         and list_entries(any_client)[-1] == b"held-999|%d" % RUNNING
     )
-    assert [row[0] for row in ask(any_client, "reserve", limit=1).rows] == [b"fresh"]
+    assert [row[0] for row in run_script(any_client, "reserve", limit=1).rows] == [b"fresh"]
 
 
 def test_a_reserved_entry_is_never_the_twin_of_another(any_client: Redis) -> None:
     push(any_client, "a", "a", f"b|{NOW_S}", "b")
-    taken = ask(any_client, "reserve", limit=10).rows
+    taken = run_script(any_client, "reserve", limit=10).rows
     assert [row[1] for row in taken] == [b"a|%d" % NOW_S]
     assert sorted(list_entries(any_client)) == sorted([b"a", b"a|%d" % NOW_S, b"b", b"b|%d" % NOW_S])
 
@@ -340,10 +342,10 @@ def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> 
     over_in_ms = (TIMEOUT_S - 20 + 1) * 1000
     before = keyspace.dump(any_client)
     for verb in ("reserve", "reap"):
-        assert ask(any_client, verb, limit=10).values["next_ms"] == over_in_ms
+        assert run_script(any_client, verb, limit=10).values["next_ms"] == over_in_ms
     assert keyspace.dump(any_client) == before
-    assert ask(any_client, "reserve", limit=10, now_ms=NOW + over_in_ms - 1).word == "empty"
-    assert [row[0] for row in ask(any_client, "reserve", limit=10, now_ms=NOW + over_in_ms).rows] == [b"b"]
+    assert run_script(any_client, "reserve", limit=10, now_ms=NOW + over_in_ms - 1).word == "empty"
+    assert [row[0] for row in run_script(any_client, "reserve", limit=10, now_ms=NOW + over_in_ms).rows] == [b"b"]
 
 
 LAST_RUNNING_MS = (NOW_S + TIMEOUT_S + 1) * 1000 - 1  # the last millisecond of a lease that began at NOW_S
@@ -363,28 +365,31 @@ def test_every_verb_takes_a_job_when_its_lease_is_over_and_not_a_millisecond_bef
 ) -> None:
     push(any_client, f"a|{NOW_S}")
     before = keyspace.dump(any_client)
-    ask(any_client, verb, rows, now_ms=LAST_RUNNING_MS, **args)
+    run_script(any_client, verb, rows, now_ms=LAST_RUNNING_MS, **args)
     assert keyspace.dump(any_client) == before
-    ask(any_client, verb, rows, now_ms=LAST_RUNNING_MS + 1, **args)
+    run_script(any_client, verb, rows, now_ms=LAST_RUNNING_MS + 1, **args)
     assert keyspace.dump(any_client) != before
 
 
 @pytest.mark.parametrize(("now_ms", "place"), [(LAST_RUNNING_MS, "in_progress"), (LAST_RUNNING_MS + 1, "expired")])
 def test_every_reader_shows_a_job_as_expired_when_its_lease_is_over(now_ms: int, place: str, any_client: Redis) -> None:
     push(any_client, f"a|{NOW_S}")
-    counted = ask(any_client, "counts", now_ms=now_ms).values
+    counted = run_script(any_client, "counts", now_ms=now_ms).values
     assert counted[place] == counted["in_progress"] + counted["expired"] == 1
-    assert ask(any_client, "show", id=b"a", body_bytes=-1, now_ms=now_ms).values["place"] == place
+    assert run_script(any_client, "show", id=b"a", body_bytes=-1, now_ms=now_ms).values["place"] == place
     for each in ("in_progress", "expired"):
-        page = ask(any_client, "page", place=each, offset=0, limit=10, body_bytes=-1, now_ms=now_ms)
+        page = run_script(any_client, "page", place=each, offset=0, limit=10, body_bytes=-1, now_ms=now_ms)
         assert len(page.rows) == (each == place)
 
 
 def test_released_and_reaped_jobs_are_popped_next_in_their_order(any_client: Redis) -> None:
     push(any_client, "w", f"a|{RUNNING}", f"x|{LATE}", f"y|{LATE + 1}", f"b|{RUNNING}")
-    assert words(ask(any_client, "release", [(b"a", b"a|%d" % RUNNING), (b"b", b"b|%d" % RUNNING)])) == ["moved"] * 2
+    assert (
+        words(run_script(any_client, "release", [(b"a", b"a|%d" % RUNNING), (b"b", b"b|%d" % RUNNING)]))
+        == ["moved"] * 2
+    )
     assert list_entries(any_client)[:3] == [b"a", b"b", b"w"]
-    reaped = ask(any_client, "reap", limit=10)
+    reaped = run_script(any_client, "reap", limit=10)
     assert (reaped.values["moved"], reaped.values["ready"], reaped.values["cursor"]) == (2, 2, 0)
     assert list_entries(any_client) == [b"x", b"y", b"a", b"b", b"w"]
 
@@ -394,7 +399,7 @@ def test_reap_walks_through_a_long_list_by_its_cursor(any_client: Redis) -> None
     any_client.linsert(QUEUE, "BEFORE", "w6500", f"late|{LATE}")
     cursor, moved = 0, 0
     for _ in range(3):
-        answer = ask(any_client, "reap", limit=100, cursor=cursor)
+        answer = run_script(any_client, "reap", limit=100, cursor=cursor)
         cursor = answer.values["cursor"]
         moved += answer.values.get("moved", 0)
     assert (moved, cursor) == (1, 0)
@@ -403,11 +408,11 @@ def test_reap_walks_through_a_long_list_by_its_cursor(any_client: Redis) -> None
 
 def test_extending_gives_a_new_token_and_ends_the_old_one(any_client: Redis) -> None:
     push(any_client, f"a|{RUNNING}")
-    (longer,) = ask(any_client, "extend", [(b"a", b"a|%d" % RUNNING)], ttr_ms=90_000).each
+    (longer,) = run_script(any_client, "extend", [(b"a", b"a|%d" % RUNNING)], ttr_ms=90_000).each
     assert list_entries(any_client) == [longer.values["token"]] == [b"a|%d" % (NOW_S + 60)]
     assert longer.values["deadline_ms"] == (NOW_S + 91) * 1000
-    assert words(ask(any_client, "ack", [(b"a", b"a|%d" % RUNNING)])) == ["stale"]
-    assert words(ask(any_client, "ack", [(b"a", longer.values["token"])])) == ["moved"]
+    assert words(run_script(any_client, "ack", [(b"a", b"a|%d" % RUNNING)])) == ["stale"]
+    assert words(run_script(any_client, "ack", [(b"a", longer.values["token"])])) == ["moved"]
     assert not any_client.keys()
 
 
@@ -415,11 +420,11 @@ def test_a_held_job_is_deleted_only_with_force(any_client: Redis) -> None:
     push(any_client, f"a|{RUNNING}", "b", f"b|{LATE}")
     any_client.set(build_data_key(b"b"), "shared")
     row = [(b"a", b"a|%d" % RUNNING)]
-    assert words(ask(any_client, "delete", row)) == ["reserved"]
-    assert words(ask(any_client, "delete", row, force=True)) == ["moved"]
-    assert words(ask(any_client, "delete", [(b"b", b"b|%d" % LATE)])) == ["moved"]
+    assert words(run_script(any_client, "delete", row)) == ["reserved"]
+    assert words(run_script(any_client, "delete", row, force=True)) == ["moved"]
+    assert words(run_script(any_client, "delete", [(b"b", b"b|%d" % LATE)])) == ["moved"]
     assert any_client.get(build_data_key(b"b")) == b"shared"
-    assert words(ask(any_client, "delete", [(b"b", b"b")])) == ["moved"]
+    assert words(run_script(any_client, "delete", [(b"b", b"b")])) == ["moved"]
     assert not any_client.keys()
 
 
@@ -427,7 +432,7 @@ def test_a_pulled_job_takes_its_data_along(any_client: Redis) -> None:
     push(any_client, "a", f"b|{LATE}", f"marked|{RUNNING}")
     any_client.set(build_data_key(b"a"), "body")
     any_client.sadd(build_key("done"), "marked")
-    pulled = ask(any_client, "pull", limit=10)
+    pulled = run_script(any_client, "pull", limit=10)
     jobs: tuple[Job, ...] = system().read_taken_jobs(QUEUE, pulled)
     assert [(job.id, job.body, job.token) for job in jobs] == [(b"a", b"body", b""), (b"b", b"b", b"")]
     assert not any_client.keys()
@@ -448,7 +453,7 @@ def test_arguments_out_of_range_change_nothing(verb: str, any_client: Redis) -> 
     before = keyspace.dump(any_client)
     rows: Callable[[], list[tuple[bytes, bytes]]] = lambda: [(b"b", b"b|%d" % LATE)] if verb == "extend" else []  # noqa: E731
     with pytest.raises(Refused):
-        ask(any_client, verb, rows(), **BROKEN[verb])
+        run_script(any_client, verb, rows(), **BROKEN[verb])
     assert keyspace.dump(any_client) == before
 
 
@@ -464,5 +469,5 @@ def test_text_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) ->
     assert of["ready"] == {b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"}
     assert of["in_progress"] | of["expired"] == {b"a"}
     refused = [(b"b|999999999999", b"b|999999999999"), (b"|1700000000", b"|1700000000")]
-    assert "moved" not in words(ask(any_client, "release", refused))
+    assert "moved" not in words(run_script(any_client, "release", refused))
     assert any_client.lrange("crawl", 0, -1) == entries

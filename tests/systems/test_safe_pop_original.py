@@ -46,7 +46,7 @@ class Crash(Exception):
     """The end of a worker process."""
 
 
-def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
+def run_script(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
     script = SCRIPTS[name]
     clock = {arg.name: CLOCK[arg.name] for arg in script.args if arg.name in CLOCK}
     return scripts.run_call(client, script.build_call({"entries": QUEUE, "done": DONE}, {**clock, **args}, rows or ()))
@@ -58,7 +58,9 @@ def words(answer: Reply) -> list[str]:
 
 def reserve_jobs(client: Redis, at_s: int = NOW_S, **args: object) -> list[tuple[bytes, bytes]]:
     """Reserve jobs and return their ids and tokens."""
-    return [(row[0], row[1]) for row in ask(client, "reserve", **{"limit": 1, "now_ms": at_s * 1000, **args}).rows]
+    return [
+        (row[0], row[1]) for row in run_script(client, "reserve", **{"limit": 1, "now_ms": at_s * 1000, **args}).rows
+    ]
 
 
 class Their(original.Worker):
@@ -128,7 +130,7 @@ def test_an_old_done_mark_swallows_their_later_job_and_not_ours(by: str, any_cli
 
     any_client.sadd(DONE, "a")
     if by == "enqueue":
-        assert words(ask(any_client, "enqueue", [(b"a", b"")])) == ["moved"]
+        assert words(run_script(any_client, "enqueue", [(b"a", b"")])) == ["moved"]
         with pytest.raises(Crash):
             Their(any_client, pause=build_crash("worked, not yet marked")).step()
     else:
@@ -152,9 +154,9 @@ def test_a_late_worker_of_theirs_ends_the_next_ones_job_and_ours_gets_the_reply_
     (first,) = reserve_jobs(any_client)
     (second,) = reserve_jobs(any_client, NOW_S + 60)
     before = keyspace.dump(any_client)
-    assert words(ask(any_client, "ack", [first])) == ["stale"]
+    assert words(run_script(any_client, "ack", [first])) == ["stale"]
     assert keyspace.dump(any_client) == before
-    assert words(ask(any_client, "ack", [second])) == ["moved"]
+    assert words(run_script(any_client, "ack", [second])) == ["moved"]
     assert not any_client.keys()
 
 
@@ -168,7 +170,7 @@ def test_a_job_acked_while_their_worker_has_its_entry_in_its_hands_is_dropped_la
 
     def finish(gap: object) -> None:
         if not answers:
-            answers.extend(words(ask(any_client, "ack", [lease])))
+            answers.extend(words(run_script(any_client, "ack", [lease])))
 
     Their(any_client, NOW_S + 5, dialect=dialect, **{"pause" if dialect == "python" else "sleep": finish}).step()
     assert answers == ["marked"]
@@ -179,16 +181,16 @@ def test_a_job_acked_while_their_worker_has_its_entry_in_its_hands_is_dropped_la
 def test_reaping_drops_what_was_finished_late_as_their_workers_would(any_client: Redis) -> None:
     any_client.lpush(QUEUE, f"a|{LATE}", f"b|{LATE}", f"a|{LATE + 1}", f"c|{RUNNING}")
     any_client.sadd(DONE, "a", "c")
-    answer = ask(any_client, "reap", limit=10)
+    answer = run_script(any_client, "reap", limit=10)
     assert (answer.values["moved"], answer.values["ready"]) == (3, 2)
     assert list_entries(any_client) == [b"b", b"a", b"c|%d" % RUNNING] and any_client.smembers(DONE) == {b"c"}
 
 
 def test_a_job_already_marked_done_is_reported_and_nothing_is_written(any_client: Redis) -> None:
     lease = [(b"a", b"a|%d" % RUNNING)]
-    assert words(ask(any_client, "ack", lease)) == ["marked"]
+    assert words(run_script(any_client, "ack", lease)) == ["marked"]
     before = keyspace.dump(any_client)
-    assert words(ask(any_client, "ack", lease)) == ["done"] and keyspace.dump(any_client) == before
+    assert words(run_script(any_client, "ack", lease)) == ["done"] and keyspace.dump(any_client) == before
 
 
 def test_a_job_whose_data_expired_is_thrown_away_by_theirs_and_found_by_ours(any_client: Redis) -> None:
@@ -201,10 +203,10 @@ def test_a_job_whose_data_expired_is_thrown_away_by_theirs_and_found_by_ours(any
 
 
 def test_their_worker_takes_what_ours_put_gave_back_and_let_run_out(any_client: Redis) -> None:
-    ask(any_client, "enqueue", [(b"body", b"a"), (b"b", b"")])
+    run_script(any_client, "enqueue", [(b"body", b"a"), (b"b", b"")])
     (a, b) = reserve_jobs(any_client, limit=2, ttr_ms=5000)
     assert Their(any_client, NOW_S + 5).safe_pop() is None  # a lease of 5 s is over in the sixth
-    assert ask(any_client, "release", [b]).each[0].word == "moved"
+    assert run_script(any_client, "release", [b]).each[0].word == "moved"
     assert Their(any_client, NOW_S + 5).safe_pop() == b"b"
     done: list[tuple[bytes, bytes]] = []
     late = Their(any_client, NOW_S + 6, has_data=True, work=lambda id, message: done.append((id, message)))
@@ -213,7 +215,7 @@ def test_their_worker_takes_what_ours_put_gave_back_and_let_run_out(any_client: 
 
 
 def test_an_entry_that_was_finished_is_dropped_with_its_mark_by_both(any_client: Redis) -> None:
-    for drop in (lambda: Their(any_client).step(), lambda: ask(any_client, "reserve", limit=1)):
+    for drop in (lambda: Their(any_client).step(), lambda: run_script(any_client, "reserve", limit=1)):
         any_client.lpush(QUEUE, f"a|{RUNNING}")
         any_client.sadd(DONE, "a")
         drop()

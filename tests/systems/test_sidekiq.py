@@ -501,7 +501,7 @@ def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> No
 
     columns = ("worker", "beat_ms", "thread", "queue", "job", "run_at", "left_ms")
 
-    def look(lost: LostJobs, now_s: float, *rows: tuple[Any, ...]) -> int:
+    def update_lost_jobs(lost: LostJobs, now_s: float, *rows: tuple[Any, ...]) -> int:
         made = tuple(rows)
         lost.update_jobs(Reply("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=made))
         return lost.count("q")
@@ -519,14 +519,14 @@ def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> No
 
     def holds(number: int, looks: list[tuple[float, tuple[Any, ...]]]) -> None:
         lost = LostJobs()
-        assert [look(lost, at, *rows) for at, rows in looks][-1] == number
+        assert [update_lost_jobs(lost, at, *rows) for at, rows in looks][-1] == number
 
     run_cases((name, partial(holds, *story)) for name, story in stories.items())
     full = LostJobs()
     rows = [(b"p", 25_000, b"", "", b"", "", -1)]
     rows += [(b"p", 25_000, b"t%d" % n, "q", b"{%d}" % n, "5", 35_000) for n in range(1200)]
-    look(full, 1000, *rows)
-    assert look(full, 1040) == LostJobs.MOST == 1000
+    update_lost_jobs(full, 1000, *rows)
+    assert update_lost_jobs(full, 1040) == LostJobs.MOST == 1000
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def command(terminal: Terminal, words: str) -> None:
     terminal.type(words)
     wait_until(lambda: terminal.text().count(words) > 1, PATIENCE_S, "the command was found", every_s=0.05)
     terminal.keys("Enter")
-    terminal.until_gone("a queue, the id of a job")
+    terminal.wait_until_hidden("a queue, the id of a job")
 
 
 SIDE_VIEWS = {
@@ -107,7 +107,7 @@ def test_a_filter_is_typed_and_left_by_esc_and_n_reports_a_missing_filter(opened
     ui.keys("/")
     ui.type("id:a2")
     ui.keys("Enter")
-    ui.until_gone(" a1 ")
+    ui.wait_until_hidden(" a1 ")
     ui.until("a2", "id:a2")
     ui.keys("Escape")
     ui.until(" a1 ", " a2 ")
@@ -137,7 +137,7 @@ def test_marks_one_by_one_by_range_and_all_loaded(opened: Opened, mail: Seeded) 
     ui.keys("Space")
     ui.until("1 marked")
     ui.keys("u")
-    ui.until_gone("1 marked")
+    ui.wait_until_hidden("1 marked")
     ui.keys("g", "v", "j", "v")
     ui.until("2 marked")
     ui.keys("a")
@@ -145,7 +145,7 @@ def test_marks_one_by_one_by_range_and_all_loaded(opened: Opened, mail: Seeded) 
     ui.keys("D")
     ui.until("Delete 3 marked jobs", "z undoes it")
     ui.keys("Escape")
-    ui.until_gone("Delete 3")
+    ui.wait_until_hidden("Delete 3")
     assert mail.ids("ready") == ["a1", "a2", "a3"]
 
 
@@ -217,7 +217,7 @@ def test_unlock_and_lock_by_the_palette(opened: Opened, mail: Seeded) -> None:
     ui.keys("D", "y")
     ui.until("copy a1")  # D did nothing, so y is the key of the board
     ui.keys("Escape")
-    ui.until_gone("copy a1")
+    ui.wait_until_hidden("copy a1")
     assert mail.ids("ready") == ["a1", "a2", "a3"]
     command(ui, "unlock 15m")
     ui.until("Changes are on: write until")
@@ -261,7 +261,7 @@ def test_groups_fold_the_queues_and_zoom_gives_one_place_the_width(opened: Opene
     ui.keys("g", "Enter")
     ui.until("╭─  5 dead", "a1")
     ui.keys("+")
-    ui.until_gone("╭─  5 dead")
+    ui.wait_until_hidden("╭─  5 dead")
     ui.keys("+")
     ui.until("╭─  5 dead", "a1")
 
@@ -420,7 +420,7 @@ def test_a_demo_runs_with_its_strip(terminal: Terminal) -> None:
     terminal.keys("d")
     terminal.until("try", "watch")
     terminal.keys("Escape")
-    terminal.until_gone("watch")
+    terminal.wait_until_hidden("watch")
     terminal.keys("e")
     terminal.until("dead")
     terminal.keys("q", "q", "q")

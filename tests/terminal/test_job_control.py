@@ -68,7 +68,7 @@ def test_ctrl_z_works_above_a_dialog_too(opened: Terminal) -> None:
     opened.run("fg")
     opened.until("Delete a1", "Enter, Esc cancel")
     opened.keys("Escape")
-    opened.until_gone("Delete a1")
+    opened.wait_until_hidden("Delete a1")
     opened.keys("q", "q")
     opened.until_back()
 

@@ -71,7 +71,7 @@ def _describe(finding: Finding, now_ms: int) -> ReportedFinding:
     return ReportedFinding(finding.kind, finding.severity, finding.queue, text)
 
 
-def ask_once(world: World) -> Answer:
+def run_health_once(world: World) -> Answer:
     """Run `rqtui health --json` without a history. While it waits, the living programs go on."""
 
     def wait(seconds: float) -> None:
@@ -115,15 +115,15 @@ def watch(world: World, situation: Situation) -> dict[str, Verdict]:
                 for screen in screens.values():
                     screen.refresh()
         answers = {way: screen.answers for way, screen in screens.items()}
-        answers["once"] = [ask_once(world)]
+        answers["once"] = [run_health_once(world)]
     finally:
         for screen in screens.values():
             screen.close()
         world.close()
-    return {way: judge(situation, answers[way], world) for way in WAYS}
+    return {way: compute_verdict(situation, answers[way], world) for way in WAYS}
 
 
-def judge(situation: Situation, answers: Sequence[Answer], world: World) -> Verdict:
+def compute_verdict(situation: Situation, answers: Sequence[Answer], world: World) -> Verdict:
     """Compare the answers of one way with what is expected.
 
     A quiet situation must be quiet all the time. A loud one must be reported at the end, the first expected finding

@@ -63,13 +63,13 @@ def test_a_side_view_names_its_own_keys_first_and_no_verb_that_does_nothing(
     plant_jobs(client)
 
     @run_on_event_loop
-    async def look() -> None:
+    async def check_view() -> None:
         async with screen(url, WIDE) as ui:
             await ui.press(VIEW_KEYS[name])
             await ui.until(lambda: read_footer(ui).startswith(f" {first}"), "its keys")
             assert not [words for words in ("A ack", "D delete", "E extend") if words in read_footer(ui)]
 
-    look()
+    check_view()
 
 
 @run_on_event_loop

@@ -55,21 +55,21 @@ def test_in_each_size_it_matches_its_snapshot(planted_url: str, name: str) -> No
 def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 
-    async def look() -> str:
+    async def read_screen() -> str:
         async with open_still_app(planted_url, size, keys) as app:
             return read_text(app)
 
-    text = asyncio.run(look())
+    text = asyncio.run(read_screen())
     assert text.count("\n") + 1 == size[1]
     check_snapshot(name, text)
 
 
 def test_read_only_matches_its_snapshot(planted_url: str) -> None:
-    async def look() -> str:
+    async def read_screen() -> str:
         async with open_still_app(planted_url, NARROW, ("mail",), read_only=True) as app:
             return read_text(app)
 
-    check_snapshot("read-only-80x24", asyncio.run(look()))
+    check_snapshot("read-only-80x24", asyncio.run(read_screen()))
 
 
 def test_the_diagnosis_matches_its_snapshot() -> None:
@@ -77,11 +77,11 @@ def test_the_diagnosis_matches_its_snapshot() -> None:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
 
-    async def look() -> str:
+    async def read_screen() -> str:
         async with open_still_app(f"redis://127.0.0.1:{port}", NARROW, ()) as app:
             return read_text(app)
 
-    text = re.sub(r"(next try \S+ \S*) ?\d+ s", r"\1 N s", asyncio.run(look()).replace(f":{port}", ":PORT"))
+    text = re.sub(r"(next try \S+ \S*) ?\d+ s", r"\1 N s", asyncio.run(read_screen()).replace(f":{port}", ":PORT"))
     check_snapshot("diagnosis-80x24", re.sub(r"not connected for \d+s", "not connected for Ns", text))
 
 

@@ -75,7 +75,7 @@ class Stock(stock.Stock):
         made.process.terminate()
         made.process.wait(SLOW_S)
 
-    def ask_of_workers(self, tool: str, visibility_s: int) -> None:
+    def inspect_workers(self, tool: str, visibility_s: int) -> None:
         """Open Flower's page of workers, or run `celery inspect`, with this visibility timeout.
 
         Kombu restores when it has waited in vain, but not when its BRPOP ends first, which takes a second: by default

@@ -43,7 +43,7 @@ def test_reading_writes_nothing(stock: Stock, client: Redis) -> None:
     _add_job_in_every_place(stock)
     stock.kill_all()
     stock.age(HOUR_S + 200, "held")
-    seen = check_reads_only(stock, client, LOOKS, lambda: stock.ask_of_workers("inspect", visibility_s=HOUR_S))
+    seen = check_reads_only(stock, client, LOOKS, lambda: stock.inspect_workers("inspect", visibility_s=HOUR_S))
     assert not [words for words in seen if words[0].lower() == "publish"]
     assert stock.read_waiting()[0] == "held", "a look of the original gave it out again"
 

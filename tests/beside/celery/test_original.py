@@ -296,9 +296,9 @@ def test_a_client_that_inspects_workers_restores_messages_by_its_own_timeout(
     stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)  # it takes no second one
     stock.run_holding("held", worker="living")
     stock.age(60)
-    stock.ask_of_workers("inspect", visibility_s=HOUR_S)
+    stock.inspect_workers("inspect", visibility_s=HOUR_S)
     assert {*stock.read_unacked()} == {"held"}, "a tool with the same timeout leaves it"
-    stock.ask_of_workers(tool, visibility_s=5)
+    stock.inspect_workers(tool, visibility_s=5)
     wait_until(lambda: stock.read_waiting() == ["held"], 120, "it is given out again while it runs", 0.1)
     message = json.loads(client.lindex("default", -1))
     assert message["headers"]["redelivered"] is True

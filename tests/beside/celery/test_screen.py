@@ -80,7 +80,7 @@ async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_reporte
         await ui.press("3")
         await ui.until_shown("held", "living@shop")
         stock.age(60)
-        stock.ask_of_workers(tool, visibility_s=5)
+        stock.inspect_workers(tool, visibility_s=5)
         await ui.until(lambda: stock.read_waiting() == ["held"], "it is given out again while it runs")
         await ui.until_shown("given out again, the last held while living@shop ran it", "visibility_timeout")
         await ui.press("2")

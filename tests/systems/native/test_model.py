@@ -85,7 +85,7 @@ class Machine(RuleBasedStateMachine):
         self.tokens: dict[bytes, list[str]] = {}
         self.trash: list[tuple[bytes, tuple[Any, ...], Model]] = []
 
-    def ask(self, verb: str, rows: Any = (), **args: Any) -> Reply:
+    def run_verb(self, verb: str, rows: Any = (), **args: Any) -> Reply:
         return run_script(self.client, verb, rows, now_ms=self.model.now_ms, **args)
 
     def pick(self, number: int, *places: str) -> bytes:
@@ -129,11 +129,11 @@ class Machine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(new_jobs(), min_size=1, max_size=4))
     def enqueue(self, rows: list[dict[str, Any]]) -> None:
-        assert read_outcomes(self.ask("enqueue", rows)) == self.model.enqueue(rows)
+        assert read_outcomes(self.run_verb("enqueue", rows)) == self.model.enqueue(rows)
 
     @rule(limit=LIMITS, worker=st.sampled_from(["", "w1", "two words"]), ttr_ms=st.sampled_from([None, 1, 9000]))
     def reserve(self, limit: int, worker: str, ttr_ms: int | None) -> None:
-        answer = self.ask("reserve", limit=limit, worker=worker, ttr_ms=ttr_ms)
+        answer = self.run_verb("reserve", limit=limit, worker=worker, ttr_ms=ttr_ms)
         bodies = {row[0]: row[6] or row[5].partition(b"\n")[2] for row in answer.rows}
         assert (answer.word, answer.values["next_ms"], [row[:5] for row in answer.rows]) == self.model.reserve(
             limit, worker, ttr_ms
@@ -144,13 +144,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(limit=LIMITS)
     def pull(self, limit: int) -> None:
-        answer = self.ask("pull", limit=limit)
+        answer = self.run_verb("pull", limit=limit)
         assert (answer.word, [row[0] for row in answer.rows]) == self.model.pull(limit)
 
     @rule(rows=ROWS, keep_ms=st.sampled_from([None, None, 0, 20_000]))
     def ack(self, rows: Any, keep_ms: int | None) -> None:
         rows = self.proven(rows)
-        assert read_outcomes(self.ask("ack", rows, keep_ms=keep_ms)) == self.model.ack(rows, keep_ms)
+        assert read_outcomes(self.run_verb("ack", rows, keep_ms=keep_ms)) == self.model.ack(rows, keep_ms)
 
     @rule(
         rows=ROWS,
@@ -160,66 +160,66 @@ class Machine(RuleBasedStateMachine):
     )
     def reject(self, rows: Any, final: bool, delay_ms: int | None, why: str) -> None:
         rows = [(*row, why) for row in self.proven(rows)]
-        assert read_outcomes(self.ask("reject", rows, final=final, delay_ms=delay_ms)) == self.model.reject(
+        assert read_outcomes(self.run_verb("reject", rows, final=final, delay_ms=delay_ms)) == self.model.reject(
             rows, final, delay_ms
         )
 
     @rule(rows=ROWS, delay_ms=SPANS)
     def release(self, rows: Any, delay_ms: int) -> None:
         rows = self.proven(rows)
-        assert read_outcomes(self.ask("release", rows, delay_ms=delay_ms)) == self.model.release(rows, delay_ms)
+        assert read_outcomes(self.run_verb("release", rows, delay_ms=delay_ms)) == self.model.release(rows, delay_ms)
 
     @rule(rows=ROWS, ttr_ms=st.sampled_from([None, 5, 90_000]))
     def extend(self, rows: Any, ttr_ms: int | None) -> None:
         rows = self.proven(rows)
-        assert read_outcomes(self.ask("extend", rows, ttr_ms=ttr_ms)) == self.model.extend(rows, ttr_ms)
+        assert read_outcomes(self.run_verb("extend", rows, ttr_ms=ttr_ms)) == self.model.extend(rows, ttr_ms)
 
     @rule(limit=LIMITS)
     def dispatch(self, limit: int) -> None:
-        answer = self.ask("dispatch", limit=limit)
+        answer = self.run_verb("dispatch", limit=limit)
         assert (answer.word, *answer.values.values()) == self.model.dispatch(limit)
 
     @rule(limit=LIMITS)
     def reap(self, limit: int) -> None:
-        answer = self.ask("reap", limit=limit)
+        answer = self.run_verb("reap", limit=limit)
         assert (answer.word, *answer.values.values()) == self.model.reap(limit)
 
     @rule(picks=PICKS)
     def promote(self, picks: list[int]) -> None:
         ids = [self.pick(number, "scheduled") for number in picks]
-        assert read_outcomes(self.ask("promote", [(id,) for id in ids])) == self.model.promote(ids)
+        assert read_outcomes(self.run_verb("promote", [(id,) for id in ids])) == self.model.promote(ids)
 
     @rule(picks=PICKS, span=SPANS, absolute=st.booleans())
     def reschedule(self, picks: list[int], span: int, absolute: bool) -> None:
         ids = [self.pick(number, "scheduled", "ready") for number in picks]
         due_ms = (NOW if absolute else self.model.now_ms) + span
         when = {"due_ms": due_ms} if absolute else {"delay_ms": span}
-        assert read_outcomes(self.ask("reschedule", [(id,) for id in ids], **when)) == self.model.reschedule(
+        assert read_outcomes(self.run_verb("reschedule", [(id,) for id in ids], **when)) == self.model.reschedule(
             ids, due_ms
         )
 
     @rule(picks=PICKS, priority=st.sampled_from([-4096, -2, 0, 4095]))
     def reprioritise(self, picks: list[int], priority: int) -> None:
         ids = [self.pick(number, "scheduled", "ready") for number in picks]
-        answer = self.ask("reprioritise", [(id,) for id in ids], priority=priority)
+        answer = self.run_verb("reprioritise", [(id,) for id in ids], priority=priority)
         assert read_outcomes(answer) == self.model.reprioritise(ids, priority)
 
     @rule(picks=PICKS)
     def bump(self, picks: list[int]) -> None:
         ids = [self.pick(number, "ready") for number in picks]
-        assert read_outcomes(self.ask("bump", [(id,) for id in ids])) == self.model.bump(ids)
+        assert read_outcomes(self.run_verb("bump", [(id,) for id in ids])) == self.model.bump(ids)
 
     @rule(picks=PICKS, keep=st.booleans())
     def requeue(self, picks: list[int], keep: bool) -> None:
         ids = [self.pick(number, "dead", "done") for number in picks]
-        assert read_outcomes(self.ask("requeue", [(id,) for id in ids], keep_attempts=keep)) == self.model.requeue(
+        assert read_outcomes(self.run_verb("requeue", [(id,) for id in ids], keep_attempts=keep)) == self.model.requeue(
             ids, keep
         )
 
     @rule(rows=ROWS, place=st.one_of(st.just(""), PLACE), with_token=st.booleans(), force=st.booleans())
     def kill(self, rows: Any, place: str, with_token: bool, force: bool) -> None:
         rows = [(id, token if with_token else "") for id, token in self.proven(rows, *PLACES)]
-        answer = self.ask("kill", rows, place=place, reason=b"why", force=force)
+        answer = self.run_verb("kill", rows, place=place, reason=b"why", force=force)
         assert read_outcomes(answer) == self.model.kill(rows, place, "why", force)
 
     def line_of(self, id: bytes) -> bytes:
@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
         before = copy.deepcopy(self.model)
         lines = {"": lambda id: b"", "now": self.line_of, "before": lambda id: b"before " + self.line_of(id)}
         asked = [(id, token, lines[read](id)) for id, token in rows]
-        answer = self.ask("delete", asked, place=place, force=force)
+        answer = self.run_verb("delete", asked, place=place, force=force)
         assert read_outcomes(answer) == self.model.delete(rows, place, force, read != "before")
         for (id, _), row in zip(rows, answer.each, strict=True):
             if row.word == "moved":
@@ -242,26 +242,26 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
         id, values, was = data.draw(st.sampled_from(self.trash))
-        assert read_outcomes(self.ask("restore", [(id, *values)])) == self.model.restore(id, was)
+        assert read_outcomes(self.run_verb("restore", [(id, *values)])) == self.model.restore(id, was)
 
     @precondition(lambda self: len(self.model.records) > 4)
     @rule(place=PLACE, limit=st.sampled_from([1, 3]), force=st.booleans())
     def purge(self, place: str, limit: int, force: bool) -> None:
-        answer = self.ask("purge", place=place, limit=limit, force=force)
+        answer = self.run_verb("purge", place=place, limit=limit, force=force)
         assert self.flat(answer) == self.model.purge(place, limit, force)
 
     @precondition(lambda self: len(self.model.records) > 5)
     @rule(force=st.booleans())
     def purge_all(self, force: bool) -> None:
-        assert self.flat(self.ask("purge", place="", limit=1, force=force)) == self.model.purge("", 1, force)
+        assert self.flat(self.run_verb("purge", place="", limit=1, force=force)) == self.model.purge("", 1, force)
 
     @rule()
     def pause(self) -> None:
-        assert self.flat(self.ask("pause")) == self.model.pause()
+        assert self.flat(self.run_verb("pause")) == self.model.pause()
 
     @rule()
     def resume(self) -> None:
-        assert self.flat(self.ask("resume")) == self.model.resume()
+        assert self.flat(self.run_verb("resume")) == self.model.resume()
 
     @rule(setting=SETTINGS)
     def configure(self, setting: tuple[str, str]) -> None:
@@ -270,22 +270,22 @@ class Machine(RuleBasedStateMachine):
     @rule(rows=ROWS, with_token=st.booleans())
     def cancel(self, rows: Any, with_token: bool) -> None:
         rows = [(id, token if with_token else "") for id, token in self.proven(rows)]
-        assert read_outcomes(self.ask("cancel", rows)) == self.model.cancel(rows)
+        assert read_outcomes(self.run_verb("cancel", rows)) == self.model.cancel(rows)
 
     @rule(worker=st.sampled_from([b"w1", b"w 2"]), job=st.sampled_from([b"", b"a b"]), leave=st.booleans())
     def beat(self, worker: bytes, job: bytes, leave: bool) -> None:
-        answer = self.ask("beat", worker=worker, ttl_ms=10**12, job=job, leave=leave)
+        answer = self.run_verb("beat", worker=worker, ttl_ms=10**12, job=job, leave=leave)
         assert answer.word == self.model.beat(worker, job, leave)
 
     @rule(worker=st.sampled_from([b"w1", b"w 2"]), order=st.sampled_from(["quiet", "stop"]))
     def send_order(self, worker: bytes, order: str) -> None:
-        assert read_outcomes(self.ask(order, [(worker,)])) == self.model.send_order(worker, order)
+        assert read_outcomes(self.run_verb(order, [(worker,)])) == self.model.send_order(worker, order)
 
     @rule(picks=PICKS)
     def repair(self, picks: list[int]) -> None:
         ids = [self.pick(number, "ready") for number in picks]
         expected = ["fine" if self.model.find_job_place(id) else "gone" for id in ids]
-        assert read_outcomes(self.ask("repair", [(id,) for id in ids])) == expected
+        assert read_outcomes(self.run_verb("repair", [(id,) for id in ids])) == expected
 
     @rule()
     def marker_is_taken(self) -> None:
@@ -294,7 +294,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(place=PLACE)
     def readers_agree(self, place: str) -> None:
-        counts = self.ask("counts").values
+        counts = self.run_verb("counts").values
         assert {name: counts[name] for name in PLACES} == {name: len(ids) for name, ids in self.model.places.items()}
         assert counts["overdue"] == sum(due <= self.model.now_ms for due in self.model.places["scheduled"].values())
         assert counts["expired"] == sum(due <= self.model.now_ms for due in self.model.places["reserved"].values())

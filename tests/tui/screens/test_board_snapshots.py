@@ -28,10 +28,10 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 
-    async def look() -> str:
+    async def read_screen() -> str:
         async with open_still_app(planted_url, size, keys) as app:
             return read_text(app)
 
-    text = asyncio.run(look())
+    text = asyncio.run(read_screen())
     assert text.count("\n") + 1 == size[1]
     check_snapshot(name, text)

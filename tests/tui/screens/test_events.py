@@ -244,8 +244,8 @@ def test_the_feed_matches_its_snapshot(planted_url: str, clock: None, size: tupl
             told = {"verb": verb, "id": f"01jd8{number:04x}{id}", **({"worker": worker} if worker else {})}
             client.xadd(build_key("events"), told, f"{NOW - 30_000 + 700 * number}-0")
 
-    async def look() -> str:
+    async def read_screen() -> str:
         async with open_still_app(planted_url, size, ("mail", "f")) as app:
             return read_text(app)
 
-    check_snapshot(f"events-{size[0]}x{size[1]}", asyncio.run(look()))
+    check_snapshot(f"events-{size[0]}x{size[1]}", asyncio.run(read_screen()))

@@ -140,11 +140,11 @@ async def test_on_a_small_terminal_two_plots_stay(client: Redis, url: str) -> No
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
 def test_the_plots_match_their_snapshots(planted_url: str, clock: None, size: tuple[int, int]) -> None:
-    async def look() -> str:
+    async def read_screen() -> str:
         async with open_still_app(planted_url, size, ("mail", "m", "2")) as app:
             return read_text(app)
 
-    check_snapshot(f"metrics-{size[0]}x{size[1]}", asyncio.run(look()))
+    check_snapshot(f"metrics-{size[0]}x{size[1]}", asyncio.run(read_screen()))
 
 
 @pytest.mark.slow

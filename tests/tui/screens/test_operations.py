@@ -294,7 +294,7 @@ def test_the_view_matches_its_snapshot(url: str, client: Redis, name: str, size:
     shown: list[str] = []
 
     @run_on_event_loop
-    async def look() -> None:
+    async def check_views() -> None:
         here = Seeded(client)
         here.put("one")
         async with screen(url, size) as ui:
@@ -311,7 +311,7 @@ def test_the_view_matches_its_snapshot(url: str, client: Redis, name: str, size:
             await ui.until_shown("requeue", "can be undone")
             shown.append(_still(ui.text()))
 
-    look()
+    check_views()
     path = SNAPSHOTS / f"{name}.txt"
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         path.write_text(shown[0])

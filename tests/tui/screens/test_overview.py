@@ -34,7 +34,7 @@ def patient(url: str) -> Settings:
     return Settings(url, limits=(("*", {"late": Limit(3_600_000)}),))
 
 
-def picture(ui: Screen) -> Snapshot:
+def find_snapshot(ui: Screen) -> Snapshot:
     """Return the newest snapshot of the app."""
     assert ui.app.session.snapshot is not None
     return ui.app.session.snapshot
@@ -346,8 +346,8 @@ async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str
     async with screen(url) as ui:
         await ui.until_shown("1 000 queues")
         # The first snapshots have all queues, until the overview has named the visible ones.
-        await ui.until(lambda: len(picture(ui).queues) <= 140, "a picture of those in sight and some others")
-        assert picture(ui).cost.round_trips == 1
+        await ui.until(lambda: len(find_snapshot(ui).queues) <= 140, "a picture of those in sight and some others")
+        assert find_snapshot(ui).cost.round_trips == 1
         await ui.press("G")
         await ui.until_shown("q0999")
         await ui.until(lambda: "not counted" not in read_text(ui.app), "those in sight are counted")
@@ -366,7 +366,7 @@ async def test_among_many_queues_a_counted_one_moves_and_rows_out_of_sight_show_
         overview = ui.app.navigation.view
         assert isinstance(overview, Overview)
         table = overview.query_one("#queues", Table)
-        await ui.until(lambda: len(picture(ui).queues) <= 140, "a picture of those in sight and some others")
+        await ui.until(lambda: len(find_snapshot(ui).queues) <= 140, "a picture of those in sight and some others")
         ids = [str(row.id) for row in table.rows]
         assert ids == [f"native:{name}" for name in names]
         seen = table.visible_range[1]

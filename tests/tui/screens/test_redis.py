@@ -93,8 +93,8 @@ def test_the_server_matches_its_snapshot(
     )  # fmt: skip
     monkeypatch.setattr(redis, "read_report", lambda client: found)
 
-    async def look() -> str:
+    async def read_screen() -> str:
         async with open_still_app(planted_url, size, ("mail", "i")) as app:
             return read_text(app)
 
-    check_snapshot(f"redis-{size[0]}x{size[1]}", asyncio.run(look()))
+    check_snapshot(f"redis-{size[0]}x{size[1]}", asyncio.run(read_screen()))

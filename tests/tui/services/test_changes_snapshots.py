@@ -34,13 +34,13 @@ MORE = {name for name in SCREENS if name.startswith(("dry-run", "duplicate")) an
 def test_a_question_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 
-    async def look() -> str:
+    async def read_dialog() -> str:
         async with open_still_app(planted_url, size, keys) as app:
             dialog = app.screen.query_one("#dialog").region
             lines = read_text(app).split("\n")[dialog.y : dialog.bottom]
             return "\n".join(line[dialog.x : dialog.right] for line in lines)
 
-    text = asyncio.run(look())
+    text = asyncio.run(read_dialog())
     assert text.startswith("╭") and text.endswith("╯")
     text = re.sub(r"redis://127.0.0.1:\d+", lambda url: "redis://there".ljust(len(url[0])), text)
     check_snapshot(name, re.sub(r"(age +).{40}", lambda age: age[1] + "as old as they are".ljust(40), text))

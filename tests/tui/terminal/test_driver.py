@@ -49,7 +49,7 @@ class Keyboard(QuietDriver):
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+def poll_timeouts(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     """Record how long each poll of the keyboard was willing to wait."""
     items: list[float | None] = []
 
@@ -64,7 +64,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
 
 
 @pytest.fixture
-def keyboard(looks: list[float | None]) -> Iterator[Keyboard]:
+def keyboard(poll_timeouts: list[float | None]) -> Iterator[Keyboard]:
     new_keyboard = Keyboard()
     new_keyboard.thread.start()
     yield new_keyboard
@@ -80,11 +80,11 @@ def keyboard(looks: list[float | None]) -> Iterator[Keyboard]:
 
 
 def test_it_is_looked_at_for_a_moment_after_a_key_and_then_only_when_there_is_one(
-    keyboard: Keyboard, looks: list[float | None]
+    keyboard: Keyboard, poll_timeouts: list[float | None]
 ) -> None:
     keyboard.type(b"j")
-    wait_until(lambda: keyboard.keys == ["j"] and looks[-1] is None and len(looks) > 1, 5, "it rests")
-    assert looks == [None, *[driver.ESCAPE_CHECK_S] * driver.ESCAPE_CHECKS, None]
+    wait_until(lambda: keyboard.keys == ["j"] and poll_timeouts[-1] is None and len(poll_timeouts) > 1, 5, "it rests")
+    assert poll_timeouts == [None, *[driver.ESCAPE_CHECK_S] * driver.ESCAPE_CHECKS, None]
     keyboard.type("é".encode()[:1])
     keyboard.type("é".encode()[1:])
     keyboard.type(b"k")
@@ -108,19 +108,21 @@ def test_a_byte_that_is_no_letter_ends_nothing(keyboard: Keyboard) -> None:
     assert keyboard.thread.is_alive()
 
 
-def test_a_keyboard_that_came_to_its_end_is_not_read_again(keyboard: Keyboard, looks: list[float | None]) -> None:
+def test_a_keyboard_that_came_to_its_end_is_not_read_again(
+    keyboard: Keyboard, poll_timeouts: list[float | None]
+) -> None:
     keyboard.hand, closed = os.dup(keyboard.fileno), keyboard.hand
     os.close(closed)
-    wait_until(lambda: len(looks) > driver.ESCAPE_CHECKS and looks[-1] is None, 5, "it rests")
-    count = len(looks)
+    wait_until(lambda: len(poll_timeouts) > driver.ESCAPE_CHECKS and poll_timeouts[-1] is None, 5, "it rests")
+    count = len(poll_timeouts)
     time.sleep(0.2)
-    assert len(looks) == count
+    assert len(poll_timeouts) == count
 
 
 def test_the_thread_ends_however_slowly_the_input_is_disabled(
-    keyboard: Keyboard, looks: list[float | None], monkeypatch: pytest.MonkeyPatch
+    keyboard: Keyboard, poll_timeouts: list[float | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait_until(lambda: looks == [None], 5, "it waits for a key")
+    wait_until(lambda: poll_timeouts == [None], 5, "it waits for a key")
     monkeypatch.setattr(driver.LinuxDriver, "_disable_mouse_support", lambda _self: time.sleep(0.3))
     monkeypatch.setattr(keyboard, "_key_thread", SimpleNamespace(join=partial(keyboard.thread.join, 5)), raising=False)
     keyboard.disable_input()

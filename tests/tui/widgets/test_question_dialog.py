@@ -15,7 +15,7 @@ from rqtui.tui.widgets.question_dialog import Question
 PALETTE = ("purge", "lease", "pull", "throttled requeue", "bump")
 
 
-def stands(seeded: Seeded) -> dict[str, list[str]]:
+def list_ids_by_place(seeded: Seeded) -> dict[str, list[str]]:
     return {state.value: seeded.ids(state.value) for state in State}
 
 
@@ -35,7 +35,7 @@ async def test_every_question_has_its_focus_on_cancel_and_enter_esc_and_n_leave_
     seeded.put("held")
     seeded.reserve(ttr_ms=3_600_000)
     seeded.put("a1", "a2")
-    before = stands(seeded)
+    before = list_ids_by_place(seeded)
     pressed = [("2", "D"), ("2", "K"), ("2", "P"), ("3", "L"), ("3", "A"), ("3", "K"), ("3", "D"), ("5", "D")]
     asked = [*pressed, *((place, "asterisk", key) for place, key in (("5", "R"), ("2", "K"), ("5", "D"), ("3", "L")))]
     asked += [("5", "colon", f'"{words}', "enter") for words in PALETTE if words != "bump"]
@@ -53,7 +53,7 @@ async def test_every_question_has_its_focus_on_cancel_and_enter_esc_and_n_leave_
             await is_left(ui)
             await ui.press("u")
         await ui.until_refreshed()
-        assert stands(seeded) == before
+        assert list_ids_by_place(seeded) == before
         assert not client.hget("rqtui:{mail}:meta", "paused")
 
 

@@ -33,7 +33,7 @@ def members(client: Redis, _place: str) -> list[bytes]:
     return [pickle.loads(entry)[0] for entry in client.lrange(KEY, 0, -1)]
 
 
-def stands(client: Redis, id: bytes) -> bytes | None:
+def read_body_if_waiting(client: Redis, id: bytes) -> bytes | None:
     return body(id) if id in members(client, "waiting") else None
 
 
@@ -59,8 +59,8 @@ SUBJECT = Subject(
     key=lambda name: SYSTEM.keys("mail")[name],
     plant=plant,
     members=members,
-    facts=stands,
-    body=stands,
+    facts=read_body_if_waiting,
+    body=read_body_if_waiting,
     uses={
         "counts": Use(lambda jobs: Request({"now_ms": NOW}), sources=("waiting",), knows_jobs=False),
         "page": Use(
