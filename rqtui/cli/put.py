@@ -92,7 +92,7 @@ def put(
 ) -> int:
     """Put one or many jobs into a queue.
 
-    A job whose id exists in the queue is left as it is, so the same line may run again. How long a queue remembers an
+    A job whose id exists in the queue is left as it is, so the same line may run again. How long a queue keeps an
     id depends on its system: see the page of the system. Sidekiq and Celery store no ids, so --id is refused there.
 
     Example: rqtui put mail '{"to": "a@b.c"}' --id welcome:42 --delay 3d
