@@ -113,6 +113,9 @@ class ChangeRecorder(Protocol):
     def record_outcomes(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
         """Record the outcomes of a change, for the journal."""
 
+    def update_states_after(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> None:
+        """Save the state of changed jobs again, after a later step of the same change moved them in their place."""
+
     def record_stop(self, verb: str, ref: Ref, reason: str) -> None:
         """Record that a change was stopped before its end. `reason` says what stopped it, after how many jobs."""
 

@@ -3,24 +3,29 @@
 `operations/rate_limit` sends the jobs, and polls the canary once per step. A job has succeeded when it is done, or when
 it is in no place of a system that stores its failed jobs. It has failed when it is dead, or scheduled for another
 attempt. Where a system stores neither done nor failed jobs, how a job ended cannot be known, and the change stops.
+
+The first jobs are bumped to the head of their queue, because thousands of other jobs may be ready.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rqtui.errors import UsageError
+from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Job, Outcome, Ref, State
 from rqtui.system_base.system import CHUNK, System
-from rqtui.text.formats import format_quantity, format_rate
+from rqtui.text.formats import format_quantity, format_rate, spell_duration
 from rqtui.text.names import to_text
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
 MAX_JOBS = 100  # of a canary; each is looked up at every step
+MAX_WAIT_S = 300.0  # until a worker takes one of the first jobs
 _MAX_WALKED_JOBS = 20_000  # of a queue whose system finds no job by its id
 _ERROR_CHARACTERS = 100
 _FLOW = (State.READY, State.RESERVED, State.SCHEDULED, State.DONE, State.DEAD)  # the order in which a job moves on
@@ -57,15 +62,18 @@ class Canary:
     Raises UsageError if the jobs of a system cannot be followed, or if `size` is not from 1 to 100.
     """
 
-    def __init__(self, engine: Engine, systems: Iterable[System], size: int) -> None:
+    def __init__(
+        self, engine: Engine, systems: Iterable[System], size: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         check_canary(systems, size)
         self._engine, self.size, self.is_sent = engine, size, False
+        self._clock, self._is_taken, self._deadline_s = clock, False, 0.0
         self._pending: dict[tuple[Ref, bytes], bool] = {}  # whether the job was missing at the last poll
         self._total = self._done = self._unknown = 0
         self._failures: list[tuple[bytes, str]] = []
 
-    def follow_jobs(self, batch: Sequence[tuple[Ref, Job]], outcomes: Iterable[tuple[Ref, Outcome]]) -> None:
-        """Follow the jobs of a sent batch that the verb moved. The others count as failed."""
+    def follow_jobs(self, verb: str, batch: Sequence[tuple[Ref, Job]], outcomes: Iterable[tuple[Ref, Outcome]]) -> None:
+        """Follow the jobs of a sent batch that the verb moved, and bump the ready ones. The others count as failed."""
         moved = {(ref, outcome.id) for ref, outcome in outcomes if outcome.moved}
         texts = {(ref, outcome.id): outcome.text for ref, outcome in outcomes}
         for ref, job in batch:
@@ -74,6 +82,28 @@ class Canary:
             else:
                 self._failures.append((job.id, texts.get((ref, job.id), "it was not moved")))
         self._total, self.is_sent = len(batch), True
+        self._deadline_s = self._clock() + MAX_WAIT_S
+        self._bump_ready_jobs(verb)
+
+    def _bump_ready_jobs(self, verb: str) -> None:
+        """Move the sent jobs before the other ready jobs of their queue, where their system and the rules allow it.
+
+        The bump is a part of the change of `verb`, and an undo of that change undoes it.
+        """
+        pending = [*self._pending]
+        found = [
+            (ref, job) for (ref, _id), job in zip(pending, self._find_jobs(pending), strict=True) if job is not None
+        ]
+        for ref in dict.fromkeys(ref for ref, _job in found):
+            system = self._engine.systems[ref.system]
+            ready = [job for other, job in found if other == ref and job.state is State.READY]
+            jobs = [job for job in ready if system.can("bump", job.place) and not job.is_partial]
+            if jobs and not self._engine.explain_denial("bump", ref):
+                with suppress(RqtuiError):  # The jobs are ready, and run after the others.
+                    for request in system.verb_requests("bump", ref.queue, jobs, {}):
+                        self._engine.send_request(request)
+                    if self._engine.change_recorder is not None:
+                        self._engine.change_recorder.update_states_after(self._engine, verb, ref, jobs)
 
     def poll_jobs(self) -> CanaryProgress:
         """Look up the jobs that have not ended yet, and return the progress."""
@@ -94,6 +124,7 @@ class Canary:
                 self._failures.append((id, job.error))
             else:
                 self._pending[ref, id] = False
+                self._is_taken = self._is_taken or job.state is State.RESERVED
         return CanaryProgress(self._total, self._done, len(self._failures), self._unknown, self._explain_stop())
 
     def _explain_stop(self) -> str:
@@ -105,6 +136,8 @@ class Canary:
             return (f"the first job, {to_text(id)}, failed" if self._total == 1 else jobs) + (
                 f": {text}" if text else ""
             )
+        if self._pending and not self._is_taken and self._done == 0 and self._clock() >= self._deadline_s:
+            return f"no worker has taken one of {first} within {spell_duration(MAX_WAIT_S)}; they are ready"
         if self._unknown:
             return f"{self._unknown} of {first} ended, and their system does not store how; look at its workers' logs"
         return ""

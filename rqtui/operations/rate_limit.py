@@ -105,7 +105,7 @@ def yield_rate_limited_steps(
         for ref, jobs_of_queue in chosen_jobs:
             engine.change_recorder.begin_change(verb, ref, jobs.total if place else len(jobs_of_queue))
     systems = [engine.systems[ref.system] for ref in refs]
-    canary = Canary(engine, systems, limits.canary_jobs) if limits.canary_jobs else None
+    canary = Canary(engine, systems, limits.canary_jobs, clock) if limits.canary_jobs else None
     allowance = _JobAllowance(limits.jobs_per_s, clock)
     while True:
         failures, depth = watch.poll_queues()
@@ -134,7 +134,7 @@ def yield_rate_limited_steps(
         watch.record_moved_jobs(batch, outcomes)
         reason = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
         if canary is not None:
-            canary.follow_jobs(batch, outcomes)
+            canary.follow_jobs(verb, batch, outcomes)
         elif jobs.is_over:
             reason = reason or ALL_SENT
         yield Step(outcomes, jobs.taken, jobs.total, failures, depth, reason)

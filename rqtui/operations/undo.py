@@ -349,6 +349,20 @@ class UndoRecorder:
         )
         return SavedChunk(self, engine, file, verb, ref, rows, found_rows, read_calls, read_calls)
 
+    def update_states_after(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> None:
+        """Write the state of changed jobs to the undo file again, after a later step of the same change moved them.
+
+        A job that has left its place in the meantime is left out: the undo will find it changed. Raises RqtuiError.
+        """
+        with self._lock:
+            file = self._open_files.get((verb, ref))
+        if file is None or find_inverse_script(engine.systems[ref.system], verb) != "revert":
+            return
+        places = {job.id: job.place for job in jobs}
+        rows = self.read_jobs(engine, ref, [{"id": job.id, "member": job.member} for job in jobs], is_whole=False)
+        states = {id: AfterState(row.place, row.line) for id, row in rows.items() if row.place == places[id]}
+        file.write_states_after(states, [], ())
+
     def _try_write(self, write: Callable[[], T], size: int) -> T:
         """Call `write`. An error sets `problem` until a folder check finds space for about `size` bytes."""
         try:

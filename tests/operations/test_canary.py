@@ -34,9 +34,18 @@ def bury(seeded: Seeded, number: int) -> tuple[Job, ...]:
     return seeded.jobs("dead")
 
 
-def run_steps(seeded: Seeded, jobs: tuple[Job, ...], limits: Limits, work: Callable[[int], Any]) -> list[Step]:
-    """Run a requeue in steps, one per second of a simulated clock. `work(number)` runs after each step."""
-    seconds = count()
+def bury_with_equal_priority(seeded: Seeded, number: int) -> tuple[Job, ...]:
+    """Add dead jobs that are ready behind the others when they are requeued."""
+    seeded.put(*(f"d{n:03}" for n in range(number)))
+    settle(seeded, "reject", number, error="TimeoutError: smtp", final=True)
+    return seeded.jobs("dead")
+
+
+def run_steps(
+    seeded: Seeded, jobs: tuple[Job, ...], limits: Limits, work: Callable[[int], Any], step_s: int = 1
+) -> list[Step]:
+    """Run a requeue in steps, each `step_s` seconds of a simulated clock. `work(number)` runs after each step."""
+    seconds = count(step=step_s)
     steps: list[Step] = []
     generator = rate_limit.yield_rate_limited_steps(
         seeded.engine, "requeue", [(seeded.ref, jobs)], {}, limits, clock=lambda: float(next(seconds))
@@ -92,6 +101,54 @@ def test_the_other_jobs_follow_after_all_first_ones_succeeded(seeded: Seeded, ke
     assert max(sent[passed + 1 :]) <= 5 and sum(sent) == 12
     assert steps[-1].stop_reason == rate_limit.ALL_SENT
     assert steps[passed].canary == canary.CanaryProgress(3, 3, 0, 0)
+
+
+def test_the_first_jobs_run_before_the_other_ready_jobs(seeded: Seeded) -> None:
+    jobs = bury_with_equal_priority(seeded, 3)
+    seeded.put("a", "b")
+
+    def work(number: int) -> None:
+        if number == 1:
+            assert seeded.ids("ready") == ["d000", "d001", "a", "b"]
+        settle(seeded, "ack")
+
+    steps = run_steps(seeded, jobs, Limits(5, canary_jobs=2), work)
+    assert steps[-1].stop_reason == rate_limit.ALL_SENT
+
+
+def test_a_denied_bump_leaves_the_first_jobs_behind_the_others(seeded: Seeded) -> None:
+    jobs = bury_with_equal_priority(seeded, 2)
+    seeded.put("a")
+    seeded.engine.denied = (("mail", ("bump",)),)
+
+    def work(number: int) -> None:
+        if number == 1:
+            assert seeded.ids("ready") == ["a", "d000"]
+        settle(seeded, "ack")
+
+    assert run_steps(seeded, jobs, Limits(5, canary_jobs=1), work)[-1].stop_reason == rate_limit.ALL_SENT
+
+
+def test_first_jobs_that_no_worker_takes_stop_the_change_after_five_minutes(seeded: Seeded) -> None:
+    steps = run_steps(seeded, bury(seeded, 3), Limits(5, canary_jobs=2), lambda _number: None, step_s=20)
+    assert steps[-1].stop_reason == (
+        "stopped after 2 of 3: no worker has taken one of the first 2 jobs within 5 min; they are ready"
+    )
+    assert len(steps) > 5 and len(seeded.jobs("ready")) == 2 and len(seeded.jobs("dead")) == 1
+
+
+def test_first_jobs_that_run_for_long_do_not_stop_the_change(seeded: Seeded) -> None:
+    def work(number: int) -> None:
+        if number == 1:
+            held.extend(seeded.reserve(1))
+        if number == 30:
+            seeded.engine.apply_verb("ack", seeded.ref, held)
+        if number > 30:
+            settle(seeded, "ack")
+
+    held: list[Job] = []
+    steps = run_steps(seeded, bury(seeded, 3), Limits(5, canary_jobs=2), work, step_s=60)
+    assert steps[-1].stop_reason == rate_limit.ALL_SENT
 
 
 @pytest.mark.parametrize(("final", "place"), [(True, "dead"), (False, "scheduled")])
@@ -249,6 +306,21 @@ async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded)
         settle(seeded, "reject", 1, error="CardDeclined: no", final=True)
         await ui.until_toast("stopped after 2 of 12", "1 of the first 2 jobs failed", "CardDeclined")
     assert len(seeded.jobs("dead")) == 11
+
+
+@run_on_event_loop
+async def test_a_stopped_canary_is_undone_with_its_bumped_jobs(url: str, seeded: Seeded) -> None:
+    bury_with_equal_priority(seeded, 12)
+    seeded.put("a")
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("first 2 jobs: 0 succeeded")
+        assert seeded.ids("ready") == ["d000", "d001", "a"]
+        await ui.press("X")
+        await ui.until_toast("stopped", "after 2 of 12")
+        await ui.press("z")
+        await ui.until(lambda: len(seeded.jobs("dead")) == 12, "the first jobs are dead again")
+    assert seeded.ids("ready") == ["a"]
 
 
 @run_on_event_loop

@@ -1,4 +1,4 @@
-"""Six tasks of a person on call, in a real terminal (tmux) of 80×24, with the keys counted.
+"""Tasks of a person on call, in a real terminal (tmux) of 80×24, with the keys counted.
 
 The person knows `?`, and otherwise only the keys that the screen shows. Each task waits for the text that names the
 next key, and ends with a look at Redis or at the file that was written.
@@ -105,6 +105,46 @@ def test_from_the_alarm_of_an_incident_to_the_report(
     assert person.pressed <= 18
     [page] = tmp_path.glob("*.md")
     assert page.read_text().count("| requeue |") == 3
+
+
+@pytest.mark.slow
+@pytest.mark.matrix
+def test_the_cause_is_found_the_fix_is_tried_and_the_rest_follows(
+    person: Person, rqtui: Callable[[str], None], tmp_path: Path
+) -> None:
+    rqtui("demo incident")
+    person.read("orders", "attempts fail", "e errors")
+    person.press("e")
+    wait_until(lambda: re.search(r"▌.*CardDeclined", person.read("R requeue")), PATIENCE_S, "the largest comes first")
+    person.press("|")
+    person.read(".card_country = FR", "100 %")
+    assert person.pressed <= 8
+    person.press("Escape")
+    person.read("errors of orders", "R requeue")
+    person.press("_")  # the developer deploys the fix
+    person.read("the code is fixed")
+    person.press("R")
+    person.read("Requeue 2 500 jobs?", "Tab next")
+    person.press("Tab", "Tab")
+    person.type("500/s")
+    person.press("Tab")
+    person.type("5")
+    person.read("At 500/s the others take", "Enter goes to requeue")
+    person.press("Enter")
+    person.read("y, Enter requeue")
+    person.press("Enter")
+    person.read("Requeue the other 2 495 jobs at 500/s?", "5 of 5 jobs succeeded.")
+    person.press("y")
+    person.read("2 500 requeued")
+    person.press("o")
+    person.read("operations", "requeue")
+    person.press("s")
+    person.read("why, in a few words")
+    person.press("Enter")
+    person.read("Written: rqtui-operations-")
+    [page] = tmp_path.glob("*.md")
+    report = page.read_text()
+    assert "CardDeclined" in report and report.count("| requeue |") == 1
 
 
 def test_a_group_of_failed_jobs_of_rq_is_requeued(
