@@ -121,6 +121,7 @@ def _build_difference(difference: Difference) -> dict[str, Any]:
         "more_values": difference.more,
         "explained": difference.is_explained,
         "result": difference.is_result,
+        "time": difference.is_time,
     }
 
 
@@ -146,10 +147,14 @@ def _write_comparison(comparison: Comparison) -> None:
 
 
 def group_differences(found: tuple[Difference, ...]) -> list[tuple[str, list[Difference]]]:
-    """Return the differences under titles: those on their own, those explained by the first, and results of runs."""
+    """Return the differences under titles: those on their own, those explained by the first, times, run results."""
     groups = [
-        ("", [each for each in found if not each.is_explained and not each.is_result]),
-        ("differs only with the first:", [each for each in found if each.is_explained and not each.is_result]),
+        ("", [each for each in found if not each.is_explained and not each.is_aside]),
+        ("differs only with the first:", [each for each in found if each.is_explained and not each.is_aside]),
+        (
+            "times, which often differ because the places keep their jobs for different times:",
+            [each for each in found if each.is_time],
+        ),
         ("known only after a run:", [each for each in found if each.is_result]),
     ]
     return [(title, differences) for title, differences in groups if differences]

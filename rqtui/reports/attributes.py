@@ -17,6 +17,7 @@ from rqtui.text.masking import MASK, is_secret_name, mask_text
 
 BODY_BYTES = 4096  # of each body; of a longer one only the fields at its beginning are compared
 RESULT_ATTRIBUTES = frozenset({"attempts", "run_ms"})  # known only after a run, so they do not cause its failure
+TIME_ATTRIBUTES = frozenset({"enqueued_hour", "ended_hour"})  # often differ only because places keep jobs differently
 GROUP_FIELDS = ("kind", "worker", "error", "age")  # in addition to the paths of body fields
 AGES = (  # in ms, ascending: each is the upper bound of the ages with this name
     (60_000, "under 1 minute"),

@@ -16,7 +16,7 @@ from rqtui.engine.filters import Filter
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
 from rqtui.reports import sampling
-from rqtui.reports.attributes import BODY_BYTES, RESULT_ATTRIBUTES, read_attributes
+from rqtui.reports.attributes import BODY_BYTES, RESULT_ATTRIBUTES, TIME_ATTRIBUTES, read_attributes
 from rqtui.reports.differences import Condition, Difference, Differences, find_differences
 from rqtui.reports.sampling import Extent, Part, Survey
 from rqtui.text.formats import format_count, format_quantity, format_share
@@ -149,7 +149,7 @@ def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> I
         ref,
         sides[0],
         sides[1],
-        find_differences(group_a, group_b, RESULT_ATTRIBUTES),
+        find_differences(group_a, group_b, RESULT_ATTRIBUTES, TIME_ATTRIBUTES),
         survey.compute_extent(),
         tuple(sorted(left_out - compared)),
     )

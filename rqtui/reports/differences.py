@@ -65,6 +65,12 @@ class Difference:
     more: int = 0
     is_explained: bool = False
     is_result: bool = False  # the attribute follows from the end of a run, such as its attempts
+    is_time: bool = False  # the attribute is a time, which often differs only because the places keep their jobs so
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether the difference is more likely an effect than a cause: it is listed last and explains no other."""
+        return self.is_result or self.is_time
 
     @property
     def a_share(self) -> float:
@@ -100,22 +106,27 @@ class Differences:
 
 
 def find_differences(
-    group_a: Sequence[Mapping[str, str]], group_b: Sequence[Mapping[str, str]], results: Collection[str] = ()
+    group_a: Sequence[Mapping[str, str]],
+    group_b: Sequence[Mapping[str, str]],
+    results: Collection[str] = (),
+    times: Collection[str] = (),
 ) -> Differences:
     """Find the conditions in which two groups of jobs differ.
 
     A job is a mapping from attributes to values; numbers are `rqtui.text.fields.Number`. The attributes in `results`
-    are known only after a run. They are listed last, in no pairs, and explain nothing.
+    are known only after a run, those in `times` are times of a job. They are listed last, in no pairs, and explain
+    nothing.
     """
     if not group_a or not group_b:
         return Differences((), len(group_a), len(group_b))
     table = _Table(group_a, group_b)
     masks = _build_condition_masks([*group_a, *group_b], len(group_a))
-    singles = _find_single_differences(table, masks, results)
-    best = max((single.size for single in singles if not single.is_result), default=0.0)
+    singles = _find_single_differences(table, masks, results, times)
+    best = max((single.size for single in singles if not single.is_aside), default=0.0)
     tested_pairs, pairs = 0, list[Difference]()
     if best < EXPLAINS:
-        usable = {condition: mask for condition, mask in masks.items() if condition.attribute not in results}
+        asides = {*results, *times}
+        usable = {condition: mask for condition, mask in masks.items() if condition.attribute not in asides}
         smallest = best + MIN_GAIN if best >= STRONG else best - MIN_DIFFERENCE
         tested_pairs, pairs = _find_pair_differences(table, usable, smallest)
     found = _mark_explained(table, masks, [*pairs[:1], *singles])
@@ -220,12 +231,16 @@ def _parse_number(value: str) -> float:
 
 
 def _find_single_differences(
-    table: _Table, masks: Mapping[Condition, int], results: Collection[str]
+    table: _Table, masks: Mapping[Condition, int], results: Collection[str], times: Collection[str]
 ) -> list[Difference]:
     """Return the differences in single conditions, one per attribute, the largest first."""
     p_values = {condition: _compute_p_value(table, mask) for condition, mask in masks.items()}
     differences = [
-        replace(table.build_difference((condition,), masks[condition], p), is_result=condition.attribute in results)
+        replace(
+            table.build_difference((condition,), masks[condition], p),
+            is_result=condition.attribute in results,
+            is_time=condition.attribute in times,
+        )
         for condition, p in _correct_by_holm(p_values, LEVEL / 2).items()
     ]
     ranked = sorted(differences, key=_rank_difference)
@@ -237,10 +252,11 @@ def _find_single_differences(
     return list(best.values())
 
 
-def _rank_difference(difference: Difference) -> tuple[bool, float, bool, str]:
+def _rank_difference(difference: Difference) -> tuple[bool, bool, float, bool, str]:
     """Return the sort key of a difference. Among equal ones, those more frequent in group A come first."""
     is_rarer_in_a = difference.a_share < difference.b_share
-    return difference.is_result, -round(difference.size, 9), is_rarer_in_a, str(difference.conditions[0])
+    asides = difference.is_result, difference.is_time
+    return *asides, -round(difference.size, 9), is_rarer_in_a, str(difference.conditions[0])
 
 
 def _compute_p_value(table: _Table, mask: int) -> float:
@@ -350,7 +366,7 @@ def _mark_explained(
     The test is that of Cochran, Mantel and Haenszel, with the combinations of the first difference's conditions as
     strata. Without a stratum that has jobs of both groups the test has no information; that counts as explained.
     """
-    if not differences or differences[0].is_result:
+    if not differences or differences[0].is_aside:
         return [*differences]
     first, *others = differences
     strata = [table.all_mask]

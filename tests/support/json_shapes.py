@@ -133,7 +133,7 @@ SIDE = {"places": [str], "filter": (str, NONE), "jobs": int, "looked": int, "of"
 DIFFERENCE = {
     "conditions": [{"field": str, "operator": str, "value": str}],
     **{"a_jobs": int, "a_share": float, "b_jobs": int, "b_share": float, "difference": float, "p": float},
-    **{"more_values": int, "explained": bool, "result": bool},
+    **{"more_values": int, "explained": bool, "result": bool, "time": bool},
 }
 DIFF = {
     **{"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "queue": str, "layout": str, "measure": str},

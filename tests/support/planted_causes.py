@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from rqtui.reports.attributes import RESULT_ATTRIBUTES, TIME_ATTRIBUTES
 from rqtui.reports.differences import Differences, find_differences
 from rqtui.text.fields import Number
 
@@ -119,7 +120,7 @@ def score_data_sets(seeds: Sequence[int] = range(DATA_SETS)) -> list[Score]:
     counts = {cause: [0, 0, 0] for cause in CAUSES}
     for seed in seeds:
         data_set = build_data_set(seed)
-        report = find_differences(data_set.failed, data_set.done)
+        report = find_differences(data_set.failed, data_set.done, RESULT_ATTRIBUTES, TIME_ATTRIBUTES)
         counted = counts[data_set.cause]
         counted[0] += 1
         counted[1] += has_found(data_set, report)

@@ -70,11 +70,11 @@ class Differences(ReportView):
         """Return the differences that match the filter, the largest first, and those without a cause last."""
         found = self.report.differences.found if self.report else ()
         matching = (each for each in found if self.accepts(_convert_difference_to_job(each)))
-        return sorted(matching, key=lambda each: (each.is_result, each.is_explained))
+        return sorted(matching, key=lambda each: (each.is_result, each.is_time, each.is_explained))
 
     def build_row(self, item: Difference, _now_ms: int) -> Row:
         """Return the table row of a difference."""
-        style = "muted" if item.is_explained or item.is_result else "accented"
+        style = "muted" if item.is_explained or item.is_aside else "accented"
         cells = round(BAR_CELLS * item.size)
         row_cells = (
             safe(report.format_conditions(item.conditions)),
@@ -187,6 +187,8 @@ def _convert_difference_to_job(difference: Difference) -> Job:
 def _describe_kind_of_difference(difference: Difference) -> str:
     if difference.is_result:
         return "after a run"
+    if difference.is_time:
+        return "a time"
     return "with the first" if difference.is_explained else ""
 
 
@@ -205,7 +207,9 @@ def _yield_explanation(comparison: Comparison, difference: Difference) -> Iterat
     yield f"{report.format_certainty(difference)} (Fisher's exact test, corrected for {tested})."
     if difference.more:
         yield f"Other values of this field that differ: {difference.more}."
-    if difference.is_explained:
+    if difference.is_time:
+        yield "Times often differ only because the places of both groups keep their jobs for different times."
+    elif difference.is_explained:
         yield "The difference vanishes among jobs that are equal in the first one: it follows from the first."
     if difference.is_result:
         yield "This is known only after a run, so it is more likely an effect than a cause."
