@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.content import Content
 
-from rqtui.model import Job, State
+from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.reports import kinds
 from rqtui.reports.kinds import Kind
 from rqtui.reports.kinds import Kinds as Report
@@ -21,6 +21,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.screens.queue_plot import QueuePlot, fit_plot
 from rqtui.tui.screens.report_view import ReportView
 from rqtui.tui.target import Target
 from rqtui.tui.view import find_top_view
@@ -66,6 +67,7 @@ class Kinds(ReportView):
     TITLE_WORD = "kinds of jobs"
     EMPTY = "no jobs: N enqueues one"
     report: Report | None = None
+    _plot: QueuePlot | None = None
 
     def build_columns(self) -> Sequence[Column]:
         """Return the columns of the table of kinds; the queue has one only if several queues are shown."""
@@ -170,6 +172,27 @@ class Kinds(ReportView):
         super().on_table_moved(event)
         self._show_kind_details()
 
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Request queue counts at each refresh, and the counters of the queue whose plot is shown."""
+        focus, plotted = super().build_focus(refs), self._find_plotted_queue()
+        counted = dict.fromkeys([*(focus.queues or ()), *([plotted] if plotted else [])])
+        return Focus(tuple(counted), requests=self._find_plot().build_requests(plotted))
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Redraw the ages in the report, and the plot of the queue of the kind under the cursor."""
+        self._find_plot().add_snapshot(snapshot)
+        super().show_snapshot(snapshot)
+
+    def _find_plot(self) -> QueuePlot:
+        if self._plot is None:
+            self._plot = QueuePlot(self.session)
+        return self._plot
+
+    def _find_plotted_queue(self) -> Ref | None:
+        """Return the queue of the kind under the cursor if a plot of it fits: on large terminals."""
+        kind = self.find_selected_kind() if self.is_large and self.has_preview else None
+        return kind.ref if kind and kind.ref.queue else None
+
     def _show_kind_details(self) -> None:
         kind, pane = self.find_selected_kind(), self.query_one("#about", LongText)
         if not self.has_preview or self.report is None:
@@ -181,7 +204,8 @@ class Kinds(ReportView):
         name = formats.elide_middle(format_field_value(kind.name) or NO_KIND_TEXT, 60)
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = self.measure_details_width(pane)
-        pane.show_text(_format_kind_details(kind, self.report, width))
+        text, rows = _format_kind_details(kind, self.report, width), self.measure_details_rows(pane)
+        pane.show_text(fit_plot(text, self._find_plot(), self._find_plotted_queue(), width, rows))
 
     def find_selected_kind(self) -> Kind | None:
         """Return the kind of jobs under the cursor, or None without rows."""

@@ -98,10 +98,10 @@ def build_queue_preview(details: QueueDetails, width: int, height: int, *, ascii
     free = height - len(finding_lines) - 1  # with an empty line below the findings
     plot_rows = free - len(place_lines) - 2
     if plot_rows >= _MIN_PLOT_ROWS:
-        plot_lines = _build_queue_plot(details, width, plot_rows, ascii_only)
-        return [*finding_lines, Content(), _format_rates_line(details, width), *plot_lines, Content(), *place_lines]
+        plot_lines = build_queue_plot(details, width, plot_rows, ascii_only=ascii_only)
+        return [*finding_lines, Content(), format_rates_line(details, width), *plot_lines, Content(), *place_lines]
     trend_line = _format_trend_line(details, width, ascii_only)
-    lines = [trend_line, *([_format_rates_line(details, width)] if free >= 2 else []), *place_lines]
+    lines = [trend_line, *([format_rates_line(details, width)] if free >= 2 else []), *place_lines]
     return [*finding_lines, Content(), *lines][: max(1, height)]
 
 
@@ -125,7 +125,8 @@ def _format_trend_line(details: QueueDetails, width: int, ascii_only: bool) -> C
     return Content.assemble((f"{label}   ", "$muted"), (bars, hue), (f"   {peak_text}", "$muted"))
 
 
-def _format_rates_line(details: QueueDetails, width: int) -> Content:
+def format_rates_line(details: QueueDetails, width: int) -> Content:
+    """Format the rates of a queue, its failure share and the last change of this session in one line."""
     rate = details.rate
     pieces: list[str | tuple[str, str]] = [
         ("in ", "$muted"),
@@ -150,7 +151,7 @@ def _format_rates_line(details: QueueDetails, width: int) -> Content:
 # -- the plot --------------------------------------------------------------------------------------------------------
 
 
-def _build_queue_plot(details: QueueDetails, width: int, height: int, ascii_only: bool) -> list[Content]:
+def build_queue_plot(details: QueueDetails, width: int, height: int, *, ascii_only: bool) -> list[Content]:
     """Plot the finished attempts, the failed ones hatched and in red, and a mark at each change of this session."""
     cells, rows = width - LABEL_CELLS - 1, height - 1
     dots = cells * (1 if ascii_only else 2)
@@ -466,11 +467,11 @@ def build_group_preview(
     )
     plot_rows = height - min_rows - len(verdict_lines)
     plot_lines = (
-        [*_build_queue_plot(totals, width, plot_rows - 1, ascii_only), Content()]
+        [*build_queue_plot(totals, width, plot_rows - 1, ascii_only=ascii_only), Content()]
         if plot_rows - 1 >= _MIN_PLOT_ROWS
         else [Content()]
     )
-    return [_format_rates_line(totals, width), *plot_lines, *verdict_lines, Content(), *place_lines][: max(1, height)]
+    return [format_rates_line(totals, width), *plot_lines, *verdict_lines, Content(), *place_lines][: max(1, height)]
 
 
 def _format_verdict(queue: Queue, width: int) -> Content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from redis import Redis
-from screens import run_on_event_loop, screen
+from screens import WIDE, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.queue import Queue
@@ -27,6 +27,25 @@ async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: R
         )
         await ui.until(lambda: "s0" in ui.text() and "d0" not in ui.text(), "only those of the kind")
         assert "job:send" in ui.text()
+
+
+@pytest.mark.parametrize(("key", "shown"), [("b", "1 kind of job"), ("w", "1 worker")])
+@run_on_event_loop
+async def test_a_large_terminal_has_a_plot_of_the_queue_below_the_details(
+    key: str, shown: str, url: str, client: Redis
+) -> None:
+    with Queue("mail", client) as mail:
+        mail.put_many([{"name": "send", "body": {}} for _ in range(4)])
+        for job in mail.reserve(2, worker="w1"):
+            job.ack()
+        mail.reserve(1, worker="w1")
+        async with screen(url, WIDE, open_queue="mail") as ui:
+            await ui.press(key)
+            await ui.until_shown(shown, "ended attempts", "queue mail  in ")
+        async with screen(url, open_queue="mail") as ui:
+            await ui.press(key)
+            await ui.until_shown(shown)
+            assert "ended attempts" not in ui.text()
 
 
 @run_on_event_loop
