@@ -2,8 +2,8 @@
 
 Recording is on while the view is open, and expires after the view is closed.
 
-Each refresh reads the events after the last one already read, and on a large screen the kinds of the jobs in sight. For
-a system that records no events, the view shows what this screen and its loops did.
+Each refresh reads the events after the last one already read, and the kinds of the jobs in sight. For a system that
+records no events, the view shows what this screen and its loops did.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Events(View):
         return focus._replace(job=(event.ref, event.id)) if event is not None and event.id else focus
 
     def _list_jobs_of_unknown_kind(self) -> list[tuple[Ref, bytes]]:
-        """Return the jobs of the events in sight whose kind was not read yet, on a large screen."""
-        if not self.is_large or not self.is_drawn:
+        """Return the jobs of the events in sight whose kind was not read yet."""
+        if not self.is_drawn:
             return []
         first, last = self._table.visible_range
         events_in_sight = [self._events_by_key.get(str(row.id)) for row in self._table.rows[first:last]]
@@ -448,7 +448,7 @@ def build_event_columns(has_queues: bool, id_cells: int) -> tuple[Column, ...]:
         ),
         Column("kind", "job", 12, weight=2, most=32, drop=2),
         Column("way", "from → to", 26, weight=2, most=32, drop=3),
-        Column("worker", "worker or detail", 10, weight=2, drop=1, style="muted"),
+        Column("worker", "worker or detail", 16, weight=2, drop=1, style="muted"),
     )
 
 

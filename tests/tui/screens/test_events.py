@@ -35,13 +35,14 @@ async def test_opening_the_feed_records_and_shows_what_moves(client: Redis, url:
         assert 30_000 < left_ms <= 61_000, "it lapses by itself once nobody watches"
 
 
+@pytest.mark.parametrize("size", [NARROW, WIDE])
 @run_on_event_loop
-async def test_a_large_screen_shows_the_kind_of_each_job_without_a_round_trip_of_its_own(
-    client: Redis, url: str
+async def test_the_kind_of_each_job_is_shown_without_a_round_trip_of_its_own(
+    size: tuple[int, int], client: Redis, url: str
 ) -> None:
     mail = Seeded(client)
     mail.put("before")
-    async with screen(url, WIDE) as ui:
+    async with screen(url, size) as ui:
         await ui.press("f")
         await ui.until_shown("● recording")
         mail.put("first", "second")
