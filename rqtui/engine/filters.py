@@ -10,10 +10,10 @@ A word matches anywhere in a field, ignoring case. After a path it must be the w
 With `~` after the path, as in `.id:~47`, it matches anywhere in the value. A number also matches if it is written in
 another way: `12.50` matches 12.5. An expression is Python's, ignoring case too; `\/` is a slash in it,
 and the closing slash may be omitted at the end of the line. A quote or slash counts only at the start of a term, so
-`welcome:42`, `it's` and `a/b` are plain words. Bodies are searched as far as they were fetched, MessagePack also as the
-JSON that the screen shows. A call is read from a body, and only some systems have calls. A path selects a value in any
-of these; a body that was not fetched whole has no paths. A word that begins with a dot and has no colon is a plain
-word.
+`welcome:42`, `it's` and `a/b` are plain words. There are no comparisons: `age > 10m` is refused. Bodies are searched as
+far as they were fetched, MessagePack also as the JSON that the screen shows. A call is read from a body, and only some
+systems have calls. A path selects a value in any of these; a body that was not fetched whole has no paths. A word that
+begins with a dot and has no colon is a plain word.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _DECIMAL = re.compile(r"[+-]?[0-9]{1,15}\.[0-9]{1,15}", re.ASCII)
 _QUOTED = re.compile(r"""(["'])(.*?)\1(?=\s|$)""", re.DOTALL)
 _PATTERN = re.compile(r"/((?:[^/\\]|\\.)*)(?:/(?=\s|$)|$)", re.DOTALL)
 _WORD = re.compile(r"\S+")
+_OPERATORS = frozenset({"<", "<=", ">", ">=", "=", "==", "!="})  # alone between two words they are a mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,11 @@ def _parse_term_pattern(expression: str, position: int, field: str) -> tuple[re.
     plain_word = _WORD.match(expression, position)
     if plain_word is None:
         raise UsageError(f'the filter ends after "{field}:"; write what to find, as in {field}:timeout.')
+    if not field and plain_word[0] in _OPERATORS:
+        raise UsageError(
+            f'the filter has no comparisons, so "{plain_word[0]}" would be searched as text: '
+            f"quote it, as in '\"{plain_word[0]}\"', if that is meant."
+        )
     return _compile_words(plain_word[0], is_whole_value=is_whole_value), plain_word.end()
 
 

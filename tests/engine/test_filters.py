@@ -116,7 +116,7 @@ def test_an_expression_passes_the_job_over(expression: str) -> None:
     assert not parse_filter(expression)(JOB)
 
 
-@pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:"])
+@pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:", "age > 10m", "a >= 3", "=="])
 def test_an_expression_that_means_nothing_is_refused_in_a_sentence(expression: str) -> None:
     with pytest.raises(UsageError, match="the filter"):
         parse_filter(expression)
@@ -212,3 +212,8 @@ def test_a_term_is_built_that_matches_a_part_of_a_text() -> None:
         accepts = parse_filter(build_part_term("err", text))
         assert accepts(replace(JOB, error=f"before {text} after")) and not accepts(replace(JOB, error="other")), text
     assert build_part_term("err", "CardDeclined") == "err:CardDeclined"
+
+
+def test_a_quoted_operator_is_searched_as_text() -> None:
+    job = replace(JOB, error="expected a > b")
+    assert parse_filter('err:">"')(job) and parse_filter("'>'")(job) and parse_filter('"a > b"')(job)
