@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output, sampling
 from rqtui.cli.arguments import QUEUE, open_engine, report_places_without_events
+from rqtui.cli.past import AT, build_recorded_fields, read_recorded_moment
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.cli.settled_snapshot import take_settled_snapshot
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _CANARY_JOBS = 5
 
 
-def incident(session: Session, queue: QUEUE) -> int:
+def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
     """Print what is wrong with a queue, since when, what differs, what was done, and what helps now.
 
     Example: rqtui incident mail --json
@@ -29,6 +30,8 @@ def incident(session: Session, queue: QUEUE) -> int:
     from rqtui.reports.incident import yield_incident_reports
     from rqtui.reports.incident_page import build_page_lines
 
+    if at is not None:
+        return _write_past_incident(session, queue, at)
     engine, [ref] = open_engine(session, [queue])
     settled = take_settled_snapshot(engine, [ref])
     [counted] = settled.snapshot.queues
@@ -48,6 +51,33 @@ def incident(session: Session, queue: QUEUE) -> int:
     for problem in (*report.problems, *problems):
         output.print_message(problem)
     return REFUSED if report.problems else DONE
+
+
+def _write_past_incident(session: Session, queue: str, at: str) -> int:
+    """Print the page of a past moment from the recording, and return the exit code."""
+    from rqtui.config.state_folder import find_state_folder
+    from rqtui.connection.connect import hide_url_passwords
+    from rqtui.operations import journal
+    from rqtui.reports.incident import build_past_incident
+    from rqtui.reports.incident_page import build_page_lines
+
+    moment = read_recorded_moment(session, at, [queue])
+    url, problems = hide_url_passwords(session.settings.url), list[str]()
+    operations = [each for each in journal.load_operations(find_state_folder(), problems=problems) if each.url == url]
+    sightings = journal.load_sightings(find_state_folder(), url)
+    [counted] = moment.snapshot.queues
+    causes = [(cause.cause, cause.jobs) for cause in moment.causes]
+    report = build_past_incident(counted, moment.at_ms, causes, operations, sightings)
+    if session.as_json:
+        causes_document = [{"cause": documents.mask_job_text(cause), "jobs": jobs} for cause, jobs in causes]
+        document = _build_document(report, queue, ()) | {"commands": [], "causes": causes_document}
+        output.write_json(document | build_recorded_fields(moment))
+    else:
+        commands = [f"rqtui incident {queue}: the same page about now"]
+        output.write_lines(build_page_lines(report, counted.name, commands))
+    for problem in problems:
+        output.print_message(problem)
+    return DONE
 
 
 def list_commands(report: Incident, argument: str) -> list[str]:

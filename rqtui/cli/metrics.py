@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rqtui.cli import output
+from rqtui.cli.past import AT, read_recorded_moment
 from rqtui.cli.session import DONE, NO_WAIT, UNREACHABLE, Session
 from rqtui.cli.signals import stop_on_signals
 from rqtui.errors import UsageError
@@ -38,24 +39,31 @@ def metrics(
         int, typer.Option("--most", metavar="N", help="Label at most N queues; the others are summed up.")
     ] = 500,
     no_wait: NO_WAIT = False,
+    at: AT = None,
 ) -> int:
     """Print depths, ages, workers and counters in Prometheus format: once, or with --listen over HTTP.
 
     Example: rqtui metrics --listen 127.0.0.1:9753
     """
-    from rqtui.reports.prometheus import format_exposition
+    from rqtui.reports.prometheus import build_families, format_exposition
 
     if most < 1:
         raise UsageError("--most is a whole number from 1 on.")
+    if at is not None:
+        if listen is not None:
+            raise UsageError("--listen serves the present, and --at shows the past; name one of them.")
+        families = build_families(read_recorded_moment(session, at, None).snapshot.queues, most)
+        output.write_lines(line for family in families for line in family.yield_lines())
+        return DONE
     scrapes = SnapshotSource(session)
     if listen is None:
         snapshot, seconds = scrapes.take_snapshot()
         output.write_lines(format_exposition(snapshot, seconds, most).splitlines())
         return DONE if snapshot else UNREACHABLE
-    at = parse_listen_address(listen)
+    address = parse_listen_address(listen)
     if no_wait and scrapes.take_snapshot()[0] is None:
         return UNREACHABLE
-    return _serve_metrics(session, scrapes, most, *at)
+    return _serve_metrics(session, scrapes, most, *address)
 
 
 class SnapshotSource:

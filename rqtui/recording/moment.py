@@ -1,4 +1,4 @@
-"""Rebuild the snapshot of a past moment from a recording, for `snapshot`, `health` and `errors` with `--at`."""
+"""Rebuild the snapshot of a past moment from a recording, for the commands with `--at`."""
 
 from __future__ import annotations
 

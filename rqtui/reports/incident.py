@@ -56,6 +56,7 @@ class Incident:
     changes: tuple[Operation, ...] = ()
     precedents: tuple[Precedent, ...] = ()
     problems: tuple[str, ...] = field(default=())
+    recorded_causes: tuple[tuple[str, int], ...] | None = None  # causes and jobs of a past moment
 
     @property
     def silent_workers(self) -> list[WorkerEntry]:
@@ -97,6 +98,32 @@ def yield_incident_reports(
         incident = replace(incident, are_workers_known=False)
     compared, reason = yield from _compare_dead_jobs(engine, ref, queue)
     yield replace(incident, comparison=compared, not_compared=reason)
+
+
+def build_past_incident(
+    queue: Queue,
+    at_ms: int,
+    causes: Sequence[tuple[str, int]],
+    operations: Sequence[Operation],
+    sightings: Sequence[Sighting],
+) -> Incident:
+    """Build the report of a queue at a past moment, from its recorded counts, findings and causes of failures.
+
+    Jobs and workers are not recorded. Later changes and findings are left out.
+    """
+    ref = Ref(queue.system, queue.name)
+    earlier = [each for each in operations if each.at_ms <= at_ms]
+    seen = [each for each in sightings if each.at_ms <= at_ms]
+    return Incident(
+        ref,
+        at_ms,
+        queue,
+        are_workers_known=False,
+        not_compared="jobs are not recorded",
+        changes=tuple(each for each in earlier if ref in each.refs and each.at_ms >= at_ms - DAY_MS),
+        precedents=tuple(find_precedents(ref, queue, at_ms, earlier, seen)),
+        recorded_causes=tuple(causes),
+    )
 
 
 def _compare_dead_jobs(engine: Engine, ref: Ref, queue: Queue) -> Generator[None, None, tuple[Comparison | None, str]]:

@@ -57,6 +57,11 @@ def _build_title_lines(text: str) -> list[str]:
 
 
 def _build_error_lines(report: Incident) -> Iterator[str]:
+    if report.recorded_causes is not None:
+        yield from (f"  {jobs:>7}  {mask_job_text(cause)}" for cause, jobs in report.recorded_causes[:MAX_CAUSES])
+        if not report.recorded_causes:
+            yield "  no finding named a cause of failures then, and jobs are not recorded"
+        return
     if report.errors is None:
         yield "  no error is stored"
         return
@@ -78,6 +83,10 @@ def _build_error_lines(report: Incident) -> Iterator[str]:
 
 
 def _build_worker_lines(report: Incident) -> Iterator[str]:
+    if report.recorded_causes is not None:
+        number = report.queue.workers
+        yield f"  {'unknown' if number is None else format_quantity(number, 'worker')}; their names are not recorded"
+        return
     if not report.are_workers_known:
         yield f"  unknown: {report.ref.system} stores no names of workers"
         return

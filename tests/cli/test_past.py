@@ -100,3 +100,23 @@ def test_options_that_do_not_apply_to_the_past_are_refused(
 ) -> None:
     ran = shell(recorded, *words, *AT)
     assert ran.code == 2 and sentence in ran.err
+
+
+def test_the_incident_page_of_the_past_has_what_was_recorded(recorded: str) -> None:
+    lines = shell(recorded, "incident", "mail", *AT).out.splitlines()
+    assert "ready 3" in lines[0] and lines[0].endswith("dead 7")
+    assert any(line.startswith("  critical  40 % of attempts fail") for line in lines)
+    assert "        3  token=••••••••" in lines and "  2 workers; their names are not recorded" in lines
+    assert lines[-1] == "  rqtui incident mail: the same page about now"
+    document = shell(recorded, "incident", "mail", *AT, "--json").json
+    assert document["causes"] == [{"cause": "token=••••••••", "jobs": 3}] and document["errors"] is None
+    assert document["recorded"]["at_ms"] == PAST_MS + 5_000 == document["taken_at_ms"]
+    assert shell(recorded, "incident", "other", *AT).code == 2
+
+
+def test_the_metrics_of_the_past_are_printed_and_not_served(recorded: str) -> None:
+    lines = shell(recorded, "metrics", *AT).out.splitlines()
+    assert [line for line in lines if line.startswith("rqtui_jobs{") and 'place="dead"' in line][0].endswith(" 7")
+    assert not any(line.startswith("rqtui_up") for line in lines)
+    ran = shell(recorded, "metrics", *AT, "--listen", "9753")
+    assert ran.code == 2 and "name one of them" in ran.err
