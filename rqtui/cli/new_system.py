@@ -62,8 +62,10 @@ def check_system_name(name: str) -> None:
     from rqtui.systems import registry
 
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        usable = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
+        hint = f"; for example {usable}" if _NAME.fullmatch(usable) and not keyword.iskeyword(usable) else ""
         raise UsageError(
-            f"{name!r:.60} is no name of a system: use 1 to 40 of a-z, 0-9 and _, a letter first and no _ last."
+            f"{name!r:.60} is no name of a system: use 1 to 40 of a-z, 0-9 and _, a letter first and no _ last{hint}."
         )
     if name in registry.list_system_names():
         raise UsageError(f"{name} is a system already; `rqtui systems` lists all.")

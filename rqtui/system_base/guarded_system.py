@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from rqtui.errors import RqtuiError
+from rqtui.model import MigrationTerms
 from rqtui.system_base.system import Replies, Request, System, quote_for_shell
 
 log = logging.getLogger("rqtui.system_base")
@@ -33,6 +34,9 @@ _OPTIONAL_REQUESTS = (
 )  # fmt: skip
 _NAME_LISTS = ("named_queues", "marker_keys", "find_queues_of_keys")
 _OTHERS = ("has_keys_of", "has_queue", "register_queue", "unregister_queue", "learn_job_format", "put_request")
+_TYPED: dict[str, tuple[type, ...]] = {  # the types that a method may return
+    "format_editable_body": (bytes,), "migration_terms": (MigrationTerms,), "read_taken_jobs": (tuple, list),
+}  # fmt: skip
 
 _DEFAULTS = {"needs_probe": True, "probe_interval_s": None, "draw_next_sample": None, "record_event": None}
 """The result of a method that fails, by method: each refresh calls them, and no place on a screen shows their error."""
@@ -51,6 +55,8 @@ def guard_system(system: System, package: str, most_s: float = MOST_S) -> System
         methods[name] = partial(guard.list_names, name, getattr(system, name))
     for name in _OTHERS:
         methods[name] = partial(guard.call, name, getattr(system, name))
+    for name, types in _TYPED.items():
+        methods[name] = partial(guard.call_typed, name, getattr(system, name), types)
     for name, default in _DEFAULTS.items():
         methods[name] = partial(guard.call_or_default, name, getattr(system, name), default)
     methods["verb_requests"] = partial(guard.build_requests, "verb_requests", system.verb_requests)
@@ -171,6 +177,13 @@ class _Guard:
         """Return the argument that names a queue; without the options of the system if the method fails."""
         argument = self.call_or_default("queue_argument", function, None, queue)
         return argument if isinstance(argument, str) else quote_for_shell(queue)
+
+    def call_typed(self, name: str, function: Callable[..., Any], types: tuple[type, ...], *args: Any) -> Any:
+        """Call a method and return its result. Raises RqtuiError if the result has another type."""
+        result = self.call(name, function, *args)
+        if not isinstance(result, types):
+            raise RqtuiError(f"{self.name}: {name} returned {_describe_value(result)} instead of {types[0].__name__}.")
+        return result
 
     def _check_list(self, name: str, function: Callable[..., Any], item_type: type, *args: Any) -> list[Any]:
         found = self.call(name, function, *args)

@@ -82,6 +82,7 @@ def test_the_package_passes_its_own_tests_even_if_it_has_the_name_of_a_class_of_
         ("rq", "rq is a system already"),
         ("native", "native is a system already"),
         ("Tiny", "is no name of a system"),
+        ("my-jobs", "; for example my_jobs"),
         ("tiny jobs", "is no name of a system"),
         ("../tiny", "is no name of a system"),
         ("class", "is no name of a system"),

@@ -186,3 +186,16 @@ def test_a_failed_name_of_a_queue_is_shown_without_options(odd_class: type[Syste
     assert create_system(odd_class, "queue_argument", raise_error).queue_argument("po st") == "'po st'"
     assert create_system(odd_class, "queue_argument", return_number).queue_argument("post") == "post"
     assert create_system(odd_class, "needs_probe", raise_error).needs_probe(None) is True  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "args"),
+    [("format_editable_body", (None,)), ("migration_terms", (None,)), ("read_taken_jobs", ("post", None))],
+)
+def test_a_fault_while_jobs_are_copied_moved_or_taken_is_an_error_of_the_package(
+    method: str, args: tuple[object, ...], odd_class: type[System]
+) -> None:
+    with pytest.raises(RqtuiError, match=f"odd of rqtui-odd 0.1: {method} raised ValueError: "):
+        getattr(create_system(odd_class, method, raise_error), method)(*args)
+    with pytest.raises(RqtuiError, match=f"odd of rqtui-odd 0.1: {method} returned a int instead of "):
+        getattr(create_system(odd_class, method, lambda _self, *_args: 7), method)(*args)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rqtui.engine import ticker
+from rqtui.errors import RqtuiError
 from rqtui.model import Job, Ref
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
@@ -54,7 +55,11 @@ class JobDuplication:
 
         session, target = self._session, Target(ref, job.place, (job,), state=job.state)
         fields = verb_resolution.list_form_fields(session.systems[ref.system], verb)
-        body = session.systems[ref.system].format_editable_body(job)
+        try:
+            body = session.systems[ref.system].format_editable_body(job)
+        except RqtuiError as error:  # a fault of a system from another package
+            self._host.show_toast(str(error), "error")
+            return
         lines = [
             question_text.format_labelled_line("where", safe(ref.queue), ("  on ", "$muted"), session.url),
             question_text.format_labelled_line(
