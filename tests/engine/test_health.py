@@ -55,7 +55,7 @@ def test_an_idle_queue_is_fine() -> None:
 @run_in_one_test(
     ("queue", "kind"),
     [
-        (QUEUE._replace(error="a key holds a string"), "unreadable"),
+        (QUEUE._replace(error="a key holds a string"), "uncounted"),
         (QUEUE._replace(expired=3, next_expiry_ms=-6_000), "expired-not-reaped"),
         (QUEUE._replace(overdue=3, next_due_ms=-6_000), "due-not-dispatched"),
         (QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=6_000), "no-live-worker"),
@@ -134,7 +134,7 @@ def test_idle_workers_of_a_growing_queue_are_no_reason_to_start_more_in_any_syst
 def test_the_worst_finding_is_the_verdict() -> None:
     judged = rules.attach_findings(QUEUE._replace(is_paused=True, error="a key holds a string"))
     assert [finding.severity for finding in judged.findings] == ["critical", "info"]
-    assert (judged.verdict.severity, judged.verdict.kind) == ("critical", "unreadable")
+    assert (judged.verdict.severity, judged.verdict.kind) == ("critical", "uncounted")
     assert "a key holds a string" in judged.verdict.text
 
 

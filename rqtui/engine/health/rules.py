@@ -53,7 +53,7 @@ REPLICA_FIX = "connect to its primary, or name the sentinels (redis+sentinel://)
 _SEVERITY_RANKS = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
 # Among findings with the same severity, the first of these kinds is the verdict: jobs fail, jobs are stuck or lost, no
 # worker runs, the queue grows, something is old. Other kinds are findings of systems, which report stuck or lost jobs.
-_URGENT_KINDS = ("wrong-type", "unreadable", "failing", "dead-grows", "retry-storm")
+_URGENT_KINDS = ("wrong-type", "uncounted", "failing", "dead-grows", "retry-storm")
 _PATIENT_KINDS = (
     "no-live-worker",
     "idle-workers",
@@ -88,7 +88,7 @@ FINDING_KINDS = {  # of findings about queues and the server; `docs/health.md` l
     "backlog-grows": "more jobs come than go, and those that are ready are more than a minute's work",
     "paused": "the queue is paused by a person; this is information, no warning",
     "wrong-type": "a key holds another type than the system's",
-    "unreadable": "the queue could not be counted, for another reason than a wrong type",
+    "uncounted": "the queue could not be counted, for another reason than a wrong type",
     "undecodable": "what is stored cannot be read",
     "lost": "a killed process held jobs that Redis does not have any more; only this rqtui has them in memory",
     "read-only-replica": "the server is a read-only replica: it refuses every change",
@@ -324,7 +324,7 @@ def _grade_system_finding(finding: Finding, thresholds: Thresholds) -> Finding |
 def _find_uncounted_queue(queue: Queue, _rate: Rate, _thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
     """Report a queue whose counts failed, unless one of its findings already has the same text."""
     if queue.error and not any(finding.text == queue.error for finding in queue.findings):
-        return Finding("unreadable", "critical", queue.name, queue.error)
+        return Finding("uncounted", "critical", queue.name, queue.error)
     return None
 
 
