@@ -80,6 +80,7 @@ class DeathCauses(NamedTuple):
     read: int = 0
     taken_ms: int = 0
     retrying: int | None = None  # jobs that wait for a retry; None: not read
+    is_recorded: bool = False  # of a recording, which has only the causes that findings named
 
     @property
     def is_complete(self) -> bool:
@@ -400,7 +401,7 @@ def select_causes_of_death(report: Errors, ref: Ref) -> DeathCauses | None:
 def collect_recorded_causes(causes: Sequence[ErrorCount], dead: int) -> DeathCauses:
     """Return the recorded causes of a queue with `dead` failed jobs, as far as findings named them."""
     found = [DeathCause(cause.cause, cause.cause, "", cause.jobs, None, None, "") for cause in causes]
-    return DeathCauses(tuple(found), dead, sum(cause.jobs for cause in causes))
+    return DeathCauses(tuple(found), dead, sum(cause.jobs for cause in causes), is_recorded=True)
 
 
 def _build_death_cause(group: Group) -> DeathCause:
@@ -413,6 +414,9 @@ def format_causes_title(causes: DeathCauses, now_ms: int) -> str:
     """Format the number of causes, the size of the sample they come from, and when it was read if not just now."""
     if not causes.causes:
         return ""
+    if causes.is_recorded:
+        failed = formats.format_quantity(causes.read, "failed job")
+        return f"{formats.format_quantity(len(causes.causes), 'cause')} in {failed}, as findings named them"
     dead = formats.format_quantity(causes.dead, "dead job")
     jobs = dead if causes.is_complete else f"{formats.format_count(causes.read)} of {dead} read"
     jobs += f" and {formats.format_count(causes.retrying)} waiting for a retry" if causes.retrying else ""
