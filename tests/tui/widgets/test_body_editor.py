@@ -254,7 +254,10 @@ def test_an_editor_that_fails_leaves_the_body_as_it_is(tmp_path: Path) -> None:
         ("path.unlink(); path.mkdir()", "left cannot be read: Is a directory; the body is as it was"),
     ],
 )
-def test_an_editor_that_leaves_no_file_leaves_the_body_as_it_is(tmp_path: Path, code: str, said: str) -> None:
+def test_an_editor_that_leaves_no_file_leaves_the_body_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(UsageError, match=said):
         body_editor.edit_in_editor(b"a", ".json", script(tmp_path, code))
 
