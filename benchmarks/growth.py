@@ -175,10 +175,10 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help=f"{FULL_DEPTH} jobs as well")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes of each")
     parser.add_argument("--folder", type=Path, default=platformdirs.user_cache_path("rqtui-benchmarks"))
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    upto = 2 if given.quick else None
-    depths = (*DEPTHS[:upto], *((FULL_DEPTH,) if given.full else ()))
+    inputs = parser.parse_args()
+    inputs.folder.mkdir(parents=True, exist_ok=True)
+    upto = 2 if inputs.quick else None
+    depths = (*DEPTHS[:upto], *((FULL_DEPTH,) if inputs.full else ()))
     found: dict[str, Figures] = {}
     with start_server("system") as server, connect(server.url, timeout_s=120.0) as client:
         for name, measure in {
@@ -190,13 +190,13 @@ def main() -> None:
             found[name] = measure()
         where = describe_machine(server.kind)
     document = {"machine": where, "found": found}
-    path = given.folder / "growth.json"
+    path = inputs.folder / "growth.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
     for name, steps in found.items():
         for step, values in steps.items():
             ratio = max(values.values()) / min(values.values())
             print(f"{name}: {step}: highest {ratio:.2f} × lowest{'' if ratio <= 1.5 else ' (above 1.5)'}")
-    _draw_plot(path, given.folder)
+    _draw_plot(path, inputs.folder)
 
 
 def _draw_plot(figures: Path, folder: Path) -> None:

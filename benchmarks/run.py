@@ -149,13 +149,13 @@ def _parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Measure all peers, and write the figures and tables."""
-    given = _parse_arguments()
-    rounds = given.rounds or (1 if given.quick else ROUNDS)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    entries = [entry for entry in ENTRIES if entry.name in given.only and not given.own]
+    inputs = _parse_arguments()
+    rounds = inputs.rounds or (1 if inputs.quick else ROUNDS)
+    inputs.folder.mkdir(parents=True, exist_ok=True)
+    entries = [entry for entry in ENTRIES if entry.name in inputs.only and not inputs.own]
     with start_server("system") as server, connect(server.url, timeout_s=60.0) as client:
-        conductor = Conductor(server, client, QUICK if given.quick else 1.0)
-        homes = _prepare_homes(entries, given.folder, given.fresh, conductor.missing)
+        conductor = Conductor(server, client, QUICK if inputs.quick else 1.0)
+        homes = _prepare_homes(entries, inputs.folder, inputs.fresh, conductor.missing)
         for number in range(1, rounds + 1 if entries else 1):
             conductor.measure_floor()
             for entry in entries:
@@ -168,11 +168,11 @@ def main() -> None:
             "settings": _read_settings(client),
             "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
             "rounds": rounds,
-            "is_quick": given.quick,
+            "is_quick": inputs.quick,
             "versions": {name: dict(home.versions) for name, home in homes.items()},
         }
     _write_json(
-        given.out or given.folder,
+        inputs.out or inputs.folder,
         {"machine": where, "found": conductor.found, "missing": conductor.missing, "own": own},
     )
 

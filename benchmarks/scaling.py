@@ -120,30 +120,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--out", type=Path, default=platformdirs.user_cache_path("rqtui-benchmarks"))
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    inputs = parser.parse_args()
+    inputs.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[int, float]] = {"one queue, one Redis": {}, f"a queue each, {NODES} nodes": {}}
     one, over = found.values()
     with start_server("system") as server:
         where = describe_machine(server.kind)
         print(f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}", flush=True)
         for workers in WORKERS:
-            one[workers] = measure_drain(server.url, ["scaling"] * workers, given.jobs)
+            one[workers] = measure_drain(server.url, ["scaling"] * workers, inputs.jobs)
             print(f"one queue of one Redis, {workers} workers: {one[workers]:.0f} jobs/s", flush=True)
     with start_cluster() as url:
         for workers in WORKERS:
-            over[workers] = measure_drain(url, [f"scaling-{at}" for at in range(workers)], given.jobs)
+            over[workers] = measure_drain(url, [f"scaling-{at}" for at in range(workers)], inputs.jobs)
             print(f"a queue each over {NODES} nodes, {workers} workers: {over[workers]:.0f} jobs/s", flush=True)
     panels = {"worker processes": found}
-    path = given.out / "scaling.json"
+    path = inputs.out / "scaling.json"
     path.write_text(json.dumps({"machine": where, "unit": "jobs a second", "found": panels}, indent=1) + "\n")
     try:
         home = find_home(PLOT, platformdirs.user_cache_path("rqtui-benchmarks"))
     except Missing as error:
         print(f"no plot: {error}", file=sys.stderr)
         return
-    subprocess.run([*home.command, str(path), str(given.out / "scaling.svg")], check=True, env={**home.environment})
-    print(f"written: {path}, {given.out / 'scaling.svg'}", file=sys.stderr)
+    subprocess.run([*home.command, str(path), str(inputs.out / "scaling.svg")], check=True, env={**home.environment})
+    print(f"written: {path}, {inputs.out / 'scaling.svg'}", file=sys.stderr)
 
 
 if __name__ == "__main__":

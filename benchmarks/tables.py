@@ -199,7 +199,7 @@ def list_goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, st
         own, other = compute_median(found, ours, our_column), find_best_median(column, names, min)
         return other / own if own and other else None
 
-    kept = [name for name in OTHERS if name in KEPT]
+    stored = [name for name in OTHERS if name in KEPT]
     floor = {name: [each["value"] for each in found.get("floor", {}).get(name, ()) if each["value"]] for name in _FLOOR}
     return [
         ("drain: times the fastest Python peer that keeps its jobs", divide_by_best("best", [n for n in PYTHONS if n in KEPT]), "≥ 6"),
@@ -209,8 +209,8 @@ def list_goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, st
         ("put in bulk: times streaq", divide_by_best("bulk", ["streaq"]), "≥ 8"),
         ("put one by one: times the fastest peer", divide_by_best("put", OTHERS), "≥ 1"),
         *((f"server CPU {name}", statistics.median(floor[name]) if floor[name] else None, bound) for name, bound in _FLOOR.items()),
-        ("server CPU in batches: below the thriftiest that keeps its jobs, times", divide_best_by_own("cpu", US, "cpu in bulk", kept), "≥ 4"),
-        ("server CPU one by one: below the thriftiest that keeps its jobs, times", divide_best_by_own("cpu", SI, "cpu", kept), "≥ 1"),
+        ("server CPU in batches: below the thriftiest that keeps its jobs, times", divide_best_by_own("cpu", US, "cpu in bulk", stored), "≥ 4"),
+        ("server CPU one by one: below the thriftiest that keeps its jobs, times", divide_best_by_own("cpu", SI, "cpu", stored), "≥ 1"),
         ("put → running, p50 ms", compute_median(found, US, "p50"), "≤ 2"),
         ("put → running, p99 ms", compute_median(found, US, "p99"), "≤ 5"),
         ("a delay of 1 s: late at worst, ms", max(list_figures(found.get(US, {}), COLUMNS["worst"]), default=None), "≤ 5"),

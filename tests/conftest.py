@@ -139,8 +139,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = {"redis", "fakeredis"} if read_dedicated_url() else _list_installed_servers()
     first = next(iter(name for name in REAL if name in here), "fakeredis")
     for item in items:
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        others = {given.get("server"), given.get("any_server")} - {None, first}
+        inputs = item.callspec.params if hasattr(item, "callspec") else {}
+        others = {inputs.get("server"), inputs.get("any_server")} - {None, first}
         each = item.get_closest_marker("each_server")
         is_absent = not read_dedicated_url() and not others <= here
         if others and (each is None or is_absent) or each and not others and each.kwargs.get("but_first"):

@@ -101,8 +101,8 @@ def test_yaml_is_indented_by_spaces_and_can_be_read(file: Path) -> None:
 def test_the_image_runs_without_root_from_the_wheel() -> None:
     text = DOCKERFILE.read_text()
     instructions = [line.split()[0] for line in text.replace("\\\n", " ").splitlines() if line and line[0] != "#"]
-    known = {"FROM", "LABEL", "RUN", "COPY", "ENV", "USER", "WORKDIR", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT"}
-    assert set(instructions) <= known and instructions[0] == "FROM"
+    values = {"FROM", "LABEL", "RUN", "COPY", "ENV", "USER", "WORKDIR", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT"}
+    assert set(instructions) <= values and instructions[0] == "FROM"
     assert instructions.index("USER") < instructions.index("ENTRYPOINT")
     assert "USER 10001" in text and "dist/*.whl" in text
 

@@ -122,6 +122,6 @@ def test_the_wheel_holds_the_scripts_the_types_the_style_sheet_and_the_benches(b
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "rqtui").rglob("*.tcss")}
     assert shipped <= names and not any(name.startswith(("tests/", "lua/", "benchmarks/")) for name in names)
     own = ROOT / "benchmarks" / "own"
-    kept = [path.relative_to(own) for path in own.rglob("*.*") if path.suffix in (".py", ".rb", ".js")]
-    measuring = {f"rqtui/benchmarks/{path.as_posix()}" for path in kept}
+    stored = [path.relative_to(own) for path in own.rglob("*.*") if path.suffix in (".py", ".rb", ".js")]
+    measuring = {f"rqtui/benchmarks/{path.as_posix()}" for path in stored}
     assert {name for name in names if name.startswith("rqtui/benchmarks/")} == measuring

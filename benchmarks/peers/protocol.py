@@ -139,9 +139,9 @@ def main(create_peer: Callable[[str, str], Peer]) -> None:
     parser.add_argument("--variant", default="")
     parser.add_argument("command", choices=tuple(_COMMANDS))
     parser.add_argument("number", type=int)
-    given = parser.parse_args()
-    found = _COMMANDS[given.command](
-        create_peer(given.url, given.variant), Server(given.url), given.number, given.setting
+    inputs = parser.parse_args()
+    found = _COMMANDS[inputs.command](
+        create_peer(inputs.url, inputs.variant), Server(inputs.url), inputs.number, inputs.setting
     )
     print(json.dumps(found), flush=True)
     os._exit(0)  # what a library has left running must not hold the measurement up

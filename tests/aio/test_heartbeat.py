@@ -96,7 +96,7 @@ def test_a_blocked_loop_is_reported_once_if_leases_were_held(
     beat.extend_leases_until_settled(jobs)
     for _ in range(2):
         beat._warn_if_late(late_s)
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == warnings and all(
-        text.startswith(f"worker w1: the event loop was blocked for {late_s:.1f} s; ") for text in said
+    actual = [record.getMessage() for record in caplog.records]
+    assert len(actual) == warnings and all(
+        text.startswith(f"worker w1: the event loop was blocked for {late_s:.1f} s; ") for text in actual
     )

@@ -32,7 +32,7 @@ def ready(client: Redis) -> int:
 
 @pytest.mark.parametrize(("ours", "theirs"), [(aio.Queue, client.Queue), (aio.Job, Job)])
 def test_it_has_the_methods_of_the_client_with_the_same_arguments(ours: type, theirs: type) -> None:
-    said = [
+    actual = [
         {
             name: [(each.name, each.default, each.kind) for each in inspect.signature(found).parameters.values()]
             for name, found in inspect.getmembers(kind, inspect.isfunction)
@@ -40,7 +40,7 @@ def test_it_has_the_methods_of_the_client_with_the_same_arguments(ours: type, th
         }
         for kind in (ours, theirs)
     ]
-    assert said[0] == said[1]
+    assert actual[0] == actual[1]
 
 
 def test_the_client_does_not_import_it() -> None:
@@ -101,8 +101,8 @@ asyncio.run(main())
 async def test_clients_of_redis_py_lend_their_server_not_their_options(client: Redis, url: str) -> None:
     async with aioredis.from_url(url, decode_responses=True, protocol=3) as theirs:
         with Redis.from_url(url, decode_responses=True) as blocking:
-            for given in (theirs, blocking):
-                async with Queue("mail", given) as queue:
+            for value in (theirs, blocking):
+                async with Queue("mail", value) as queue:
                     await queue.put({"a": 1})
                     [job] = await queue.reserve()
                     assert (job.body, await job.ack()) == ({"a": 1}, "moved")
@@ -242,8 +242,8 @@ async def test_a_queue_that_is_closed_keeps_no_connection_whose_credentials_are_
     client.acl_setuser("renewed", enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all"])
     try:
         provider = UsernamePasswordCredentialProvider("renewed", "secret")
-        given = Redis.from_url(url, credential_provider=provider)
-        async with Queue("mail", given) as queue:
+        inputs = Redis.from_url(url, credential_provider=provider)
+        async with Queue("mail", inputs) as queue:
             await asyncio.gather(*(queue.put(number) for number in range(3)))
             assert connected() > 0
         await until(lambda: connected() == 0)

@@ -288,12 +288,12 @@ def test_health_sees_failure_names_the_cause_and_puts_the_worst_first(
     assert (first["jobs"], first["causes"]) == (20, [{"text": "HTTPStatusError 410", "jobs": 20}])
     assert first["since_at_ms"] is not None
     assert (second["queue"], second["kind"]) == ("stale", "paused")
-    said = shell(url, "health").out.splitlines()
-    assert said[0] == "critical"
+    actual = shell(url, "health").out.splitlines()
+    assert actual[0] == "critical"
     assert re.fullmatch(
         r"critical  broken: 50 % of attempts fail since \d\d:\d\d \(\d+ \w+\), "
         r"mostly HTTPStatusError 410 · rqtui errors broken",
-        said[1],
+        actual[1],
     )
     rows = shell(url, "snapshot").out.splitlines()
     assert [row.split()[0] for row in rows] == ["queue", "broken", "stale", "fine"]
@@ -310,9 +310,9 @@ def test_health_reports_what_cannot_be_known(client: Redis, url: str, settings: 
     assert (ran.code, ran.json["severity"], ran.json["findings"]) == (0, "ok", [])
     [unknown] = ran.json["unknown"]
     assert unknown["what"] == ["failures", "workers", "leases", "waiting times"]
-    said = shell(url, "--system", "dispatcher", "health").out.splitlines()
-    assert said[0] == "ok"
-    assert said[1].startswith("–") and said[1].endswith(": failures, workers, leases, waiting times")
+    actual = shell(url, "--system", "dispatcher", "health").out.splitlines()
+    assert actual[0] == "ok"
+    assert actual[1].startswith("–") and actual[1].endswith(": failures, workers, leases, waiting times")
     assert "ok · failures unknown" in shell(url, "--system", "dispatcher", "snapshot").out
 
 

@@ -97,8 +97,8 @@ def test_verbose_prints_the_table_of_the_original(client: Redis, url: str) -> No
 
 def count_script_calls(client: Redis) -> int:
     """Return how often a script was called: the dispatcher reads its queues by one script."""
-    told = client.info("commandstats")
-    return sum(told.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "evalsha_ro"))
+    actual = client.info("commandstats")
+    return sum(actual.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "evalsha_ro"))
 
 
 @pytest.mark.slow

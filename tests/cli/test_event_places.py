@@ -46,11 +46,11 @@ def program(client: Redis, url: str) -> Iterator[Callable[..., subprocess.Popen[
     items: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str) -> subprocess.Popen[bytes]:
-        known = {**build_environment(url), "PYTHONPATH": f"{build_environment(url)['PYTHONPATH']}:{SUPPORT}"}
+        fields = {**build_environment(url), "PYTHONPATH": f"{build_environment(url)['PYTHONPATH']}:{SUPPORT}"}
         items.append(
             subprocess.Popen(
                 [sys.executable, "-c", MAIN, "--system", "crier", *words],
-                env=known,
+                env=fields,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
@@ -112,8 +112,8 @@ def test_a_page_without_received_events_is_no_empty_page(run: Callable[..., Ran]
 def test_health_reports_what_only_a_listener_would_know(run: Callable[..., Ran]) -> None:
     ran = run("health", "mail", "--json")
     assert "failures" in ran.json["unknown"][0]["what"]
-    said = run("health", "mail").out
-    assert "does not record them or publishes them only to programs that listen, as the screen does: failures" in said
+    actual = run("health", "mail").out
+    assert "does not record them or publishes them only to programs that listen, as the screen does: failures" in actual
 
 
 def test_workers_kinds_and_errors_report_that_no_client_listened(run: Callable[..., Ran]) -> None:

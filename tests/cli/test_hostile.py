@@ -92,8 +92,8 @@ def test_without_a_state_folder_a_change_is_made_after_a_word(
 
 def test_a_change_without_effect_offers_no_undo(mail: Seeded, url: str) -> None:
     assert shell(url, "act", "requeue", "mail", "a").code == 1
-    [told] = shell(url, "operations", "--json").json["operations"]
-    assert told["verb"] == "requeue" and not told["undo"]
+    [actual] = shell(url, "operations", "--json").json["operations"]
+    assert actual["verb"] == "requeue" and not actual["undo"]
     assert "can be undone: 0" in shell(url, "undo").err
 
 

@@ -268,12 +268,12 @@ def test_a_table_is_cut_to_each_width_of_a_terminal() -> None:
             fitted_titles, fitted = snapshot.fit_queue_table(titles, rows, width)
             used = sum(max(map(len, column)) for column in zip(fitted_titles, *fitted, strict=True))
             used += 2 * (len(fitted_titles) - 1)
-            kept = [title for title in titles if title in fitted_titles]
-            assert fitted_titles == kept and {"queue", "ready", "oldest", "verdict"} <= {*kept}
-            assert ("system" in kept) or len({*system_names}) == 1
+            stored = [title for title in titles if title in fitted_titles]
+            assert fitted_titles == stored and {"queue", "ready", "oldest", "verdict"} <= {*stored}
+            assert ("system" in stored) or len({*system_names}) == 1
             assert used <= width or width < narrowest
-            assert len(kept) >= previous, "a wider terminal has no fewer columns"
-            previous = len(kept)
+            assert len(stored) >= previous, "a wider terminal has no fewer columns"
+            previous = len(stored)
         assert previous == len(titles)
 
 
@@ -284,13 +284,13 @@ def test_documents_of_results_say_which_outcomes_are_a_success(capsys: pytest.Ca
     }  # fmt: skip
     outcome = Outcome("requeue", b"j1", "moved", "ready again")
     assert act_result._describe_outcome(outcome) == "ready again"
-    for token, said in (
+    for token, sentence in (
         ("t8", "ready again; token t8"),
         (b"t9", "ready again; token t9"),
         ("", "ready again"),
         (7, "ready again"),
     ):
-        assert act_result._describe_outcome(replace(outcome, values={"token": token})) == said
+        assert act_result._describe_outcome(replace(outcome, values={"token": token})) == sentence
     for number, has_table in ((50, True), (51, False)):
         act_result._write_outcome_summary(MAIL, script, [outcome] * number, act_result.Counter({"moved": number}))
         result = capsys.readouterr()

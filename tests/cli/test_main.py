@@ -556,19 +556,19 @@ def test_a_list_shows_how_long_a_job_still_waits_or_has_waited(client: Redis, ur
     queue.put(2, id="held")
     queue.reserve(1, ttr="3d")
     queue.put(3, id="ready")
-    for place, told in (("scheduled", "4d"), ("reserved", "2d"), ("ready", "s")):
+    for place, sentence in (("scheduled", "4d"), ("reserved", "2d"), ("ready", "s")):
         _titles, row = shell(url, "jobs", "mail", place).out.splitlines()
-        assert any(word.endswith(told) and word[0].isdigit() for word in row.split()), row
+        assert any(word.endswith(sentence) and word[0].isdigit() for word in row.split()), row
 
 
 def test_a_dangerous_change_reports_whether_it_can_be_undone(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 3)
-    for number, told in ((3, "rqtui undo undoes it"), (4, "No undo: it is kept for at most 3 jobs")):
+    for number, sentence in ((3, "rqtui undo undoes it"), (4, "No undo: it is kept for at most 3 jobs")):
         Queue("mail", client).put_many([{"body": n, "id": f"j{n}"} for n in range(number)])
         ran = shell(url, "act", "delete", "mail", "--place", "ready", "--all")
-        assert ran.code == 1 and f"{number} jobs of mail" in ran.err and told in ran.err, ran.err
+        assert ran.code == 1 and f"{number} jobs of mail" in ran.err and sentence in ran.err, ran.err
 
 
 def test_a_list_shows_the_error_of_a_job_else_its_body_else_its_size(client: Redis, url: str) -> None:

@@ -67,7 +67,9 @@ def build_counted(name: str, ready: int = 1, **more: object) -> Counted:
 
 def read_value(found: Parsed, metric: str, **labels: str) -> float:
     (value,) = (
-        value for (name, said), value in found.items() if name == metric and labels.items() <= dict(said).items()
+        value
+        for (name, sentence), value in found.items()
+        if name == metric and labels.items() <= dict(sentence).items()
     )
     return value
 
@@ -101,7 +103,9 @@ def test_deleting_jobs_decreases_no_counter_of_sidekiq(client: Redis, url: str) 
     def scrape() -> dict[str, float]:
         found = parse_samples(shell(url, "metrics").out)
         return {
-            dict(said)["event"]: value for (name, said), value in found.items() if name.endswith("transitions_total")
+            dict(sentence)["event"]: value
+            for (name, sentence), value in found.items()
+            if name.endswith("transitions_total")
         }
 
     before = scrape()
@@ -129,7 +133,7 @@ def test_a_number_that_a_system_does_not_count_is_a_gauge_and_no_counter(system:
             world.run(5, CARD)
         found = parse_samples(shell(world.url, "--system", world.spec, "metrics").out)
         world.close()
-    labels = [dict(said) | {"metric": name} for name, said in found if dict(said).get("layout") == system]
+    labels = [dict(sentence) | {"metric": name} for name, sentence in found if dict(sentence).get("layout") == system]
     events = {label["event"] for label in labels if label["metric"] == "rqtui_job_transitions_total"}
     assert events == COUNTED_EVENTS.get(system, set())
     states = {label["state"] for label in labels if label["metric"] == "rqtui_jobs"}
@@ -186,8 +190,8 @@ def serve_metrics(url: str, *words: str) -> Iterator[str]:
     running = start_process(url, "metrics", "--listen", f"127.0.0.1:{port}", *words)
     assert running.stderr is not None
     try:
-        said = running.stderr.readline().decode()
-        assert f":{port}/metrics" in said
+        actual = running.stderr.readline().decode()
+        assert f":{port}/metrics" in actual
         yield f"http://127.0.0.1:{port}"
     finally:
         running.send_signal(signal.SIGTERM)

@@ -534,8 +534,8 @@ def test_a_job_taken_after_an_interrupted_run_does_not_run_again(
     report = run(client, system).report
     assert ran and report.skipped == []
     assert copies(client) + ran == planted and list_held_copies(client) == []
-    looked = client.info("commandstats")["cmdstat_xrevrange"]["calls"]  # of the results of a job that is shown
-    assert looked == on_the_way + report.moved, "each original is looked up once, and each job that moves"
+    actual = client.info("commandstats")["cmdstat_xrevrange"]["calls"]  # of the results of a job that is shown
+    assert actual == on_the_way + report.moved, "each original is looked up once, and each job that moves"
 
 
 def test_two_migrations_of_one_list_are_one_too_many(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -611,7 +611,7 @@ def test_a_job_that_a_worker_takes_while_it_is_copied_stays_the_worker_s(
     system, program = SYSTEMS[1], redisched.Scheduler(client, "mail")
     program.put("a", "one", delay_s=3600)
     program.put("b", "two", delay_s=3600)
-    made, copied = migration(client, system), Migration._put_copies
+    result, copied = migration(client, system), Migration._put_copies
 
     def then_a_worker_takes_one(self: Migration, *args: Any) -> list[str]:
         words = copied(self, *args)
@@ -621,19 +621,19 @@ def test_a_job_that_a_worker_takes_while_it_is_copied_stays_the_worker_s(
         return words
 
     monkeypatch.setattr(Migration, "_put_copies", then_a_worker_takes_one)
-    for _moved in made.move_jobs():
+    for _moved in result.move_jobs():
         monkeypatch.setattr(Migration, "_put_copies", copied)
-    made.close()
+    result.close()
     assert copies(client) == Counter([b"two"])
-    assert {place: number for place, number in made.report.remaining.items() if number} == {"reserved": 1}
-    assert made.report.skipped == []
+    assert {place: number for place, number in result.report.remaining.items() if number} == {"reserved": 1}
+    assert result.report.skipped == []
 
 
 def test_no_worker_of_the_target_can_run_a_copy_before_its_original_is_ended(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant_orizuru(client, 10)
-    made, copied = migration(client, SYSTEMS[3]), Migration._put_copies
+    result, copied = migration(client, SYSTEMS[3]), Migration._put_copies
 
     def check_and_copy(self: Migration, *args: Any) -> list[str]:
         ready = client.zcard("rqtui:{new}:ready")
@@ -644,9 +644,9 @@ def test_no_worker_of_the_target_can_run_a_copy_before_its_original_is_ended(
         return words
 
     monkeypatch.setattr(Migration, "_put_copies", check_and_copy)
-    for _moved in made.move_jobs():
+    for _moved in result.move_jobs():
         pass
-    made.close()
+    result.close()
     assert client.zcard("rqtui:{new}:ready") == 10
 
 

@@ -444,11 +444,11 @@ def test_a_paused_source_is_reported_to_move_to_a_queue_that_is_not_paused(clien
     plant_bullmq(client)
     client.hset("bull:mail:meta", "paused", 1)
     words = ("migrate", "bullmq:mail", "native:new", "--dry-run")
-    said = "bullmq:mail is paused and native:new is not: jobs may run as soon as they move."
-    assert said in " ".join(shell(url, *words).err.split())
+    sentence = "bullmq:mail is paused and native:new is not: jobs may run as soon as they move."
+    assert sentence in " ".join(shell(url, *words).err.split())
     shell(url, "put", "native:new", "1")
     shell(url, "act", "pause", "native:new", "--yes")
-    assert said not in " ".join(shell(url, *words).err.split())
+    assert sentence not in " ".join(shell(url, *words).err.split())
 
 
 # ── dead jobs ────────────────────────────────────────────────────────────────────────────────────────────────────

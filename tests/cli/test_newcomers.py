@@ -278,9 +278,9 @@ def test_a_verb_after_the_queue_is_reported(mail: Seeded, url: str) -> None:
     "words", ["snapshot", "jobs", "workers", "errors", "kinds", "health", "check", "events", "stats", "loops"]
 )
 def test_a_queue_that_was_never_seen_is_reported_once(mail: Seeded, url: str, words: str) -> None:
-    said = 'nothing is known of a queue "mial" (native)'
-    assert shell(url, words, "mial").err.count(said) == 1
-    assert said not in shell(url, words, "mail").err
+    sentence = 'nothing is known of a queue "mial" (native)'
+    assert shell(url, words, "mial").err.count(sentence) == 1
+    assert sentence not in shell(url, words, "mail").err
 
 
 def test_without_a_change_operations_reports_it(url: str) -> None:

@@ -21,20 +21,20 @@ def test_an_instant_is_no_duration_and_a_duration_has_a_unit(client: Redis, url:
     def due_ms() -> float:
         return client.zscore("rqtui:{mail}:scheduled", "a")
 
-    for given in ("due=2040-01-01T00:00:00Z", "due_ms=2208988800000", "due=2208988800000"):
+    for value in ("due=2040-01-01T00:00:00Z", "due_ms=2208988800000", "due=2208988800000"):
         assert shell(url, "act", "reschedule", "mail", "a", "--set", "delay=1h").code == 0 and due_ms() < 2e12
-        assert shell(url, "act", "reschedule", "mail", "a", "--set", given).code == 0 and due_ms() == 2208988800000, (
-            given
+        assert shell(url, "act", "reschedule", "mail", "a", "--set", value).code == 0 and due_ms() == 2208988800000, (
+            value
         )
-    for given, words in {
+    for value, words in {
         "due=30s": "--set due: it is an instant, 2026-12-01T08:00Z, or milliseconds since 1970; for a time from now",
         "due_ms=soon": "--set due: it is an instant",
         "due=2040-01-01T00:00:00": "--set due needs a time zone",
         "delay_ms=soon": "--set delay_ms: it is milliseconds, or 500ms, 30s, 5m, 2h or 3d; in delay= a number",
         "delay=soon": "a plain number means seconds",
     }.items():
-        ran = shell(url, "act", "reschedule", "mail", "a", "--set", given)
-        assert ran.code == 2 and words in ran.err, (given, ran.err)
+        ran = shell(url, "act", "reschedule", "mail", "a", "--set", value)
+        assert ran.code == 2 and words in ran.err, (value, ran.err)
     assert due_ms() == 2208988800000
 
 

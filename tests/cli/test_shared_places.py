@@ -123,9 +123,9 @@ def engine(client: Redis, run) -> Engine:  # type: ignore[no-untyped-def]
 
 
 def test_reports_go_through_a_shared_place_for_each_queue(client: Redis, engine: Engine) -> None:
-    *_steps, told = errors.yield_error_reports(engine, [FLOUR, BRAN])
-    assert told is not None and [(group.count, group.refs) for group in told.groups] == [(30, (FLOUR,))]
-    assert told.size.is_complete, "the walks ended, so that all was looked at"
+    *_steps, actual = errors.yield_error_reports(engine, [FLOUR, BRAN])
+    assert actual is not None and [(group.count, group.refs) for group in actual.groups] == [(30, (FLOUR,))]
+    assert actual.size.is_complete, "the walks ended, so that all was looked at"
     *_steps, found = kinds.yield_kind_reports(engine, [FLOUR, BRAN])
     assert found is not None and [(kind.name, kind.count) for kind in found.kinds] == [
         ("mill.shake", 239),
@@ -135,7 +135,7 @@ def test_reports_go_through_a_shared_place_for_each_queue(client: Redis, engine:
     assert (plan.total, plan.looked, plan.exact) == (60, 60, True)
     members = [
         job.id.decode()
-        for step in errors.yield_group_members(engine, [FLOUR, BRAN], told.groups[0].key, told.grouping)
+        for step in errors.yield_group_members(engine, [FLOUR, BRAN], actual.groups[0].key, actual.grouping)
         for job in step.jobs
     ]
     assert sorted(members) == sorted(MINE[1::2])

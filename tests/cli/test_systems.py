@@ -64,9 +64,9 @@ def test_a_slip_in_the_name_of_a_system_creates_no_native_queue(
 
 def test_a_put_reports_once_that_it_creates_a_new_native_queue(client: Redis, url: str) -> None:
     client.hset("mail:id", "a", "b")  # of no known queue
-    said = "mail is a new native queue; another system's is put into as SYSTEM:QUEUE."
-    assert [said in shell(url, "put", "mail", "1").err for _time in range(2)] == [True, False]
-    assert said not in shell(url, "put", "native:other", "1").err
+    sentence = "mail is a new native queue; another system's is put into as SYSTEM:QUEUE."
+    assert [sentence in shell(url, "put", "mail", "1").err for _time in range(2)] == [True, False]
+    assert sentence not in shell(url, "put", "native:other", "1").err
 
 
 @pytest.mark.parametrize(("system", "place", "name"), PLACES, ids=str)
@@ -188,10 +188,10 @@ def test_put_writes_what_safe_pop_takes(client: Redis, sh: Callable[..., Shell])
     assert on.put('"body"', "--id", "a") == ["moved"]
     assert on.put('"other"', "--id", "a") == ["exists"]
     assert on.put('"made"') == ["moved"]
-    made, a = client.lrange("crawl", 0, -1)
+    result, a = client.lrange("crawl", 0, -1)
     assert (a, client.get("crawl:data:a")) == (b"a", b"body")
-    assert len(made) == 36  # a uuid, as push_msg makes them
-    assert client.get(b"crawl:data:" + made) == b"made"
+    assert len(result) == 36  # a uuid, as push_msg makes them
+    assert client.get(b"crawl:data:" + result) == b"made"
     assert 86_000 < client.ttl("crawl:data:a") <= 86_400
     assert 'no "|"' in on.refused("put", "crawl", "1", "--id", "a|b")
 
@@ -228,9 +228,9 @@ def test_a_field_that_a_system_does_not_keep_is_refused_and_those_it_keeps_are_n
     if words[0] in keeps:
         assert on.put(system.body, *words) == ["moved"]
         return
-    said = on.refused("put", system.queue, system.body, *words)
-    assert f"{system.system} keeps no {words[0][2:].replace('-', '_')}" in said
-    assert "a job of it is given" in said
+    actual = on.refused("put", system.queue, system.body, *words)
+    assert f"{system.system} keeps no {words[0][2:].replace('-', '_')}" in actual
+    assert "a job of it is given" in actual
     lines = b'{"body": [1]}\n{"body": [2], "%s": "3"}\n' % words[0][2:].encode()
     if words[0] in ("--name", "--id"):
         ran = on.run("put", system.queue, "--lines", "-", stdin=lines, code=2)
@@ -249,8 +249,8 @@ def test_an_id_is_refused_where_a_second_put_of_it_would_run_again(
     client: Redis, url: str, queue: str, body: str
 ) -> None:
     line = json.dumps({"body": json.loads(body), "id": "X"}).encode()
-    for words, given in (((body, "--id", "X"), b""), (("--lines", "-"), line)):
-        ran = shell(url, "put", queue, *words, stdin=given)
+    for words, value in (((body, "--id", "X"), b""), (("--lines", "-"), line)):
+        ran = shell(url, "put", queue, *words, stdin=value)
         assert ran.code == 2 and "keeps no record of the ids" in ran.err and "write it into the body" in ran.err
     assert dump(client) == {}
 
@@ -458,12 +458,12 @@ def test_an_unknown_verb_place_or_option_is_answered_with_those_there_are(
     on = sh(system, planted=True)
     before = dump(client)
     document = next(each for each in on.run("layouts", "--json").json if each["layout"] == system.system)
-    said = on.refused("act", "frobnicate", system.queue, "a")
-    assert all(verb in said for verb in document["verbs"] if verb != "enqueue")
-    said = on.refused("jobs", system.queue, "limbo")
-    assert all(place["place"] in said for place in document["places"])
-    said = Shell(on.url, PlantedSystem(f"{system.system}:colour=red", "q", dict, ())).refused("snapshot")
-    assert all(option in said for option in document["options"])
+    actual = on.refused("act", "frobnicate", system.queue, "a")
+    assert all(verb in actual for verb in document["verbs"] if verb != "enqueue")
+    actual = on.refused("jobs", system.queue, "limbo")
+    assert all(place["place"] in actual for place in document["places"])
+    actual = Shell(on.url, PlantedSystem(f"{system.system}:colour=red", "q", dict, ())).refused("snapshot")
+    assert all(option in actual for option in document["options"])
     assert "no field" in on.refused("act", "delete", system.queue, "a", "--set", "x=1")
     assert "of the system native" not in on.refused("act", "reprioritise", system.queue, "a")
     assert dump(client) == before

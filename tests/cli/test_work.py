@@ -126,29 +126,29 @@ def test_a_command_that_cannot_be_started_costs_no_attempt_and_is_not_tried_agai
 
 
 def test_the_error_of_a_job_names_the_exit_code_or_the_signal(queue: Queue, client: Redis) -> None:
-    for id, code, said in (
+    for id, code, sentence in (
         ("one", "raise SystemExit(1)", "exit code 1"),
         ("most", "raise SystemExit(255)", "exit code 255"),
         ("killed", "import os; os.kill(os.getpid(), 9)", "ended by SIGKILL"),
     ):
         queue.put(1, id=id)
         run_command_per_job(queue, python(code), max_jobs=1)
-        assert errors(client, id) == [said]
+        assert errors(client, id) == [sentence]
 
 
 def test_a_line_is_passed_on_complete_or_in_pieces_if_it_is_much_longer_than_a_chunk(queue: Queue) -> None:
-    said: list[tuple[str, int, int]] = []
+    actual: list[tuple[str, int, int]] = []
     for size in (0, CHUNK, 4 * CHUNK + 5):
-        said.clear()
+        actual.clear()
         queue.put(1, id=f"of-{size}")
         code = f"import sys; print('x' * {size}); sys.stderr.write('no end')"
         run_command_per_job(
-            queue, python(code), max_jobs=1, say=lambda id, stream, line: said.append((id, stream, len(line)))
+            queue, python(code), max_jobs=1, say=lambda id, stream, line: actual.append((id, stream, len(line)))
         )
-        printed = [length for id, stream, length in said if (id, stream) == (f"of-{size}", 1)]
+        printed = [length for id, stream, length in actual if (id, stream) == (f"of-{size}", 1)]
         assert sum(printed) == size and max(printed) <= 2 * CHUNK
         assert len(printed) == 1 or size > 2 * CHUNK
-        assert [row for row in said if row[1] == 2] == [(f"of-{size}", 2, 6)]
+        assert [row for row in actual if row[1] == 2] == [(f"of-{size}", 2, 6)]
 
 
 def test_output_of_a_command_keeps_its_stream_and_a_run_has_its_time(queue: Queue, url: str) -> None:
@@ -163,8 +163,8 @@ def test_output_of_a_command_keeps_its_stream_and_a_run_has_its_time(queue: Queu
             assert 200 <= line["run_ms"] < 120_000 and line["error"] == "exit code 4: first\nlast"
             assert "to out" in ran.err
         else:
-            said, ours = ran.out.splitlines()
-            assert said == "to out" and ours.startswith("rqtui: aFalse  rejected  ") and ours.endswith("  last")
+            actual, ours = ran.out.splitlines()
+            assert actual == "to out" and ours.startswith("rqtui: aFalse  rejected  ") and ours.endswith("  last")
             assert "work: 1 rejected" in ran.err
 
 

@@ -423,9 +423,9 @@ def test_quiet_and_stop_reach_a_worker_with_its_heartbeat(
 
 @pytest.mark.parametrize("is_in_process", [False, True])
 def test_a_consumer_waits_on_fakeredis_too(kind: Any, fake_server: Any, is_in_process: bool) -> None:
-    given = FakeRedis() if is_in_process else connect(fake_server.url)
-    given.flushall()
-    with kind("fake", given) as queue:
+    inputs = FakeRedis() if is_in_process else connect(fake_server.url)
+    inputs.flushall()
+    with kind("fake", inputs) as queue:
         queue.put_many([1, {"body": 2, "delay": "300ms"}])
         seen = []
         for job in queue.consume():

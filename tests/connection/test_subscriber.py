@@ -85,8 +85,8 @@ def test_it_sends_nothing_but_psubscribe_and_ping(
     listening(url, "a.*", "b.*")
 
     def calls() -> dict[str, int]:
-        told = client.info("commandstats")
-        return {name.removeprefix("cmdstat_"): each["calls"] for name, each in told.items()}
+        actual = client.info("commandstats")
+        return {name.removeprefix("cmdstat_"): each["calls"] for name, each in actual.items()}
 
     wait_until(lambda: calls().get("ping", 0) >= 3, what="PINGs")
     found = calls()

@@ -85,12 +85,12 @@ def test_a_report_to_many_equals_the_report_to_each(any_client: Redis) -> None:
 @fuzzing.parametrize_cases(30)
 def test_both_counting_scripts_agree_with_any_content_of_the_keys(cases: int, client: Redis) -> None:
     found = fuzz_databases.build_seeds("native", client)
-    known = fuzz_databases.collect_words(found)
+    words = fuzz_databases.collect_words(found)
     with fuzzing.print_figures("tally", cases) as seen:
         for number in range(cases):
             source = random.Random(f"tally {number}")
             fuzz_databases.replace_database(
-                client, fuzz_databases.damage_database(source, source.choice(found).database, known)
+                client, fuzz_databases.damage_database(source, source.choice(found).database, words)
             )
             now_ms = NOW + source.choice((0, -HOUR, HOUR, 1))
             try:
@@ -182,9 +182,12 @@ def test_a_poll_of_idle_queues_sends_four_commands_for_each(client: Redis) -> No
         assert all(
             new.oldest_ready_ms >= old.oldest_ready_ms for new, old in zip(again.queues, first.queues, strict=True)
         )  # type: ignore[operator]
-        told = client.info("commandstats")
+        command_statistics = client.info("commandstats")
         spent.append(
-            {name: told.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("zrange", "exists", "hmget", "hget")}
+            {
+                name: command_statistics.get(f"cmdstat_{name}", {}).get("calls", 0)
+                for name in ("zrange", "exists", "hmget", "hget")
+            }
         )
     calm, whole = (
         {"zrange": 100, "exists": 100, "hmget": 100, "hget": 0},

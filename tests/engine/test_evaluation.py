@@ -45,8 +45,8 @@ class Evaluations:
         self.inspections.build_due_requests([MAIL], look.at_s, ())
         marks = self.inspections.store_results(look.found, look.at_s)
         rates = {MAIL: self.rates.compute_rate(MAIL, look.queue, look.at_s)}
-        judged = self.judging.attach_findings({MAIL: look.queue}, rates, marks)[MAIL]
-        return judged, rates[MAIL], [name for name, refs in self.inspections._refs_by_kind.items() if MAIL in refs]
+        result = self.judging.attach_findings({MAIL: look.queue}, rates, marks)[MAIL]
+        return result, rates[MAIL], [name for name, refs in self.inspections._refs_by_kind.items() if MAIL in refs]
 
 
 def test_a_finding_of_the_first_probe_of_a_queue_has_no_start_and_one_of_a_later_probe_has() -> None:
@@ -58,8 +58,8 @@ def test_a_finding_of_the_first_probe_of_a_queue_has_no_start_and_one_of_a_later
             probes.store_results({key: ()}, 1.0)
             probes.update_queue(MAIL, queue._replace(counted_ms=2_000))
         probes.store_results({key: (FAULT,)}, 2.0)
-        judged = probes.update_queue(MAIL, queue._replace(counted_ms=3_000, findings=(FAULT,)))
-        assert [finding.since_ms for finding in judged.findings] == [None if is_first else 3_000]
+        result = probes.update_queue(MAIL, queue._replace(counted_ms=3_000, findings=(FAULT,)))
+        assert [finding.since_ms for finding in result.findings] == [None if is_first else 3_000]
 
 
 def yield_counts(random: Random) -> Iterator[TimedCount]:
@@ -127,8 +127,8 @@ def test_the_cached_evaluation_of_an_idle_queue_equals_a_new_one() -> None:
         remembers, forgets = (Evaluations(Random(seed), forgets=forgets) for forgets in (False, True))
         for number, look in enumerate(story):
             before = remembers.judging._cache.get(MAIL)
-            told, expected = remembers.look(look), forgets.look(look)
-            assert told == expected, f"seed {seed}, look {number}: {told} is not {expected}"
+            actual, expected = remembers.look(look), forgets.look(look)
+            assert actual == expected, f"seed {seed}, look {number}: {actual} is not {expected}"
             reused += before is not None and remembers.judging._cache.get(MAIL) is before
     assert reused > 1_000, "and mostly it is not made anew"
 

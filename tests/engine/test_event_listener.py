@@ -234,8 +234,8 @@ def test_reports_read_received_events(client: Redis, listened: Callable[..., Eng
     seats, _now_ms, problems = workers.load_workers(engine, [MAIL])
     assert problems == ()
     assert [(seat.name, [job.id for job in seat.jobs]) for seat in seats] == [("w1", [b"d"])]
-    *_steps, told = errors.yield_error_reports(engine, [MAIL, POST])
-    assert told is not None and [(group.count, group.refs) for group in told.groups] == [(2, (MAIL,))]
+    *_steps, actual = errors.yield_error_reports(engine, [MAIL, POST])
+    assert actual is not None and [(group.count, group.refs) for group in actual.groups] == [(2, (MAIL,))]
     *_steps, found = kinds.yield_kind_reports(engine, [MAIL])
     assert found is not None
     [kind] = [kind for kind in found.kinds if kind.name == "cry"]

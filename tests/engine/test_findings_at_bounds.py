@@ -113,13 +113,13 @@ def variations(given: Situation) -> Iterator[tuple[str, str, Situation]]:
 
 def describe_findings(given: Situation) -> tuple[str, str]:
     """Describe findings in one short line, then with all their fields."""
-    judged = rules.attach_findings(*given)
-    found = ", ".join(f"{one.severity} {one.kind}" for one in judged.findings) or "no finding"
-    until = rules.compute_valid_until_ms(judged, *given[1:])
-    sentences = [rules.format_finding(one, NOW_MS) for one in judged.findings]
+    result = rules.attach_findings(*given)
+    found = ", ".join(f"{one.severity} {one.kind}" for one in result.findings) or "no finding"
+    until = rules.compute_valid_until_ms(result, *given[1:])
+    sentences = [rules.format_finding(one, NOW_MS) for one in result.findings]
     unwatched = rules.find_unwatched_facts(given.queue, given.rate)
-    urgency = compute_queue_urgency(judged)
-    whole = repr((judged.findings, judged.verdict, judged.unknown, until, urgency, sentences, unwatched))
+    urgency = compute_queue_urgency(result)
+    whole = repr((result.findings, result.verdict, result.unknown, until, urgency, sentences, unwatched))
     return found, without_moments(whole)
 
 
@@ -129,12 +129,12 @@ def without_moments(text: str) -> str:
 
 
 def text() -> Iterator[str]:
-    for title, given in SITUATIONS.items():
-        judged = rules.attach_findings(*given)
-        yield f"== {title}: {without_moments(judged.verdict.text)}, weight step {compute_urgency_step(judged)}"
+    for title, arguments in SITUATIONS.items():
+        result = rules.attach_findings(*arguments)
+        yield f"== {title}: {without_moments(result.verdict.text)}, weight step {compute_urgency_step(result)}"
         lines: dict[str, dict[str, list[str]]] = {}
         wholes: dict[str, list[str]] = {}
-        for part, number, other in variations(given):
+        for part, number, other in variations(arguments):
             found, whole = describe_findings(other)
             lines.setdefault(part, {}).setdefault(found, []).append(number)
             wholes.setdefault(part, []).append(whole)

@@ -48,8 +48,8 @@ def kinds(queue: Queue, rate: Rate = NO_RATE) -> list[str]:
 
 
 def test_an_idle_queue_is_fine() -> None:
-    judged = rules.attach_findings(QUEUE)
-    assert (judged.findings, judged.verdict.severity, judged.verdict.text) == ((), "ok", "ok")
+    result = rules.attach_findings(QUEUE)
+    assert (result.findings, result.verdict.severity, result.verdict.text) == ((), "ok", "ok")
 
 
 @run_in_one_test(
@@ -87,8 +87,8 @@ def test_a_problem_that_a_loop_or_a_worker_is_about_to_fix_is_no_finding(queue: 
 
 def test_a_fault_that_a_resume_repairs_reports_that_the_queue_is_paused() -> None:
     mixed = Finding("mixed", "critical", "mail", "5 and 6 share this paused queue", "rqtui act resume mail", key="P")
-    judged = rules.attach_findings(QUEUE._replace(is_paused=True, findings=(mixed,)))
-    assert [one.kind for one in judged.findings] == ["mixed"] and judged.verdict.severity == "critical"
+    result = rules.attach_findings(QUEUE._replace(is_paused=True, findings=(mixed,)))
+    assert [one.kind for one in result.findings] == ["mixed"] and result.verdict.severity == "critical"
     other = replace(mixed, key="")
     assert [one.kind for one in rules.attach_findings(QUEUE._replace(is_paused=True, findings=(other,))).findings] == [
         "mixed", "paused",
@@ -132,10 +132,10 @@ def test_idle_workers_of_a_growing_queue_are_no_reason_to_start_more_in_any_syst
 
 
 def test_the_worst_finding_is_the_verdict() -> None:
-    judged = rules.attach_findings(QUEUE._replace(is_paused=True, error="a key holds a string"))
-    assert [finding.severity for finding in judged.findings] == ["critical", "info"]
-    assert (judged.verdict.severity, judged.verdict.kind) == ("critical", "uncounted")
-    assert "a key holds a string" in judged.verdict.text
+    result = rules.attach_findings(QUEUE._replace(is_paused=True, error="a key holds a string"))
+    assert [finding.severity for finding in result.findings] == ["critical", "info"]
+    assert (result.verdict.severity, result.verdict.kind) == ("critical", "uncounted")
+    assert "a key holds a string" in result.verdict.text
 
 
 @run_in_one_test(
@@ -214,9 +214,9 @@ def failing(failed: int, done: int, known: ProbeResults = NO_PROBE_RESULTS, **li
 def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause() -> None:
     causes = (Cause("HTTPStatusError 410", 80), Cause("TimeoutError", 3))
     minutes = tuple((NOW_MS - ago * 60_000, share) for ago, share in ((9, 0.0), (8, 0.6), (7, 0.4), (1, 0.5)))
-    judged = failing(50, 50, ProbeResults(causes, (), minutes))
-    [finding] = judged.findings
-    assert judged.verdict == Verdict("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
+    result = failing(50, 50, ProbeResults(causes, (), minutes))
+    [finding] = result.findings
+    assert result.verdict == Verdict("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
     assert (finding.key, finding.jobs, finding.causes) == ("e", 50, causes)
     assert finding.since_ms == NOW_MS - 8 * 60_000
     began = format_start_time(NOW_MS - 8 * 60_000, NOW_MS)
@@ -354,8 +354,8 @@ def test_ready_jobs_that_no_worker_takes_are_a_finding(
 def test_canceled_jobs_are_no_failures() -> None:
     canceled = Count("canceled", State.DEAD, 9_000, has_failures=False)
     assert kinds(QUEUE._replace(counts=(*build_counts(ready=20), canceled), counters={})) == []
-    judged = rules.attach_findings(QUEUE._replace(counts=(*build_counts(dead=41, ready=2), canceled), counters={}))
-    assert judged.verdict.text == "ok"
+    result = rules.attach_findings(QUEUE._replace(counts=(*build_counts(dead=41, ready=2), canceled), counters={}))
+    assert result.verdict.text == "ok"
     [finding] = rules.attach_findings(
         QUEUE._replace(counts=(*build_counts(dead=1_000), canceled), counters={})
     ).findings
@@ -374,9 +374,9 @@ def test_jobs_that_die_one_after_another_are_reported() -> None:
 def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
     queue = QUEUE._replace(counts=build_counts(ready=8), workers=2, oldest_ready_ms=120_000)
     assert kinds(queue) == [], "nobody knows what is usual"
-    judged = rules.attach_findings(queue, probe_results=ProbeResults(usual_wait_ms=2_000))
-    assert judged.verdict.text == "the oldest of 8 ready jobs has waited 2 min, usually 2 s: add workers"
-    assert judged.findings[0].jobs == 8
+    result = rules.attach_findings(queue, probe_results=ProbeResults(usual_wait_ms=2_000))
+    assert result.verdict.text == "the oldest of 8 ready jobs has waited 2 min, usually 2 s: add workers"
+    assert result.findings[0].jobs == 8
     slow = queue._replace(oldest_ready_ms=900_000)
     assert kinds(slow) == ["oldest-ready"]
     assert rules.attach_findings(slow, probe_results=ProbeResults(usual_wait_ms=600_000)).findings == (), (
@@ -495,15 +495,15 @@ def test_the_equally_severe_finding_about_more_jobs_is_the_verdict() -> None:
 
 def test_the_worst_of_several_findings_is_the_verdict_and_all_are_listed() -> None:
     queue = QUEUE._replace(counts=build_counts(dead=1_200, ready=5, done=5_000), counters={}, is_paused=True)
-    judged = rules.attach_findings(queue, Rate(recent=RecentActivity(300_000, completed=49, failed=51)))
-    assert judged.verdict == Verdict("critical", "51 % of attempts fail · 2 more · e", "failing")
-    assert [one.kind for one in judged.findings] == ["failing", "dead-many", "paused"]
+    result = rules.attach_findings(queue, Rate(recent=RecentActivity(300_000, completed=49, failed=51)))
+    assert result.verdict == Verdict("critical", "51 % of attempts fail · 2 more · e", "failing")
+    assert [one.kind for one in result.findings] == ["failing", "dead-many", "paused"]
 
 
 def test_silent_leases_are_graded_by_how_many_they_are() -> None:
     lease = Finding("silent-leases", "warning", "mail", "2 workers hold 200 jobs and have sent no heartbeat", jobs=200)
-    judged = [rules.attach_findings(QUEUE._replace(findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
-    assert [queue.verdict.severity for queue in judged] == ["warning", "critical"]
+    result = [rules.attach_findings(QUEUE._replace(findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
+    assert [queue.verdict.severity for queue in result] == ["warning", "critical"]
     off = DEFAULTS._replace(silent=Limit())
     assert rules.attach_findings(QUEUE._replace(findings=(lease,)), thresholds=off).findings == ()
 
@@ -513,16 +513,16 @@ def test_silent_leases_are_graded_by_how_many_they_are() -> None:
 
 def test_a_verdict_ok_names_what_could_not_be_checked() -> None:
     places = (Count("delayed", State.SCHEDULED, 1), Count("ready", State.READY, 4))
-    judged = rules.attach_findings(Queue("tasks", "theirs", places, NOW_MS, workers=None))
-    assert judged.verdict == Verdict("ok", "ok · failures unknown", "")
-    assert judged.unknown == ("failures", "workers", "leases", "waiting times")
+    result = rules.attach_findings(Queue("tasks", "theirs", places, NOW_MS, workers=None))
+    assert result.verdict == Verdict("ok", "ok · failures unknown", "")
+    assert result.unknown == ("failures", "workers", "leases", "waiting times")
     assert rules.attach_findings(QUEUE._replace(counters={"failed": 0})).unknown == ()
 
 
 def test_where_the_dead_are_kept_failures_are_seen() -> None:
     places = (Count("ready", State.READY, 0), Count("busy", State.RESERVED, 4), Count("failed", State.DEAD, 4))
-    judged = rules.attach_findings(Queue("tasks", "theirs", places, NOW_MS, workers=None))
-    assert (judged.verdict.text, judged.unknown) == ("ok", ("workers",))
+    result = rules.attach_findings(Queue("tasks", "theirs", places, NOW_MS, workers=None))
+    assert (result.verdict.text, result.unknown) == ("ok", ("workers",))
 
 
 def test_every_kind_that_the_code_finds_is_on_the_page() -> None:
@@ -581,15 +581,15 @@ def test_a_user_who_may_not_ask_gets_no_findings(client: Redis, url: str) -> Non
 
 def list_finding_texts(*looks: tuple[int, int, int, int]) -> list[str]:
     """Return the finding texts of a queue for each (seconds, due jobs, due ms of the first, dispatched so far)."""
-    rates, said = Rates(), []
+    rates, actual = Rates(), []
     for after_s, overdue, head_ms, dispatched in looks:
         at_ms = NOW_MS + 1000 * after_s
         queue = QUEUE._replace(
             counted_ms=at_ms, overdue=overdue, next_due_ms=head_ms - at_ms, counters={"dispatched": dispatched}
         )
-        judged = rules.attach_findings(queue, rates.compute_rate(Ref("native", "mail"), queue, after_s))
-        said += [finding.text for finding in judged.findings] or [""]
-    return said
+        result = rules.attach_findings(queue, rates.compute_rate(Ref("native", "mail"), queue, after_s))
+        actual += [finding.text for finding in result.findings] or [""]
+    return actual
 
 
 def test_a_job_whose_score_is_of_1970_is_late_since_it_was_seen() -> None:

@@ -33,9 +33,9 @@ MINUTE_MS = 60_000
 
 @pytest.fixture
 def engine(client: Redis) -> Engine:
-    made = Engine(client, [registry.create_system("native")])
-    made.refs = [ORDERS]
-    return made
+    new_engine = Engine(client, [registry.create_system("native")])
+    new_engine.refs = [ORDERS]
+    return new_engine
 
 
 def jobs(prefix: str, number: int) -> tuple[NewJob, ...]:
@@ -218,9 +218,9 @@ def test_thresholds_of_a_queue_hold_for_it_alone(client: Redis) -> None:
         for job in queue.reserve(5):
             job.reject("ValueError: no")
     engine = Engine(client, [registry.create_system("native")], limits=[("native:ord*", {"dead": Limit(2, 5)})])
-    judged = engine.take_snapshot(Focus((ORDERS, MAIL), is_thorough=True)).queues
-    assert [queue.verdict.severity for queue in judged] == ["critical", "ok"]
-    assert judged[0].findings[0].detail == "mostly ValueError"
+    queues = engine.take_snapshot(Focus((ORDERS, MAIL), is_thorough=True)).queues
+    assert [queue.verdict.severity for queue in queues] == ["critical", "ok"]
+    assert queues[0].findings[0].detail == "mostly ValueError"
 
 
 def test_a_finding_that_comes_while_a_person_watches_began_then(

@@ -30,9 +30,9 @@ def last(*looks: Queue, rates: Rates | None = None) -> Rate:
 
 
 def test_counters_show_what_happened_recently() -> None:
-    told = {"in": 100, "out": 50, "failed": 7, "dead": 1}
+    totals = {"in": 100, "out": 50, "failed": 7, "dead": 1}
     later = {"in": 160, "out": 90, "failed": 47, "dead": 4}
-    rate = last(queue(0, told, ready=3), queue(2_000, later, ready=23))
+    rate = last(queue(0, totals, ready=3), queue(2_000, later, ready=23))
     assert rate.recent == RecentActivity(2_000, enqueued=60, completed=40, failed=40, dead=3, ready_growth=20)
     assert rate.recent.failure_share == 0.5
     assert (rate.in_s, rate.out_s, rate.failed_s) == (30, 20, 20)

@@ -112,8 +112,8 @@ def test_reports_show_what_they_could_not_read(two: Redis, system: type[System])
     engine = build_system_engine(two, system)
     *_steps, found = errors.yield_error_reports(engine, [BAD, GOOD])
     assert found and found.groups[0].dead == 1 and found.groups[0].refs == (GOOD,) and found.size.problems
-    *_steps, told = kinds.yield_kind_reports(engine, [BAD, GOOD])
-    assert told and {kind.ref for kind in told.kinds} == {GOOD} and told.size.problems
+    *_steps, reply = kinds.yield_kind_reports(engine, [BAD, GOOD])
+    assert reply and {kind.ref for kind in reply.kinds} == {GOOD} and reply.size.problems
     standing = loops.build_loop_report(engine, [BAD, GOOD], 10)
     assert {each.ref for each in standing.coming} == {GOOD}
     if system is FaultyInReading:
@@ -172,36 +172,36 @@ class Sick(Engine):
 
 
 def test_a_refresh_that_fails_is_reported_and_the_thread_continues(client: Redis, url: str) -> None:
-    said: list[Any] = []
+    messages: list[Any] = []
     engine = Sick(connect(url), [registry.create_system("native")])
-    ticker = Ticker(lambda: engine, said.append, 0.05)
+    ticker = Ticker(lambda: engine, messages.append, 0.05)
     ticker.start()
     try:
-        failed = wait_until(lambda: [m for m in said if isinstance(m, RefreshFailed)][2:])
+        failed = wait_until(lambda: [m for m in messages if isinstance(m, RefreshFailed)][2:])
         assert "this should not happen: ValueError: a record nobody foresaw" in failed[0].error
         assert failed[0].since_s < failed[0].next_s
         answer = ticker.request_call(lambda _engine: broken())
-        told = wait_until(lambda: [m for m in said if getattr(m, "request_id", None) == answer])
-        assert "nobody foresaw" in told[0].error
+        reply = wait_until(lambda: [m for m in messages if getattr(m, "request_id", None) == answer])
+        assert "nobody foresaw" in reply[0].error
         engine.is_sick = False
-        wait_until(lambda: any(isinstance(m, SnapshotTaken) for m in said))
+        wait_until(lambda: any(isinstance(m, SnapshotTaken) for m in messages))
     finally:
         ticker.stop()
 
 
 def test_an_engine_that_cannot_be_created_is_reported_and_tried_again(client: Redis, url: str) -> None:
-    said: list[Any] = []
+    messages: list[Any] = []
     tries = iter((broken, broken))
 
     def make() -> Engine:
         next(tries, lambda: None)()
         return Engine(connect(url), [registry.create_system("native")])
 
-    ticker = Ticker(make, said.append, 0.05)
+    ticker = Ticker(make, messages.append, 0.05)
     ticker.start()
     try:
-        wait_until(lambda: any(isinstance(m, EngineCreated) for m in said))
-        assert [type(m) for m in said[:3]] == [RefreshFailed, RefreshFailed, EngineCreated]
+        wait_until(lambda: any(isinstance(m, EngineCreated) for m in messages))
+        assert [type(m) for m in messages[:3]] == [RefreshFailed, RefreshFailed, EngineCreated]
     finally:
         ticker.stop()
 
@@ -221,7 +221,7 @@ async def test_a_screen_whose_refreshes_fail_reports_it(url: str, client: Redis)
         assert "mail" in ui.text()
         await ui.until_toast("nobody foresaw")
         await ui.pilot.pause(1.0)
-        assert sum("nobody foresaw" in told for told in ui.toasts) == 1, "it is said once, and stands above"
+        assert sum("nobody foresaw" in reply for reply in ui.toasts) == 1, "it is said once, and stands above"
         engine.take_snapshot = real  # type: ignore[method-assign]
         await ui.until(lambda: "no new data for" not in ui.text() and "nobody foresaw" not in ui.text().splitlines()[1])
 

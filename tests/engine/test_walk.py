@@ -72,9 +72,9 @@ def test_a_command_reads_a_limited_number_of_keys_and_the_next_one_continues(ful
     sentences = [engine.describe_unread_keys() for engine in engines]
     assert all(NEWS in engine.refs for engine in engines), "what stands in a list of names needs no walk"
     assert len(engines) in (3, 4) and MAIL in engines[-1].refs
-    looked = [int(re.match(r"\d+", words.replace(" ", ""))[0]) for words in sentences[:-1]]  # type: ignore[index]
-    steps = [after - before for before, after in itertools.pairwise([0, *looked])]
-    assert all(BUDGET <= step <= BUDGET + 2 * walk.MAX_STEP_KEYS for step in steps), looked
+    walked_keys = [int(re.match(r"\d+", words.replace(" ", ""))[0]) for words in sentences[:-1]]  # type: ignore[index]
+    steps = [after - before for before, after in itertools.pairwise([0, *walked_keys])]
+    assert all(BUDGET <= step <= BUDGET + 2 * walk.MAX_STEP_KEYS for step in steps), walked_keys
     assert "of about 3 002 keys" in sentences[0] and "--walk searches all" in sentences[0]
     full.config_resetstat()
     again = command(full, folder)
@@ -211,13 +211,13 @@ def test_a_lost_connection_loses_no_step(full: Redis) -> None:
         if engine._walk.progress.keys_walked:
             break
     steps.close()
-    looked = engine._walk.progress.keys_walked
-    assert 0 < looked < OTHERS
+    walked_keys = engine._walk.progress.keys_walked
+    assert 0 < walked_keys < OTHERS
     full.config_resetstat()
     for _chunk in engine.discover(max_keys=None):
         pass
     assert engine.refs == [MAIL, NEWS]
-    assert scans(full) <= (OTHERS - looked) / walk.MAX_STEP_KEYS + 3
+    assert scans(full) <= (OTHERS - walked_keys) / walk.MAX_STEP_KEYS + 3
 
 
 PATTERNS = (

@@ -40,10 +40,10 @@ class Actor:
     """The parts that all processes of a history share: names, random source, history, and the stop event."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        given = SimpleNamespace(**options)
-        self.name, self.url, self.queues, self.most = given.name, given.url, given.queues, given.most
-        self.chance = random.Random(given.seed)
-        self.history = History(Path(given.history), given.name)
+        settings = SimpleNamespace(**options)
+        self.name, self.url, self.queues, self.most = settings.name, settings.url, settings.queues, settings.most
+        self.chance = random.Random(settings.seed)
+        self.history = History(Path(settings.history), settings.name)
         self.kind: Any = Queue
         self.stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -51,8 +51,8 @@ class Actor:
 
     def queue(self) -> Queue:
         """Open one of the queues, chosen at random."""
-        made: Queue = self.kind(self.chance.choice(self.queues), self.url)
-        return made
+        result: Queue = self.kind(self.chance.choice(self.queues), self.url)
+        return result
 
     def pause(self, seconds: float) -> None:
         """Wait for about so many seconds, or until the end."""
@@ -61,12 +61,12 @@ class Actor:
 
 def run_producer(actor: Actor) -> None:
     """Put `most` jobs with ids of its own, one by one and many at once, due now and later, some refused."""
-    chance, made = actor.chance, 0
+    chance, result = actor.chance, 0
     queues = {name: actor.kind(name, actor.url) for name in actor.queues}
-    while made < actor.most and not actor.stop.is_set():
+    while result < actor.most and not actor.stop.is_set():
         queue = queues[chance.choice(actor.queues)]
-        items = [_build_item(chance, f"{actor.name}:{made + n}") for n in range(chance.choice((1, 1, 2, 5, 20)))]
-        made += len(items)
+        items = [_build_item(chance, f"{actor.name}:{result + n}") for n in range(chance.choice((1, 1, 2, 5, 20)))]
+        result += len(items)
         if chance.random() < 0.05:
             items[-1]["priority"] = 99_999  # refuses the whole batch
             _put_items(actor, queue, items)

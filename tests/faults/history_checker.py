@@ -185,8 +185,14 @@ def collect_facts(
             if op == "begin":
                 begun[key] = t
                 if line["token"]:
-                    told = (int(line["token"]), line["id"], line["attempt"], line["most"], line.get("ttr_s", 0.0))
-                    about.leases.append(Lease(t, line.get("since", t), by, *told))
+                    lease_fields = (
+                        int(line["token"]),
+                        line["id"],
+                        line["attempt"],
+                        line["most"],
+                        line.get("ttr_s", 0.0),
+                    )
+                    about.leases.append(Lease(t, line.get("since", t), by, *lease_fields))
             elif op == "end":
                 begun[key] = t
                 about.ran.add((line["id"], owner))
@@ -212,8 +218,8 @@ def _record_reserve(facts: Facts, ask: Line, answer: Line | None) -> None:
     if answer is not None and answer["is"] == "answer":
         facts.claims.append((ask["t"], [int(token) for _, token, _, _ in answer["leases"]]))
         for id, token, attempt, most in answer["leases"]:
-            told = (int(token), id, attempt, most, ask.get("ttr_s", 0.0))
-            facts.leases.append(Lease(answer["t"], ask["t"], ask["by"], *told))
+            lease_fields = (int(token), id, attempt, most, ask.get("ttr_s", 0.0))
+            facts.leases.append(Lease(answer["t"], ask["t"], ask["by"], *lease_fields))
 
 
 def _record_act(facts: Facts, ask: Line, answer: Line | None) -> None:
@@ -237,13 +243,13 @@ def _find_lost_jobs(facts: Facts, dump: Dump) -> Found:
     taken = dump.forgotten()
     if dump.events is None and not dump.remembers:
         return
-    for id, told in facts.sure.items():
+    for id, lease_fields in facts.sure.items():
         homes = dump.homes(id)
         if len(homes) > 1:
             yield f"job {id} is in {' and '.join(homes)}", ()
         elif not homes and id not in facts.deleted | taken:
             # Its put may be excused by a lost tail only if every answer about it was: any other proves that it was in.
-            yield f"job {id} was acknowledged and is nowhere", told if len(told) == 1 else ()
+            yield f"job {id} was acknowledged and is nowhere", lease_fields if len(lease_fields) == 1 else ()
 
 
 def _find_unknown_jobs(facts: Facts, dump: Dump) -> Found:
@@ -355,24 +361,24 @@ def _find_reused_tokens(facts: Facts, dump: Dump) -> Found:
 
 def _find_wrong_attempts(facts: Facts, dump: Dump) -> Found:
     """Yield wrong attempt numbers: more than allowed, or others than the events show, in their order."""
-    given: dict[str, list[int]] = defaultdict(list)
+    given_tokens: dict[str, list[int]] = defaultdict(list)
     tried: Counter[str] = Counter()
     for verb, id in dump.events or ():
         tried[id] = _compute_attempts(verb, tried[id])
         if verb == "reserve":
-            given[id].append(tried[id])
-    heard: dict[str, dict[int, Lease]] = defaultdict(dict)
+            given_tokens[id].append(tried[id])
+    leases_by_job: dict[str, dict[int, Lease]] = defaultdict(dict)
     for lease in sorted(facts.leases, key=lambda lease: lease.token):
-        heard[lease.id].setdefault(lease.token, lease)
+        leases_by_job[lease.id].setdefault(lease.token, lease)
         if lease.attempt > lease.most:
             yield f"job {lease.id} was handed out for attempt {lease.attempt} of {lease.most}", ()
-    for id, leases in heard.items():
+    for id, leases in leases_by_job.items():
         if dump.events is None or id in facts.deleted:
             continue
-        rest, told = iter(given[id]), [lease.attempt for lease in leases.values()]
-        if not all(attempt in rest for attempt in told):
+        rest, lease_fields = iter(given_tokens[id]), [lease.attempt for lease in leases.values()]
+        if not all(attempt in rest for attempt in lease_fields):
             times = [(lease.since, lease.t) for lease in leases.values()]
-            yield f"job {id} was handed out for attempts {told}; its events tell of {given[id]}", times
+            yield f"job {id} was handed out for attempts {lease_fields}; its events tell of {given_tokens[id]}", times
 
 
 def _find_wrong_pulls(facts: Facts, dump: Dump) -> Found:

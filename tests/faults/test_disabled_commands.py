@@ -86,18 +86,18 @@ def test_a_server_without_scripts_is_reported_in_a_sentence_not_in_lua(command: 
         url = fleet.start(without=[command]).url
         for line in ("put mail 1", "act pause mail", "work mail --burst -- true", "reap mail --once"):
             ran = shell(url, *line.split())
-            said = " ".join((ran.out + ran.err).split())
+            output = " ".join((ran.out + ran.err).split())
             # The first call of a script sends its text, so a command that calls each script once needs no EVALSHA.
             is_done = command == "EVALSHA" and ran.code == 0
-            is_told = ran.code in (1, 3) and f"does not know {command}" in said
-            assert (is_done or is_told) and "KEYS" not in said, (line, ran)
+            is_told = ran.code in (1, 3) and f"does not know {command}" in output
+            assert (is_done or is_told) and "KEYS" not in output, (line, ran)
 
 
 def test_a_command_that_a_script_misses_is_named(bare: Server) -> None:
     for words in (("health",), ("snapshot",)):
         ran = shell(bare.url, "--system", "safe_pop", *words)  # which is asked for, so that SCAN is needed
-        said = " ".join((ran.out + ran.err).split())
-        assert "queues of safe_pop cannot be found: this Redis does not know SCAN" in said, ran
+        output = " ".join((ran.out + ran.err).split())
+        assert "queues of safe_pop cannot be found: this Redis does not know SCAN" in output, ran
 
 
 def test_protected_mode_is_a_sentence_on_another_address_than_the_loopback() -> None:

@@ -138,7 +138,10 @@ def test_a_full_disk_under_what_is_printed_is_a_sentence(client: Redis, url: str
             env={**build_environment(url), "COLUMNS": "80"},
             timeout=60,
         )
-    said = ran.stderr.decode()
-    assert ran.returncode == 1, said
-    assert "what this command prints cannot be written: No space left on device." in said and "Traceback" not in said
-    assert os.linesep not in said.strip()
+    error_text = ran.stderr.decode()
+    assert ran.returncode == 1, error_text
+    assert (
+        "what this command prints cannot be written: No space left on device." in error_text
+        and "Traceback" not in error_text
+    )
+    assert os.linesep not in error_text.strip()

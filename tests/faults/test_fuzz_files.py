@@ -76,12 +76,12 @@ def _replace_value(source: random.Random, value: object) -> object:
     if isinstance(value, dict | list) and value and source.random() < 0.8:
         names = list(value) if isinstance(value, dict) else range(len(value))
         at = source.choice(list(names))
-        made = dict(value) if isinstance(value, dict) else dict(enumerate(value))
+        members = dict(value) if isinstance(value, dict) else dict(enumerate(value))
         if source.random() < 0.1:
-            del made[at]
+            del members[at]
         else:
-            made[at] = _replace_value(source, made[at])
-        return made if isinstance(value, dict) else list(made.values())
+            members[at] = _replace_value(source, members[at])
+        return members if isinstance(value, dict) else list(members.values())
     return source.choice(VALUES)
 
 

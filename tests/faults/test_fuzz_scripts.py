@@ -90,15 +90,15 @@ def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...
 def rounds(system: str, client: Redis, cases: int, first: int) -> Iterator[tuple[int, list[Case]]]:
     """Yield databases by number, planted one after the other, each with the calls to run on it."""
     found = fuzz_databases.build_seeds(system, client)
-    known = fuzz_databases.collect_words(found)
+    words = fuzz_databases.collect_words(found)
     for source_text in {seed.script.source for seed in found}:
         client.script_load(source_text)
     for number in range(first, first + -(-cases // CALLS)):
         source = random.Random(f"{system} {number}")
-        database = fuzz_databases.damage_database(source, source.choice(found).database, known)
+        database = fuzz_databases.damage_database(source, source.choice(found).database, words)
         fuzz_databases.replace_database(client, database)
         keyspace.plant(client, OTHERS)
-        yield number, [case(source, found, known) for _ in range(CALLS)]
+        yield number, [case(source, found, words) for _ in range(CALLS)]
 
 
 def changes(info: dict[str, object]) -> int:
@@ -113,9 +113,9 @@ def faults(client: Redis, cases: list[Case], seen: Counter[str]) -> Iterator[str
     for each in cases:
         pipe.execute_command(*each.command())
         pipe.info("persistence")
-    said = pipe.execute(raise_on_error=False)
+    replies = pipe.execute(raise_on_error=False)
     for at, each in enumerate(cases):
-        before, reply, after = said[2 * at : 2 * at + 3]
+        before, reply, after = replies[2 * at : 2 * at + 3]
         if wrong := _wrong(each, reply, changes(after) - changes(before), seen):
             yield f"{each.seed.script.path} {wrong}\n  KEYS {each.keys}\n  ARGV {_short(each.argv)}"
 

@@ -86,11 +86,11 @@ def use(found: Snapshot, system: System, source: random.Random) -> None:
 def rounds(system: str, client: Redis, cases: int) -> Iterator[tuple[int, random.Random, list[bytes]]]:
     """Yield databases planted one after the other, with ids to request."""
     found = fuzz_databases.build_seeds(system, client)
-    known = fuzz_databases.collect_words(found)
-    ids = [word for word in known if 0 < len(word) < 60]
+    words = fuzz_databases.collect_words(found)
+    ids = [word for word in words if 0 < len(word) < 60]
     for number in range(cases):
         source = random.Random(f"{system} {number}")
-        database = fuzz_databases.damage_database(source, source.choice(found).database, known)
+        database = fuzz_databases.damage_database(source, source.choice(found).database, words)
         standing = [field for value in database.values() if isinstance(value, dict) for field in value if field] or ids
         fuzz_databases.replace_database(client, database)
         failed = database.get("rqtui:{mail}:errors")

@@ -30,8 +30,8 @@ class WrittenHistory:
         self.call("producer", "put", how, {"ids": list(ids)}, words=["moved"] * len(ids))
 
     def reserve(self, by: str, *leases: tuple[str, int, int]) -> None:
-        told = [[id, str(token), attempt, 4] for id, token, attempt in leases]
-        self.call(by, "reserve", leases=told)
+        history = [[id, str(token), attempt, 4] for id, token, attempt in leases]
+        self.call(by, "reserve", leases=history)
 
     def begin(self, by: str, id: str, token: int, attempt: int = 1) -> None:
         self.record_line(by, "begin", id=id, token=str(token), attempt=attempt, most=4)
@@ -55,24 +55,24 @@ def events(*words: str) -> Sequence[tuple[str, str]]:
 
 def well() -> tuple[WrittenHistory, Dump]:
     """Build a correct history: two jobs put, one done at its second attempt, one still ready; a third was deleted."""
-    told = WrittenHistory()
-    told.put("a", "b", "c")
-    told.reserve("w1", ("a", 100, 1))
-    told.begin("w1", "a", 100)
-    told.run("w2", "a", 200, 2)
-    told.call("operator", "act", ask={"verb": "delete", "ids": ["c"]}, words=["moved"])
+    history = WrittenHistory()
+    history.put("a", "b", "c")
+    history.reserve("w1", ("a", 100, 1))
+    history.begin("w1", "a", 100)
+    history.run("w2", "a", 200, 2)
+    history.call("operator", "act", ask={"verb": "delete", "ids": ["c"]}, words=["moved"])
     dump = Dump(
         {"ready": {"b": 2.0}, "done": {"a": 1.0}},
         {"a": "2 200 1 0 - - w2"},
         200,
         events("a enqueue", "b enqueue", "c enqueue", "a reserve reap reserve ack", "c delete"),
     )
-    return told, dump
+    return history, dump
 
 
 def test_a_history_in_which_all_went_well_is_accepted() -> None:
-    told, dump = well()
-    assert check_history(told.lines, {"mail": dump}) == []
+    history, dump = well()
+    assert check_history(history.lines, {"mail": dump}) == []
 
 
 def without_b(told: WrittenHistory, dump: Dump) -> Dump:
@@ -221,66 +221,66 @@ BAD: Sequence[tuple[Callable[[WrittenHistory, Dump], Dump], str]] = (
 
 def forgetful() -> tuple[WrittenHistory, Dump]:
     """Build the history of a queue that forgets done jobs: a producer without a reply put one job again."""
-    told = WrittenHistory()
-    told.put("a", how="unknown")
-    told.put("b")
-    told.run("w1", "a", 100)
-    told.put("a")
-    told.run("w2", "a", 200)
-    told.run("w1", "b", 300)
+    history = WrittenHistory()
+    history.put("a", how="unknown")
+    history.put("b")
+    history.run("w1", "a", 100)
+    history.put("a")
+    history.run("w2", "a", 200)
+    history.run("w1", "b", 300)
     told_events = events("a enqueue reserve ack enqueue reserve ack", "b enqueue reserve ack")
-    return told, Dump({}, {}, 300, told_events, remembers=False)
+    return history, Dump({}, {}, 300, told_events, remembers=False)
 
 
 def test_a_queue_may_forget_what_is_done() -> None:
-    told, dump = forgetful()
-    assert check_history(told.lines, {"mail": dump}) == []
+    history, dump = forgetful()
+    assert check_history(history.lines, {"mail": dump}) == []
 
 
 def test_a_queue_that_forgets_loses_and_repeats_nothing_all_the_same() -> None:
-    told, dump = forgetful()
+    history, dump = forgetful()
     lost = replace(dump, events=events("a enqueue reserve ack enqueue reserve ack", "b enqueue reserve"))
-    assert any("job b was acknowledged and is nowhere" in one for one in check_history(told.lines, {"mail": lost}))
+    assert any("job b was acknowledged and is nowhere" in one for one in check_history(history.lines, {"mail": lost}))
     once = replace(dump, events=events("a enqueue reserve ack", "b enqueue reserve ack"))
     assert any(
-        "job a was finished by w1 (100) and w2 (200)" in one for one in check_history(told.lines, {"mail": once})
+        "job a was finished by w1 (100) and w2 (200)" in one for one in check_history(history.lines, {"mail": once})
     )
-    told.lines = [line for line in told.lines if line["op"] in ("put", "begin")]
-    assert any("job b is done and forgotten, and nobody" in one for one in check_history(told.lines, {"mail": dump}))
+    history.lines = [line for line in history.lines if line["op"] in ("put", "begin")]
+    assert any("job b is done and forgotten, and nobody" in one for one in check_history(history.lines, {"mail": dump}))
 
 
 @run_in_one_test(("spoil", "sentence"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
 def test_the_judge_names(spoil: Callable[[WrittenHistory, Dump], Dump], sentence: str) -> None:
-    told, dump = well()
-    dump = spoil(told, dump)
-    assert any(sentence in one for one in check_history(told.lines, {"mail": dump})), check_history(
-        told.lines, {"mail": dump}
+    history, dump = well()
+    dump = spoil(history, dump)
+    assert any(sentence in one for one in check_history(history.lines, {"mail": dump})), check_history(
+        history.lines, {"mail": dump}
     )
 
 
 @pytest.mark.parametrize("seconds_later", [0.0, 2.0, 5.0])
 def test_only_jobs_acknowledged_shortly_before_the_server_died_may_be_lost(seconds_later: float) -> None:
-    told = WrittenHistory()
-    told.put("a")
-    told.lines.append({"t": 0.1 + seconds_later, "by": "conductor", "op": "server", "event": "killed"})
+    history = WrittenHistory()
+    history.put("a")
+    history.lines.append({"t": 0.1 + seconds_later, "by": "conductor", "op": "server", "event": "killed"})
     empty = {"mail": Dump({}, {}, 0, [])}
-    assert check_history(told.lines, empty), "always: nothing is forgiven"
-    broken, forgiven = find_errors(told.lines, empty, tail_s=2.5)
+    assert check_history(history.lines, empty), "always: nothing is forgiven"
+    broken, forgiven = find_errors(history.lines, empty, tail_s=2.5)
     assert (len(broken), forgiven) == ((0, 1) if seconds_later < 2.5 else (1, 0))
 
 
 def test_a_job_that_was_there_after_the_server_came_back_was_not_in_the_lost_tail() -> None:
-    told = WrittenHistory()
-    told.put("a")
-    told.lines.append({"t": 0.15, "by": "conductor", "op": "server", "event": "killed"})
-    told.put("a")
-    assert check_history(told.lines, {"mail": Dump({}, {}, 0, [])}, tail_s=2.5)
+    history = WrittenHistory()
+    history.put("a")
+    history.lines.append({"t": 0.15, "by": "conductor", "op": "server", "event": "killed"})
+    history.put("a")
+    assert check_history(history.lines, {"mail": Dump({}, {}, 0, [])}, tail_s=2.5)
 
 
 def test_a_put_without_an_answer_promises_nothing() -> None:
-    told = WrittenHistory()
-    told.put("a", how="killed")
-    told.put("b", how="unknown")
-    assert check_history(told.lines, {"mail": Dump({}, {}, 0, [])}) == []
+    history = WrittenHistory()
+    history.put("a", how="killed")
+    history.put("b", how="unknown")
+    assert check_history(history.lines, {"mail": Dump({}, {}, 0, [])}) == []
     there = Dump({"ready": {"a": 1.0, "b": 2.0}}, {}, 0, events("a enqueue", "b enqueue"))
-    assert check_history(told.lines, {"mail": there}) == []
+    assert check_history(history.lines, {"mail": there}) == []

@@ -46,24 +46,24 @@ def test_after_a_lost_tail_no_token_is_handed_out_twice_and_late_acks_are_refuse
     primary, replica = pair
     with Queue("mail", primary.url) as old, Queue("mail", replica.url) as new:
         old.put_many({"body": n, "id": str(n)} for n in range(60))
-        kept = old.reserve(20, ttr=600)
+        held_jobs = old.reserve(20, ttr=600)
         wait_until(lambda: caught_up(primary, replica), ENOUGH)
         replica.replicate(None)  # what the primary does from here on is the tail that gets lost
         lost = [job for _ in range(4) for job in old.reserve(5, ttr=600)]
         old.put("tail", id="tail")
-        for job in kept[10:]:
+        for job in held_jobs[10:]:
             assert job.ack() == "moved"
         primary.kill()
 
         again = new.reserve(100, ttr=600)
         assert {job.id for job in lost} <= {job.id for job in again}
-        handed_out = [int(job.token) for job in (*kept, *lost)]
+        handed_out = [int(job.token) for job in (*held_jobs, *lost)]
         assert min(int(job.token) for job in again) > max(handed_out)
-        assert len({job.token for job in (*kept, *lost, *again)}) == len(kept) + len(lost) + len(again)
+        assert len({job.token for job in (*held_jobs, *lost, *again)}) == len(held_jobs) + len(lost) + len(again)
         words = [new.settle("ack", job, {}).each[0].word for job in lost]
         assert set(words) == {"stale"}
         assert new.counts()["acked"] == 0
-        assert [new.settle("ack", job, {}).each[0].word for job in kept] == ["moved"] * 20
+        assert [new.settle("ack", job, {}).each[0].word for job in held_jobs] == ["moved"] * 20
         assert [new.settle("extend", job, {}).each[0].word for job in again] == ["extended"] * 40
         assert find_misplaced_jobs(replica.client, "mail") == []
         assert new.put("tail", id="tail").word == "moved"

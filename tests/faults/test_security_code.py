@@ -84,12 +84,12 @@ def read(path: Path) -> Read:
     nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
     calls = (node.func for node in nodes if isinstance(node, ast.Call))
     sent = {each.attr for each in calls if isinstance(each, ast.Attribute)}
-    said = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)}
+    constants = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)}
     return Read(
         tuple(findings(nodes)),
         frozenset(list_imports(nodes)),
         bool(sent & {"eval", "eval_ro", "script_load", "register_script"}),
-        bool(said & {"EVAL", "EVAL_RO", b"EVAL", b"EVAL_RO"}),
+        bool(constants & {"EVAL", "EVAL_RO", b"EVAL", b"EVAL_RO"}),
     )
 
 

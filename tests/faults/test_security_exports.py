@@ -119,11 +119,11 @@ def test_a_copied_redis_cli_line_is_one_command_of_a_shell() -> None:
     for number in range(200):
         id = hostile_text.build_hostile_id(source, number)
         for odd in (id, b"$(touch x)", b"`x`", b"a;b", b"a\nb", b"'\"", b"-h"):
-            made = copy_formats.format_redis_cli_lines(
+            export = copy_formats.format_redis_cli_lines(
                 [_job(odd)], copy_formats.JobSource(registry.create_system("native"), "mail", "redis://host")
             ).decode()
-            assert "\n" not in made and hostile_text.find_harmful_character(made) == ""
-            words = shlex.split(made)
+            assert "\n" not in export and hostile_text.find_harmful_character(export) == ""
+            words = shlex.split(export)
             assert words[0] == "redis-cli" and words[-3:-1] in (
                 ["HGET", "rqtui:{mail}:jobs"],
                 ['"HGET"', '"rqtui:{mail}:jobs"'],
@@ -140,11 +140,11 @@ def test_copied_python_puts_the_same_bytes_and_nothing_else() -> None:
             name=hostile_text.build_hostile_text(source),
             body=hostile_text.build_hostile_body(source),
         )
-        made = copy_formats.format_python_program(
+        export = copy_formats.format_python_program(
             [job], copy_formats.JobSource(registry.create_system("native"), "mail", "redis://h")
         ).decode()
-        tree = ast.parse(made)
-        assert made.isascii() and len(tree.body) == 3, made
+        tree = ast.parse(export)
+        assert export.isascii() and len(tree.body) == 3, export
         call = tree.body[2].value  # type: ignore[attr-defined]
         assert ast.literal_eval(call.args[0]) == job.body
 

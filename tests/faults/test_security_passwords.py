@@ -113,7 +113,7 @@ def test_no_command_and_no_file_holds_the_password(guarded: str, state_folder: P
     config.write_text(f'[profiles.prod]\nurl = "{guarded}"\n')
     poor = guarded.replace("redis://:", "redis://poor:")
     wrong = guarded.replace(WRITTEN, WRITTEN + "x")
-    said = []
+    outputs = []
     for url, *words in (
         (guarded, "put", "mail", "1", "--id", "a"), (guarded, "put", "mail", "2", "--id", "b"),
         (guarded, "snapshot", "--json"), (guarded, "jobs", "mail", "ready"), (guarded, "show", "mail", "a", "--json"),
@@ -128,9 +128,9 @@ def test_no_command_and_no_file_holds_the_password(guarded: str, state_folder: P
         ("", "snapshot", "--url", guarded, "surplus"),
     ):  # fmt: skip
         ran = shell(url, *words)
-        said.append(f"{words}\n{ran.out}\n{ran.err}")
+        outputs.append(f"{words}\n{ran.out}\n{ran.err}")
         assert traces(ran.out + ran.err) == [], (words, ran.out, ran.err)
-    assert sum("NOPERM" in each or "denie" in each.lower() for each in said) >= 2  # they did meet the refusals
+    assert sum("NOPERM" in each or "denie" in each.lower() for each in outputs) >= 2  # they did meet the refusals
     assert traces(_bytes_below(state_folder)) == []
     assert list(state_folder.rglob("*.jsonl")), "there were files to look into"
 
@@ -266,11 +266,11 @@ def test_a_profiles_password_comes_from_its_file_and_never_from_the_environment(
     config = tmp_path / "config.toml"
     config.write_text(f'[profiles.a]\nurl = "redis://host"\npassword_file = "{tmp_path}/secret"\n'
                       '[profiles.b]\nurl = "redis://other"\n')  # fmt: skip
-    given = {"config": str(config)}
-    assert _resolve_settings({"RQTUI_PASSWORD": "x"}, profile="a", **given).url == f"redis://:{WRITTEN}@host"
-    assert _resolve_settings({"RQTUI_PASSWORD": "x"}, profile="b", **given).url == "redis://other"
+    fields = {"config": str(config)}
+    assert _resolve_settings({"RQTUI_PASSWORD": "x"}, profile="a", **fields).url == f"redis://:{WRITTEN}@host"
+    assert _resolve_settings({"RQTUI_PASSWORD": "x"}, profile="b", **fields).url == "redis://other"
     config.write_text(f'[profiles.a]\nurl = "redis://host"\npassword_file = "{tmp_path}/none"\n')
-    assert "No such file" in _resolve_settings({}, profile="a", **given).problems[0]
+    assert "No such file" in _resolve_settings({}, profile="a", **fields).problems[0]
 
 
 def test_a_password_file_that_cannot_be_read_is_reported_and_nothing_is_sent(url: str, tmp_path: Path) -> None:

@@ -107,10 +107,10 @@ def test_no_command_prints_a_secret(world: str, state_folder: Path) -> None:
                     found.append(f"{name} {words} {more}: {leaked}: {lines[0][:300]}")
     assert not found, "\n".join(found)
     assert masked > 200, "there were secrets to mask"
-    kept = [path for path in state_folder.rglob("*") if path.is_file() and "undo" not in path.parts]
-    assert any(path.name == journal.FILE_NAME for path in kept)
-    assert any(path.suffix == ".rqt" for path in kept)
-    assert [(path.name, find_leaks(path.read_bytes())) for path in kept if find_leaks(path.read_bytes())] == []
+    stored_files = [path for path in state_folder.rglob("*") if path.is_file() and "undo" not in path.parts]
+    assert any(path.name == journal.FILE_NAME for path in stored_files)
+    assert any(path.suffix == ".rqt" for path in stored_files)
+    assert [(path.name, find_leaks(path.read_bytes())) for path in stored_files if find_leaks(path.read_bytes())] == []
 
 
 def test_reveal_shows_what_was_requested_and_is_in_the_journal(world: str) -> None:

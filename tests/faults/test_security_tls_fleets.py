@@ -129,7 +129,7 @@ async def test_the_screen_behind_sentinels_with_tls_shows_the_queues(watched: Wa
 
 def test_problems_of_the_tls_of_sentinels_are_reported(watched: Watched, files: Files, stranger: Files) -> None:
     at = f"rediss+sentinel://{watched.hosts}/jobs"
-    for options, said in (
+    for options, sentence in (
         (
             f"?ssl_ca_certs={stranger.authority}",
             "certificate that is not trusted. Name its authority with ?ssl_ca_certs",
@@ -142,7 +142,7 @@ def test_problems_of_the_tls_of_sentinels_are_reported(watched: Watched, files: 
         ),
     ):
         result = shell(at + options, "put", "mail", "1")
-        assert result.code == 3 and watched.hosts in result.err and said in result.err, (options, result.err)
+        assert result.code == 3 and watched.hosts in result.err and sentence in result.err, (options, result.err)
     result = shell(at.replace("rediss", "redis"), "put", "mail", "1")
     assert result.code == 3 and "rediss" in result.err, result.err
     result = shell(f"rediss+sentinel://localhost:{watched.sentinel.port}/jobs{files.options}", "put", "mail", "1")
@@ -207,7 +207,7 @@ def test_problems_of_the_tls_of_a_cluster_are_reported(
     cluster: str, nodes: list[Server], files: Files, stranger: Files
 ) -> None:
     at = f"rediss+cluster://127.0.0.1:{nodes[0].port}"
-    for options, said in (
+    for options, sentence in (
         (
             f"?ssl_ca_certs={stranger.authority}",
             "certificate that is not trusted. Name its authority with ?ssl_ca_certs",
@@ -215,7 +215,7 @@ def test_problems_of_the_tls_of_a_cluster_are_reported(
         (f"?ssl_ca_certs={files.authority}", "?ssl_certfile=FILE&ssl_keyfile=FILE"),
     ):
         result = shell(at + options, "put", "mail", "1")
-        assert result.code == 3 and f"127.0.0.1:{nodes[0].port}" in result.err and said in result.err, (
+        assert result.code == 3 and f"127.0.0.1:{nodes[0].port}" in result.err and sentence in result.err, (
             options,
             result.err,
         )

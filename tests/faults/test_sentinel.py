@@ -43,8 +43,8 @@ class Watched:
             wait_until(lambda each=each: self._sees_all(each), ENOUGH, "the sentinel's view of the others")
 
     def _sees_all(self, sentinel: Server) -> bool:
-        known = self.read_primary_info(sentinel)
-        theirs = (int(known["num-slaves"]), int(known["num-other-sentinels"]))
+        primary = self.read_primary_info(sentinel)
+        theirs = (int(primary["num-slaves"]), int(primary["num-other-sentinels"]))
         return theirs == (len(self.replicas), len(self.sentinels) - 1)
 
     def read_primary_info(self, sentinel: Server | None = None) -> dict[str, str]:

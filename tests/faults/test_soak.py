@@ -75,8 +75,8 @@ def series(length: int = 60, **each: Any) -> list[dict[str, Any]]:
     """Build samples of one process, ten seconds apart, with values computed from the sample's number."""
 
     def value(name: str, number: int, usual: Any) -> Any:
-        given = each.get(name, usual)
-        return given(number) if callable(given) else given
+        setting = each.get(name, usual)
+        return setting(number) if callable(setting) else setting
 
     return [
         {

@@ -165,9 +165,9 @@ def test_two_programs_that_find_it_report_one_change(tmp_path: Path) -> None:
     assert Journal(tmp_path, "redis://elsewhere").recover_interrupted() == []
     before = (tmp_path / journal.FILE_NAME).read_bytes()
     [first] = Journal(tmp_path, "redis://here").recover_interrupted()
-    told = (tmp_path / journal.FILE_NAME).read_bytes()[len(before) :]
+    actual = (tmp_path / journal.FILE_NAME).read_bytes()[len(before) :]
     with (tmp_path / journal.FILE_NAME).open("ab") as file:
-        file.write(told)  # the other found it in the same moment
+        file.write(actual)  # the other found it in the same moment
     assert first.describe_interruption() == "was cut short: kill (mail), 4000 of 5000"
     assert journal.load_operations(tmp_path) == [first] and first.answers == {"died": 4000}
     assert Journal(tmp_path, "redis://here").recover_interrupted() == []
@@ -247,8 +247,8 @@ def test_a_chunk_whose_answer_never_came_is_part_of_the_undo(client: Redis, tmp_
     seeded.engine.change_recorder = keeper = UndoRecorder(tmp_path, "redis://here", new_journal)
     jobs = seeded.jobs("ready")
     seeded.engine.apply_verb("delete", seeded.ref, jobs[:2])
-    kept = keeper.save_jobs(seeded.engine, "delete", seeded.ref, jobs[2:])
-    assert kept is not None  # and killed here, when the call was sent
+    stored = keeper.save_jobs(seeded.engine, "delete", seeded.ref, jobs[2:])
+    assert stored is not None  # and killed here, when the call was sent
     dead_program(tmp_path)
     [cut] = Journal(tmp_path, "redis://here").recover_interrupted()
     assert cut.error == "cut short: 2 of 2" or cut.error.startswith("its program ended")

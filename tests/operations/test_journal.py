@@ -174,8 +174,8 @@ def test_after_a_line_that_was_cut_anywhere_the_next_operation_is_read_again(tmp
     for end in range(begin, len(whole) + 1):
         path.write_bytes(whole[:end])
         record_change(book, "third")
-        kept = [each.verb for each in load_operations(tmp_path)]
-        assert kept == (["third", "second", "first"] if end >= len(whole) - 1 else ["third", "first"]), end
+        stored = [each.verb for each in load_operations(tmp_path)]
+        assert stored == (["third", "second", "first"] if end >= len(whole) - 1 else ["third", "first"]), end
 
 
 @pytest.mark.slow

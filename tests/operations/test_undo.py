@@ -254,9 +254,9 @@ def test_a_lost_reply_leaves_no_word_on_how_the_jobs_were_left(url: str, client:
         client.script_load(it.engine.systems["native"].scripts["delete"].source)  # else NOSCRIPT is the lost reply
 
         def keep_and_cut(engine: Engine, verb: str, ref: Ref, *chosen: Any) -> undo.SavedChunk | None:
-            made = keep(engine, verb, ref, *chosen)
+            result = keep(engine, verb, ref, *chosen)
             proxy.fail("lose reply", "EVALSHA")
-            return made
+            return result
 
         it.keeper.save_jobs = keep_and_cut  # type: ignore[method-assign]
         assert {one.word for one in it.engine.apply_verb("delete", it.ref, jobs)} == {"unknown"}
@@ -337,8 +337,8 @@ def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(
     it: RecordedQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undo_files, "MAX_RECORDS", 3)
-    made = [it.do("reprioritise", it.jobs("ready"), {"priority": number}) for number in range(6)]
-    assert undo_files.list_records(it.keeper.folder) == made[:-4:-1]
+    result = [it.do("reprioritise", it.jobs("ready"), {"priority": number}) for number in range(6)]
+    assert undo_files.list_records(it.keeper.folder) == result[:-4:-1]
     paths = list(it.keeper.folder.iterdir())
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600} and len(paths) == 3
 
@@ -386,11 +386,11 @@ def test_a_verb_with_an_inverse_reports_it_before_it_acts(verb: str) -> None:
 
 def test_the_headers_say_which_verbs_have_an_inverse() -> None:
     native = registry.create_system("native")
-    told = {verb: undo.find_inverse_script(native, verb) for verb in native.scripts}
+    actual = {verb: undo.find_inverse_script(native, verb) for verb in native.scripts}
     moved = dict.fromkeys(("kill", "requeue", "promote", "reschedule", "reprioritise"), "revert")
-    assert told.items() >= {**moved, "delete": "restore", "purge": "restore", "pause": "resume"}.items()
+    assert actual.items() >= {**moved, "delete": "restore", "purge": "restore", "pause": "resume"}.items()
     none = "ack reject release extend enqueue reserve pull cancel dispatch reap repair restore revert configure beat"
-    assert not any(told[verb] for verb in [*none.split(), "quiet", "stop", "counts", "page", "show", "records"])
+    assert not any(actual[verb] for verb in [*none.split(), "quiet", "stop", "counts", "page", "show", "records"])
 
 
 @pytest.mark.parametrize(
@@ -455,14 +455,14 @@ def test_a_verb_without_one_shows_no_undo_and_keeps_nothing(it: RecordedQueue, v
 def test_of_another_system_a_deleted_ready_job_comes_back_with_the_same_bytes(
     client: Redis, tmp_path: Path, system: str, queue: str
 ) -> None:
-    made = registry.create_system(system)
-    system = made.name
-    engine = build_engine(client, [made])
+    result = registry.create_system(system)
+    system = result.name
+    engine = build_engine(client, [result])
     ref = Ref(system, queue)
     body = b"\x81\xa1a\x01" if system == "orizuru" else b"42"
     row = {"body": body, **({"id": b"one"} if system == "redisched" else {})}
-    assert [one.word for one in engine.send_request(made.put_request(queue, [row]))] == ["moved"]
-    place = next(place.name for place in made.places if place.state == "ready")
+    assert [one.word for one in engine.send_request(result.put_request(queue, [row]))] == ["moved"]
+    place = next(place.name for place in result.places if place.state == "ready")
     page = engine.fetch_page(ref, place, body_bytes=100)
     before = {name: client.dump(name) for name in client.keys("*")}
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
@@ -510,8 +510,8 @@ def test_an_undo_that_the_configuration_denies_changes_nothing(it: RecordedQueue
 def test_a_record_already_undone_is_reported_if_named_and_skipped_among_others(it: RecordedQueue) -> None:
     first, second = it.do("delete", [it.job("plain")]), it.do("delete", [it.job("second")])
     it.undo(first)
-    (told,) = (one for step in revert.revert_operation(it.engine, it.keeper.folder, [first], "") for one in step)
-    assert (told.word, told.text) == ("no record", "this was undone already.")
+    (actual,) = (one for step in revert.revert_operation(it.engine, it.keeper.folder, [first], "") for one in step)
+    assert (actual.word, actual.text) == ("no record", "this was undone already.")
     steps = revert.revert_operation(it.engine, it.keeper.folder, [first, second], "")
     assert [one.id for step in steps for one in step] == [b"second"]
 

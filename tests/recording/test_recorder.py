@@ -147,8 +147,8 @@ def test_the_last_sight_of_a_finding_is_written_in_the_end() -> None:
 
 
 def test_a_finding_begins_when_its_problem_began_if_that_is_known() -> None:
-    known = Finding("failing", "warning", "mail", "x", since_ms=NOW_MS - 5_000)
-    (record,) = accumulate((build_snapshot(NOW_MS, known), Totals())).take_batch().findings
+    values = Finding("failing", "warning", "mail", "x", since_ms=NOW_MS - 5_000)
+    (record,) = accumulate((build_snapshot(NOW_MS, values), Totals())).take_batch().findings
     assert (record.begin_ms, record.seen_ms) == (NOW_MS - 5_000, NOW_MS)
 
 

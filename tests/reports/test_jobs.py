@@ -73,8 +73,8 @@ def test_a_page_with_such_a_job_is_complete(client: Redis, url: str) -> None:
     client.set("stat:processed", 1)
     client.sadd("queues", "default")
     for jid, arguments in (("a", ["fine"]), ("b", [HALF, {HALF: 1}])):
-        known = {"class": "Mailer", "jid": jid, "args": arguments, "queue": "default", "error_message": HALF}
-        client.lpush("queue:default", json.dumps(known))
+        fields = {"class": "Mailer", "jid": jid, "args": arguments, "queue": "default", "error_message": HALF}
+        client.lpush("queue:default", json.dumps(fields))
     ran = shell(url, "jobs", "sidekiq:default", "queue", "--json")
     assert ran.code == 0, ran.err
     assert {job["id"]: job["call"] for job in ran.json["jobs"]} == {

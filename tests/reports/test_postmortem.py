@@ -26,46 +26,46 @@ HOW = Circumstances(
 
 
 def write_changes(folder: Path | None) -> Journal:
-    kept = Journal(folder, "redis://db:6379", "prod")
-    kept.expect_change("requeue", "mail", "native", HOW)
-    kept.record_stop("requeue", "mail", "native", "stopped by me@here after 7 of 9")
-    kept.record_counts_after(
-        kept.record_change("requeue", "mail", "native", [b"a"], {"ready again": 7}), {"mail": {"dead": 2, "ready": 7}}
+    stored = Journal(folder, "redis://db:6379", "prod")
+    stored.expect_change("requeue", "mail", "native", HOW)
+    stored.record_stop("requeue", "mail", "native", "stopped by me@here after 7 of 9")
+    stored.record_counts_after(
+        stored.record_change("requeue", "mail", "native", [b"a"], {"ready again": 7}), {"mail": {"dead": 2, "ready": 7}}
     )
-    return kept
+    return stored
 
 
 def test_a_change_is_kept_with_all_that_is_known_of_it(tmp_path: Path) -> None:
-    (made,) = write_changes(tmp_path).operations
-    assert (made.began_ms, made.why, made.chosen, made.rate) == (HOW.began_ms, HOW.why, HOW.chosen, HOW.rate)
-    assert made.stopped == "stopped by me@here after 7 of 9"
-    assert (made.before, made.after) == ({"mail": {"dead": 9}}, {"mail": {"dead": 2, "ready": 7}})
-    assert journal.load_operations(tmp_path) == [made]
-    (told,) = postmortem.build_document([made])["operations"]
-    assert told["filter"] == HOW.chosen and told["after"] == {"mail": {"dead": 2, "ready": 7}}
-    assert json.loads(json.dumps(told)) == told | {"undo": [], "others": [], "other_systems": []}
+    (result,) = write_changes(tmp_path).operations
+    assert (result.began_ms, result.why, result.chosen, result.rate) == (HOW.began_ms, HOW.why, HOW.chosen, HOW.rate)
+    assert result.stopped == "stopped by me@here after 7 of 9"
+    assert (result.before, result.after) == ({"mail": {"dead": 9}}, {"mail": {"dead": 2, "ready": 7}})
+    assert journal.load_operations(tmp_path) == [result]
+    (actual,) = postmortem.build_document([result])["operations"]
+    assert actual["filter"] == HOW.chosen and actual["after"] == {"mail": {"dead": 2, "ready": 7}}
+    assert json.loads(json.dumps(actual)) == actual | {"undo": [], "others": [], "other_systems": []}
 
 
 def test_facts_about_one_change_are_not_used_for_the_next() -> None:
-    kept = write_changes(None)
-    assert kept.record_change("requeue", "mail", "native", [b"b"], {"ready again": 1}).why == ""
+    stored = write_changes(None)
+    assert stored.record_change("requeue", "mail", "native", [b"b"], {"ready again": 1}).why == ""
 
 
 def test_a_reason_given_later_applies_to_all_changes_of_the_session(tmp_path: Path) -> None:
-    kept = write_changes(tmp_path)
-    kept.record_change("kill", "mail", "native", [b"x"], {"killed": 1})
-    kept.set_reason("cleaning up")
-    kept.record_change("delete", "mail", "native", [b"y"], {"deleted": 1})
-    said = {each.verb: each.why for each in journal.load_operations(tmp_path)}
-    assert said == {"requeue": HOW.why, "kill": "cleaning up", "delete": "cleaning up"}
-    assert {each.verb: each.why for each in kept.operations} == said
+    stored = write_changes(tmp_path)
+    stored.record_change("kill", "mail", "native", [b"x"], {"killed": 1})
+    stored.set_reason("cleaning up")
+    stored.record_change("delete", "mail", "native", [b"y"], {"deleted": 1})
+    actual = {each.verb: each.why for each in journal.load_operations(tmp_path)}
+    assert actual == {"requeue": HOW.why, "kill": "cleaning up", "delete": "cleaning up"}
+    assert {each.verb: each.why for each in stored.operations} == actual
 
 
 def test_a_change_that_was_cut_short_has_them_too(tmp_path: Path) -> None:
-    kept = Journal(tmp_path, "redis://db:6379")
-    kept.expect_change("requeue", "mail", "native", HOW)
-    id = kept.begin_change("requeue", "mail", "native", 9)
-    kept.record_progress(id, 4, {"ready again": 4}, "")
+    stored = Journal(tmp_path, "redis://db:6379")
+    stored.expect_change("requeue", "mail", "native", HOW)
+    id = stored.begin_change("requeue", "mail", "native", 9)
+    stored.record_progress(id, 4, {"ready again": 4}, "")
     file = tmp_path / journal.FILE_NAME
     file.write_text(file.read_text().replace('"process": "', '"process": "1999999999:'))  # its program is gone
     (cut,) = journal.load_operations(tmp_path)
@@ -74,12 +74,12 @@ def test_a_change_that_was_cut_short_has_them_too(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_findings_and_changes_in_one_line_of_time() -> None:
-    (made,) = write_changes(None).operations
+    (result,) = write_changes(None).operations
     found = [
-        Sighting(made.at_ms - 9 * MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail"),
-        Sighting(made.at_ms + MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail", True),
+        Sighting(result.at_ms - 9 * MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail"),
+        Sighting(result.at_ms + MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail", True),
     ]
-    page = postmortem.build_markdown([made], found)
+    page = postmortem.build_markdown([result], found)
     rows = [line for line in page.splitlines() if re.match(r"\| [12][09]\d\d-", line)]
     assert "times of the zone" not in page, "the change began on another day"
     assert [row.split(" | ")[1] for row in rows] == ["change", "critical", "change", "over"]
@@ -168,12 +168,12 @@ def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, 
     words = ("act", "requeue", "mail", "--place", "dead", "--filter", "id:/[ab]/", "--rate", "100/s")
     ran = shell(url, *words, "--stop-at-failures", "7", "--why", "the disk was full")
     assert ran.code == 0, ran.err
-    (told,) = shell(url, "operations", "--json").json["operations"]
-    assert (told["why"], told["filter"]) == ("the disk was full", "/id:/[ab]/ of dead")
-    assert told["rate"] == "100/s, stops at 7 failures"
-    assert told["before"]["mail"]["dead"] == 3
-    assert (told["after"]["mail"]["dead"], told["after"]["mail"]["ready"]) == (1, 2)
-    assert told["began_ms"] <= told["at_ms"]
+    (actual,) = shell(url, "operations", "--json").json["operations"]
+    assert (actual["why"], actual["filter"]) == ("the disk was full", "/id:/[ab]/ of dead")
+    assert actual["rate"] == "100/s, stops at 7 failures"
+    assert actual["before"]["mail"]["dead"] == 3
+    assert (actual["after"]["mail"]["dead"], actual["after"]["mail"]["ready"]) == (1, 2)
+    assert actual["began_ms"] <= actual["at_ms"]
     page = shell(url, "operations", "--markdown").out
     assert "it is paused" in page and "* why: the disk was full" in page
 

@@ -99,8 +99,8 @@ def test_a_clock_is_wrong_from_one_second_on(
     monkeypatch.setattr(client, "time", lambda: divmod(1_000_000_000 + ahead_ms * 1000, 1_000_000))
     found = redis.read_report(client)
     assert (found.skew_ms, found.now_ms, found.rtt_ms) == (ahead_ms, 1_000_000 + ahead_ms, 0)
-    said = [each.text for each in found.findings if each.kind == "clock-skew"]
-    assert len(said) == bool(words) and all(words in text for text in said)
+    actual = [each.text for each in found.findings if each.kind == "clock-skew"]
+    assert len(actual) == bool(words) and all(words in text for text in actual)
 
 
 def test_a_slow_command_has_its_client_its_time_and_how_long_it_took(

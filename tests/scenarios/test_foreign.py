@@ -158,28 +158,28 @@ def test_the_ledger_names_lost_jobs_and_jobs_in_two_places() -> None:
 
 
 def _actor(client: Redis, run_s: float, fell: list[bytes]) -> tuple[Actor, list[str]]:
-    said: list[str] = []
+    actual: list[str] = []
 
     def make(actor: Actor):  # type: ignore[no-untyped-def]
         def turn() -> float:
             actor.work(b"job", run_s, is_lost_with_worker=True)
-            said.append("worked")
+            actual.append("worked")
             return 5.0
 
         return turn
 
-    return Actor("worker-1", client, Pace(), make, fell.append), said
+    return Actor("worker-1", client, Pace(), make, fell.append), actual
 
 
 def test_a_killed_actor_reports_nothing_more_and_a_dismissed_one_finishes_first(url: str) -> None:
     fell: list[bytes] = []
     for order, expected in (("kill", []), ("dismiss", ["worked"])):
-        actor, said = _actor(connect(url), 60, fell)
+        actor, actual = _actor(connect(url), 60, fell)
         actor.start()
         wait_until(lambda actor=actor: actor.state == "busy", 5, "it works")
         getattr(actor, order)()
         actor.join()
-        assert said == expected
+        assert actual == expected
     assert fell == [b"job"]
 
 
@@ -465,7 +465,7 @@ def test_sidekiq_loses_what_a_killed_process_took_since_its_last_heartbeat_and_r
 ) -> None:
     with ForeignRun(FOREIGN["sidekiq"], url) as run:
         identity = next(each for each in client.smembers("processes") if each.startswith(b"web-9"))
-        held = [json.loads(json.loads(told)["payload"])["jid"] for told in client.hvals(identity + b":work")]
+        held = [json.loads(json.loads(sentence)["payload"])["jid"] for sentence in client.hvals(identity + b":work")]
         assert len(held) == 3
         client.hset(identity, "beat", time.time())  # what it was left with is a while ago where the machine is busy
         _move("reap", client, run)
@@ -616,27 +616,27 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_both_are_reported(
     with ForeignRun(FOREIGN["celery"], url) as run, client.pubsub(ignore_subscribe_messages=True) as ear:
         ear.psubscribe("celery-task-meta-*", "/*.celeryev/*")
         run.set_speed(8)
-        heard: dict[str, list[dict[str, object]]] = {"results": [], "events": []}
+        received: dict[str, list[dict[str, object]]] = {"results": [], "events": []}
 
         def read_messages() -> None:
             while message_fields := ear.get_message():
                 message = json.loads(message_fields["data"])
                 if message_fields["channel"].startswith(b"celery-task-meta-"):
-                    heard["results"].append(message)
+                    received["results"].append(message)
                 else:
                     body = json.loads(b64decode(message["body"]))
-                    heard["events"] += body if isinstance(body, list) else [body]
+                    received["events"] += body if isinstance(body, list) else [body]
 
         def has(part: str, **fields: object) -> bool:
             read_messages()
-            return any(all(each.get(name) == value for name, value in fields.items()) for each in heard[part])
+            return any(all(each.get(name) == value for name, value in fields.items()) for each in received[part])
 
         wait_until(lambda: has("results", status="FAILURE"), 60, "a charge has failed for good")
         wait_until(lambda: has("results", status="RETRY"), 60, "another one is tried again")
         assert has("events", type="task-failed", exception="TimeoutError('cards.example.org did not answer in 5 s')")
         wait_until(lambda: has("events", type="worker-heartbeat", hostname="celery@web-2"), 10, "workers beat")
         run.press("fix")
-        failed = [each["task_id"] for each in heard["results"] if each["status"] == "RETRY"]
+        failed = [each["task_id"] for each in received["results"] if each["status"] == "RETRY"]
         wait_until(lambda: all(run.ledger.finished[str(id).encode()] for id in failed), 60, "those go well now")
         assert not any(run.ledger.given_up[str(id).encode()] for id in failed)
 

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli
 
 
 def cli(client: Redis, *arguments: object) -> str:
-    given = client.connection_pool.connection_kwargs
-    command = ["redis-cli", "-h", given["host"], "-p", given["port"], *arguments]
+    inputs = client.connection_pool.connection_kwargs
+    command = ["redis-cli", "-h", inputs["host"], "-p", inputs["port"], *arguments]
     shown = [part if isinstance(part, bytes) else str(part) for part in command]
     return subprocess.run(shown, capture_output=True, check=True, timeout=20).stdout.decode()
 

@@ -480,8 +480,8 @@ def test_redis_cli_runs_a_file_as_its_header_says(client: redis.Redis, url: str,
     file.write_text(PROMOTE)
     client.zadd("s", {"a b": 1})
     command = ["redis-cli", "-u", url, "--eval", str(file), "s", "r", ",", "a b"]
-    said = [subprocess.run(command, capture_output=True, text=True, timeout=10).stdout for _ in range(2)]
-    assert [line.split()[-1] for line in said] in (['"moved"', '"gone"'], ["moved", "gone"])
+    actual = [subprocess.run(command, capture_output=True, text=True, timeout=10).stdout for _ in range(2)]
+    assert [line.split()[-1] for line in actual] in (['"moved"', '"gone"'], ["moved", "gone"])
     assert client.zrange("r", 0, -1) == [b"a b"]
 
 
@@ -534,8 +534,8 @@ def test_a_command_that_no_script_may_call_is_sent_with_scripts(client: redis.Re
         found, denied = scripts.send_calls(limited, [find, scripts.build_command("CLIENT LIST")])
     client.execute_command("ACL", "DELUSER", "reader")
     assert isinstance(found, Reply) and isinstance(denied, Denied)
-    said = r"Redis denies it: (this user|User reader) has no permissions to run the 'client\|list' command\. "
-    assert re.match(said + r"The user lacks \+client\|list; ", str(denied)), denied
+    sentence = r"Redis denies it: (this user|User reader) has no permissions to run the 'client\|list' command\. "
+    assert re.match(sentence + r"The user lacks \+client\|list; ", str(denied)), denied
 
 
 def test_plain_reads_are_sent_with_scripts_and_their_errors_are_among_their_replies(any_client: redis.Redis) -> None:
@@ -689,7 +689,7 @@ def test_a_pipeline_that_breaks_says_of_each_call_what_is_known(client: redis.Re
 
 def test_only_one_of_many_calls_of_an_unknown_script_sends_its_text(client: redis.Redis) -> None:
     write, find = put(), scripts.parse_script(FIND, "find.lua")
-    calls = [each.build_call(*given) for _ in range(50) for each, *given in (
+    calls = [each.build_call(*value) for _ in range(50) for each, *value in (
         (write, {"value": "v"}, {"id": "1"}), (find, {"ready": "z"}),
     )]  # fmt: skip
     client.script_flush()

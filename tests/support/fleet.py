@@ -215,8 +215,8 @@ class Fleet:
         reply = node.client.execute_command("CLUSTER", "INFO")
         text = reply.decode() if isinstance(reply, bytes) else str(reply)
         lines = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
-        known = int(lines["cluster_known_nodes"]), int(lines["cluster_slots_assigned"])
-        return lines["cluster_state"] == "ok" and known == (size, SLOTS)
+        values = int(lines["cluster_known_nodes"]), int(lines["cluster_slots_assigned"])
+        return lines["cluster_state"] == "ok" and values == (size, SLOTS)
 
     def __enter__(self) -> Self:
         return self

@@ -308,14 +308,14 @@ def test_a_poll_that_an_acl_denies_is_silent_for_a_system_that_was_not_requested
     narrow: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for is_asked in (False, True):
-        native, made = (
+        native, result = (
             registry.create_system("native"),
             next(each for each in registry.create_systems() if each.name == "safe_pop"),
         )
-        made.is_explicit = is_asked
-        monkeypatch.setattr(made, "has_queue", lambda client, queue: bool(client.llen(queue)))
-        monkeypatch.setattr(made, "discover", lambda client: ([str(client.llen(key))] for key in ["crawl"]))
-        engine = Engine(narrow, [native, made])
+        result.is_explicit = is_asked
+        monkeypatch.setattr(result, "has_queue", lambda client, queue: bool(client.llen(queue)))
+        monkeypatch.setattr(result, "discover", lambda client: ([str(client.llen(key))] for key in ["crawl"]))
+        engine = Engine(narrow, [native, result])
         if is_asked:
             with pytest.raises(Denied):
                 engine.resolve_or_discover("mail")

@@ -16,12 +16,12 @@ from rqtui.systems import registry
 
 def test_the_defaults_of_each_system_fit() -> None:
     declared = [(name, registry.create_system(name)) for name in registry.list_system_names()]
-    assert not [(name, option) for name, made in declared for option in made.option_values.keys() - made.defaults]
+    assert not [(name, option) for name, item in declared for option in item.option_values.keys() - item.defaults]
     assert not [
         (name, option)
-        for name, made in declared
-        for option, value in made.option_values.items()
-        if not value.accepts(made.defaults[option])
+        for name, item in declared
+        for option, value in item.option_values.items()
+        if not value.accepts(item.defaults[option])
     ]
 
 

@@ -87,8 +87,8 @@ def test_every_field_of_a_verbs_form_is_an_argument_of_its_script() -> None:
     for row in NATIVE.verbs():
         for field in row.form:
             found = [each.scripts[name] for each in systems if (name := field.verb or row.name) in each.scripts]
-            known = {arg.name for script in found for arg in (*script.args, *script.each)}
-            assert field.name in known, (row.name, field.name)
+            argument_names = {arg.name for script in found for arg in (*script.args, *script.each)}
+            assert field.name in argument_names, (row.name, field.name)
 
 
 @run_in_one_test(

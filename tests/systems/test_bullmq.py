@@ -440,9 +440,9 @@ def test_job_schedulers_are_reported_and_a_next_job_that_is_missing_is_a_problem
     any_client.set("bull:odd:repeat", "no zset")
     queue(any_client, "odd")
     engine = open_engine(any_client)
-    told, _now_ms, problems = schedules.load_schedules(engine, ["bullmq"])
-    found = {one.name: one for one in told}
-    assert not problems and [one.name for one in told if one.next_ms is not None][-1] == "nightly"
+    actual, _now_ms, problems = schedules.load_schedules(engine, ["bullmq"])
+    found = {one.name: one for one in actual}
+    assert not problems and [one.name for one in actual if one.next_ms is not None][-1] == "nightly"
     nightly = found["nightly"]
     assert (nightly.queue, nightly.pattern, nightly.call) == ("mail", "0 3 * * * Europe/Berlin", "clean({x: 1})")
     assert nightly.next_ms == at_ms and not nightly.problem and nightly.enabled
@@ -783,10 +783,12 @@ def test_each_key_of_another_program_is_reported_and_all_else_is_counted_paged_a
             open_engine(any_client, "bullmq").take_snapshot(Focus(queues=both, is_thorough=True)).find_queue(MAIL)
         )
         for queue in (alone, together):
-            [told] = [each for each in queue.findings if each.kind == "wrong-type"]
+            [actual] = [each for each in queue.findings if each.kind == "wrong-type"]
             kind = "list" if name in strings else "string"
-            assert told.keys == (key,) and told.text.startswith(f"key {key} holds a {kind}: another program"), told
-            assert told.severity == "critical" and "RENAME" in told.remedy and not queue.error
+            assert actual.keys == (key,) and actual.text.startswith(f"key {key} holds a {kind}: another program"), (
+                actual
+            )
+            assert actual.severity == "critical" and "RENAME" in actual.remedy and not queue.error
             assert {each.place: each.count for each in queue.counts} == {
                 each.place: 0 if each.place == name else each.count for each in whole.counts
             }

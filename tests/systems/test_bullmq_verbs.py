@@ -170,11 +170,11 @@ def test_a_job_that_no_worker_can_run_is_refused_in_a_sentence(name: str, any_cl
     try:
         outcome = put(open_engine(any_client), **{"body": b"{}", **row})  # type: ignore[arg-type]
     except UsageError as error:
-        said = str(error)
+        actual = str(error)
     else:
         assert outcome.word == "error"
-        said = outcome.text
-    assert sentence in said and not any_client.dbsize()
+        actual = outcome.text
+    assert sentence in actual and not any_client.dbsize()
 
 
 def test_jobs_are_put_from_a_shell_and_what_is_never_done_is_reported_there(url: str, client: Redis) -> None:
@@ -278,8 +278,8 @@ def test_limits_are_those_of_the_queue_and_free_workers_at_once(any_client: Redi
         apply_to_queue(engine, "limit", concurrency=2, max=10, duration_ms=1000) == "limited"
         and marks(any_client) == WOKEN
     )
-    known = any_client.hmget(KEYS["meta"], "concurrency", "max", "duration")
-    assert known == [b"2", b"10", b"1000"]
+    values = any_client.hmget(KEYS["meta"], "concurrency", "max", "duration")
+    assert values == [b"2", b"10", b"1000"]
     assert apply_to_queue(engine, "limit", max=0) == apply_to_queue(engine, "limit", concurrency=0) == "limited"
     assert any_client.hkeys(KEYS["meta"]) == [b"opts.maxLenEvents", b"version"]
     for form in ({}, {"max": 5}, {"duration_ms": 5}, {"max": 5, "duration_ms": 0}):
@@ -603,9 +603,9 @@ def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
         ):
             scripts.run_call(client, call)
     plant_job(client, "a", "wait")
-    known, before = read_changing_fields(client, "a"), keyspace.dump(client)
+    values, before = read_changing_fields(client, "a"), keyspace.dump(client)
     for place, then in (("failed", b"nothing"), ("failed", pack_strings(b"1")), ("active", FIELDS_THEN)):
-        call = SCRIPTS["revert"].build_call(KEYS, {"p": PREFIX}, [("a", "wait", known, place, "1", then, "")])
+        call = SCRIPTS["revert"].build_call(KEYS, {"p": PREFIX}, [("a", "wait", values, place, "1", then, "")])
         with pytest.raises(Exception, match=r"row 1: .*; nothing was changed"):
             scripts.run_call(client, call)
     assert not keyspace.diff(before, keyspace.dump(client))

@@ -290,10 +290,10 @@ def test_reading_sends_nothing_that_writes(client: Redis) -> None:
         engine.fetch_job(CELERY, b"held")
         client.echo("that was all")
         sent: set[str] = set()
-        for told in monitor.listen():
-            if told["command"].startswith("ECHO"):
+        for sentence in monitor.listen():
+            if sentence["command"].startswith("ECHO"):
                 break
-            sent.add(told["command"].split()[0].upper())
+            sent.add(sentence["command"].split()[0].upper())
     table: Any = client.command()
     assert not {name for name in sent if "write" in table.get(name.lower(), {}).get("flags", ())}
     assert keyspace.dump(client) == before
@@ -321,11 +321,11 @@ def test_a_row_of_each_place_shows_the_call_its_times_and_its_facts(any_client: 
         30_000,
     )
     assert rich.body == message_fields.encode() == rich.member and rich.problem == ""
-    known = facts(rich)
-    assert known["then"] == "tasks.mail('ann')" and known["chain"] == "tasks.mail('ann'), tasks.mail(7)"
-    assert (known["root"], known["parent"], known["group"]) == ("soon", "held", "g-1")
-    assert (known["time limit"], known["soft time limit"]) == (30_000, 20_500)
-    assert known["redelivered"] == "yes: a worker had it before" and known["result is"] == "ignored"
+    values = facts(rich)
+    assert values["then"] == "tasks.mail('ann')" and values["chain"] == "tasks.mail('ann'), tasks.mail(7)"
+    assert (values["root"], values["parent"], values["group"]) == ("soon", "held", "g-1")
+    assert (values["time limit"], values["soft time limit"]) == (30_000, 20_500)
+    assert values["redelivered"] == "yes: a worker had it before" and values["result is"] == "ignored"
     held = list_jobs(engine, "unacked")[b"held"]
     assert held.token == b"tag-held" and held.attempts == 1
     assert held.body == message("held").encode() == extract_message(held.member)
@@ -412,9 +412,9 @@ def test_a_job_is_found_by_its_id_wherever_it_is_with_its_result(any_client: Red
         assert job is not None and (job.place, job.id) == (place, id)
     held = engine.fetch_job(CELERY, b"held")
     assert held is not None
-    known = facts(held)
-    assert (known["status"], known["child"]) == ("FAILURE", "child-1")
-    assert known["ended"] == 1795383747657 and "ValueError: boom" in str(known["traceback"])
+    values = facts(held)
+    assert (values["status"], values["child"]) == ("FAILURE", "child-1")
+    assert values["ended"] == 1795383747657 and "ValueError: boom" in str(values["traceback"])
     ended = engine.fetch_job(CELERY, b"ended")
     assert ended is not None and (ended.place, facts(ended)["result"]) == ("succeeded", "3")
     assert engine.fetch_job(CELERY, b"never") is None
@@ -1139,8 +1139,8 @@ def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_progr
         any_client.set(key, "another's")
         engine = open_engine(any_client)
         both = {each.name: each for each in engine.take_snapshot(Focus(is_thorough=True)).queues}
-        told = {finding.keys: finding.text for each in both.values() for finding in each.findings}
-        assert told[(key,)].startswith(f"key {key} holds a string")
+        actual = {finding.keys: finding.text for each in both.values() for finding in each.findings}
+        assert actual[(key,)].startswith(f"key {key} holds a string")
         alone = {"celery": count_queue(engine), "mail": count_queue(engine, MAIL)}
         for queue in (*both.values(), *alone.values()):
             waiting = {"celery": 5, "mail": 1}[queue.name]

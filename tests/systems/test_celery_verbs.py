@@ -72,13 +72,13 @@ def open_engine(client: Redis, spec: str = "celery") -> Engine:
 def message(id: str, queue: str = "mail", priority: object = 0, exchange: str = "", **headers: object) -> bytes:
     """Build a message with spaces, numbers and an order of fields that only raw bytes keep."""
     own = json.dumps({"task": "tasks.add", "id": id, "eta": None, "weight": 1, **headers})[1:-1]
-    told = (
+    sentence = (
         '{"body":"%s" ,"content-encoding":"utf-8","content-type": "application/json","headers": {"n": 1.50,%s},'
         '"properties":{"correlation_id":"%s","delivery_info":{"exchange":"%s","routing_key": "%s"},"priority": %s,'
         '"body_encoding":"base64", "delivery_tag":"tag-%s","z": 1234567890123456789}}'
     )
     body = base64.b64encode(CALL).decode()
-    return (told % (body, own, id, exchange, queue, json.dumps(priority), id)).encode()
+    return (sentence % (body, own, id, exchange, queue, json.dumps(priority), id)).encode()
 
 
 def hold(client: Redis, one: bytes, taken_s: float, queue: str = "mail", exchange: str = "") -> str:
@@ -247,11 +247,11 @@ def test_a_long_message_is_fetched_whole_before_it_is_changed(client: Redis, len
 def test_a_message_of_the_first_protocol_gets_another_priority_and_no_other_eta(client: Redis) -> None:
     engine = open_engine(client)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
-    told = {"task": "tasks.add", "id": "old", "args": [1], "kwargs": {}, "retries": 0, "eta": None}
+    message = {"task": "tasks.add", "id": "old", "args": [1], "kwargs": {}, "retries": 0, "eta": None}
     delivered = {"exchange": "", "routing_key": "mail"}
     properties = {"priority": 0, "body_encoding": "base64", "delivery_tag": "t", "delivery_info": delivered}
     content = {"content-type": "application/json", "content-encoding": "utf-8", "headers": {}}
-    body = base64.b64encode(json.dumps(told).encode()).decode()
+    body = base64.b64encode(json.dumps(message).encode()).decode()
     client.lpush("mail", json.dumps({"body": body, **content, "properties": properties}))
     assert act(engine, "reschedule", "queue", delay_ms=1000) == ["raw"]
     assert act(engine, "reprioritise", "queue", priority=9) == ["moved"]
@@ -396,11 +396,13 @@ def test_a_message_with_any_content_is_redelivered_without_other_changes(client:
         ).encode()  # type: ignore[arg-type]
         hold(client, own, now_s - 9000)
         assert engine.apply_verb("reap", MAIL, (), {"limit": 10})[0].moved == 1, (seed, own)
-        [made] = [one for key in LISTS for one in client.lrange(key, 0, -1)]
+        [result] = [one for key in LISTS for one in client.lrange(key, 0, -1)]
         expected = json.loads(own)
         expected["headers"]["redelivered"] = expected["properties"]["delivery_info"]["redelivered"] = True
-        assert json.loads(made) == expected, (seed, own, made)
-        assert list(json.loads(made)) == list(expected) and len(made) <= len(own) + 2 * len(b', "redelivered": true')
+        assert json.loads(result) == expected, (seed, own, result)
+        assert list(json.loads(result)) == list(expected) and len(result) <= len(own) + 2 * len(
+            b', "redelivered": true'
+        )
 
 
 def test_what_is_cut_off_anywhere_is_not_given_out_and_stops_nothing(client: Redis) -> None:
@@ -422,10 +424,10 @@ def test_a_priority_that_is_none_is_read_as_kombu_reads_it(client: Redis, priori
     hold(client, message("odd", priority=priority), float(client.time()[0]) - 9000)
     assert engine.apply_verb("reap", MAIL, (), {"limit": 10})[0].moved == 1
     try:
-        given = max(0, min(9, int(priority)))  # type: ignore[call-overload]  # kombu/transport/virtual/base.py
+        expected_priority = max(0, min(9, int(priority)))  # type: ignore[call-overload]  # kombu/transport/virtual/base.py
     except (TypeError, ValueError):
-        given = 0
-    assert [key for key in LISTS if client.llen(key)] == [LISTS[given // 3]]
+        expected_priority = 0
+    assert [key for key in LISTS if client.llen(key)] == [LISTS[expected_priority // 3]]
 
 
 # --- what is only said -----------------------------------------------------------------------------------------------
@@ -434,9 +436,9 @@ def test_a_priority_that_is_none_is_read_as_kombu_reads_it(client: Redis, priori
 def commands(listener: object) -> list[dict[str, object]]:
     """Return the commands that were published to the workers' mailbox, as a worker of Kombu reads them."""
     found = []
-    while said := listener.get_message(timeout=0.2):  # type: ignore[attr-defined]
-        if said["type"] == "pmessage":
-            document = json.loads(said["data"])
+    while actual := listener.get_message(timeout=0.2):  # type: ignore[attr-defined]
+        if actual["type"] == "pmessage":
+            document = json.loads(actual["data"])
             assert document["content-type"] == "application/json" and document["properties"]["delivery_tag"]
             found.append(json.loads(document["body"]))
     return found
@@ -480,9 +482,9 @@ def test_a_revoke_can_name_the_signal_for_a_running_task_or_send_none(
     for signal in ("KILL", "sigusr1", "none"):
         assert act(engine, "cancel", "unacked", signal=signal) == ["asked"]
     assert act(engine, "cancel", "queue", signal="KILL") == ["asked"]
-    told = [each["arguments"] for each in commands(listener)]
+    actual = [each["arguments"] for each in commands(listener)]
     runs = {"task_id": ["runs"], "terminate": True}
-    assert told == [
+    assert actual == [
         {**runs, "signal": "SIGKILL"},
         {**runs, "signal": "SIGUSR1"},
         {**runs, "terminate": False, "signal": "SIGTERM"},
@@ -586,8 +588,8 @@ def test_a_worker_is_asked_what_it_runs_and_knows_and_its_queues(
 def _beat(system: Celery, event_type: str, *workers: str) -> None:
     """Let workers publish that they are there, that they start, or that they end."""
     for worker in workers:
-        told = {"type": event_type, "hostname": worker, "freq": 2.0, "active": 0, "processed": 0}
-        system.record_event(b"/0.celeryev/worker.heartbeat", json.dumps({"body": told}).encode(), system.now_ms())
+        message = {"type": event_type, "hostname": worker, "freq": 2.0, "active": 0, "processed": 0}
+        system.record_event(b"/0.celeryev/worker.heartbeat", json.dumps({"body": message}).encode(), system.now_ms())
 
 
 def test_a_worker_that_named_its_queues_is_listed_in_these_alone(client: Redis, workers: StartWorkers) -> None:
@@ -695,7 +697,7 @@ def test_the_client_that_paused_a_queue_stores_that_until_a_worker_starts(client
     assert [one.word for one in engine.apply_verb("resume", MAIL, (), {})] == ["resumed"] and not is_paused()
     assert [one.word for one in engine.apply_verb("pause", MAIL, (), {})] == ["paused"] and is_paused()
     event = {"type": "worker-online", "hostname": "w2@host", "pid": 1, "timestamp": client.time()[0]}
-    told = json.dumps(
+    message = json.dumps(
         {
             "body": base64.b64encode(json.dumps(event).encode()).decode(),
             "properties": {"body_encoding": "base64"},
@@ -703,7 +705,9 @@ def test_the_client_that_paused_a_queue_stores_that_until_a_worker_starts(client
             "content-type": "application/json",
         }
     )
-    system.record_event(f"/{system._database}.celeryev/worker.online".encode(), told.encode(), system.now_ms() + 1000)
+    system.record_event(
+        f"/{system._database}.celeryev/worker.online".encode(), message.encode(), system.now_ms() + 1000
+    )
     assert not is_paused()
 
 
@@ -715,8 +719,8 @@ def test_a_task_is_cancelled_by_the_id_that_its_worker_knows(client: Redis, list
     client.lpush("mail", message("mail.1.x"), message("mail.1.x", n=2))  # two of one id: one is called mail.1.x.2
     assert [one.id for one in list_jobs(engine, "queue")] == [b"mail.1.x", b"mail.1.x.2"]
     assert act(engine, "cancel", "queue") == ["asked"] * 2
-    [told] = commands(listener)
-    assert told["arguments"] == {"task_id": ["mail.1.x"] * 2, "terminate": False, "signal": "SIGTERM"}
+    [actual] = commands(listener)
+    assert actual["arguments"] == {"task_id": ["mail.1.x"] * 2, "terminate": False, "signal": "SIGTERM"}
 
 
 def test_a_message_without_an_id_is_not_cancelled_and_no_worker_gets_a_command(client: Redis, listener: PubSub) -> None:
@@ -734,7 +738,7 @@ def test_a_message_without_an_id_is_not_cancelled_and_no_worker_gets_a_command(c
         [outcome] = engine.apply_verb("cancel", MAIL, [job])
         assert outcome.word == "refused" and "no id" in outcome.text
     assert act(engine, "cancel", "queue", "named") == ["asked"]
-    assert [told["arguments"]["task_id"] for told in commands(listener)] == [["named"]]
+    assert [sentence["arguments"]["task_id"] for sentence in commands(listener)] == [["named"]]
 
 
 def test_a_task_that_no_key_holds_is_cancelled_by_its_id_alone(client: Redis, listener: PubSub, url: str) -> None:
@@ -748,8 +752,8 @@ def test_a_task_that_no_key_holds_is_cancelled_by_its_id_alone(client: Redis, li
     listener.get_message(timeout=5)
     ran = shell(url, *cancel, "--yes", "--json")
     assert ran.code == 0 and '"asked"' in ran.out
-    [told] = commands(listener)
-    assert told["arguments"] == {"task_id": ["runs"], "terminate": True, "signal": "SIGKILL"}
+    [actual] = commands(listener)
+    assert actual["arguments"] == {"task_id": ["runs"], "terminate": True, "signal": "SIGKILL"}
 
 
 def test_a_task_that_only_events_reported_is_cancelled_by_its_id(client: Redis, listener: PubSub) -> None:
@@ -758,8 +762,8 @@ def test_a_task_that_only_events_reported_is_cancelled_by_its_id(client: Redis, 
     listener.get_message(timeout=5)
     job = Job(b"mine", "mail", "celery", "running", State.RESERVED, b"", name="tasks.add")
     assert [one.word for one in engine.apply_verb("cancel", MAIL, [job], {})] == ["asked"]
-    [told] = commands(listener)
-    assert told["arguments"] == {"task_id": ["mine"], "terminate": True, "signal": "SIGTERM"}
+    [message] = commands(listener)
+    assert message["arguments"] == {"task_id": ["mine"], "terminate": True, "signal": "SIGTERM"}
     system = engine.systems["celery"]
     places = [place.name for place in system.places]
     assert [place for place in places if system.can("cancel", place)] == ["eta", "queue", "unacked", "late", "running"]
@@ -773,9 +777,9 @@ def test_a_task_that_only_events_reported_is_cancelled_by_its_id(client: Redis, 
 def fail(client: Redis, system: Celery, id: str, at_ms: int = 1_800_000_000_000, **extended: object) -> None:
     """Store and publish a failed task's result as a worker does, and poll again."""
     error = {"exc_type": "ValueError", "exc_message": ["boom"], "exc_module": "builtins"}
-    told = {"status": "FAILURE", "result": error, "traceback": "ValueError: boom", "children": [], "date_done": None}
-    client.set(f"celery-task-meta-{id}", json.dumps({**told, **extended}), ex=86_400)
-    system.record_event(f"celery-task-meta-{id}".encode(), json.dumps({**told, **extended}).encode(), at_ms)
+    message = {"status": "FAILURE", "result": error, "traceback": "ValueError: boom", "children": [], "date_done": None}
+    client.set(f"celery-task-meta-{id}", json.dumps({**message, **extended}), ex=86_400)
+    system.record_event(f"celery-task-meta-{id}".encode(), json.dumps({**message, **extended}).encode(), at_ms)
     Engine(client, [system]).send_requests(system.event_requests())
 
 
@@ -783,8 +787,8 @@ def publish_event(system: Celery, **event: object) -> None:
     """Publish an event as a worker with `-E` does."""
     body = base64.b64encode(json.dumps({"hostname": "w1@host", "retries": 0, **event}).encode()).decode()
     envelope = {"body": body, "content-type": "application/json", "headers": {}}
-    told = {**envelope, "properties": {"body_encoding": "base64", "delivery_tag": "t"}}
-    system.record_event(b"/0.celeryev/task.multi", json.dumps(told).encode(), 1_800_000_000_000)
+    message = {**envelope, "properties": {"body_encoding": "base64", "delivery_tag": "t"}}
+    system.record_event(b"/0.celeryev/task.multi", json.dumps(message).encode(), 1_800_000_000_000)
 
 
 def failures(engine: Engine) -> dict[str, Job]:
@@ -792,8 +796,8 @@ def failures(engine: Engine) -> dict[str, Job]:
 
 
 def requeue_jobs(engine: Engine, *ids: str) -> list[Outcome]:
-    known = failures(engine)
-    return engine.apply_verb("requeue", MAIL, [known[id] for id in ids], {})
+    failed_jobs = failures(engine)
+    return engine.apply_verb("requeue", MAIL, [failed_jobs[id] for id in ids], {})
 
 
 def hearing_engine(client: Redis) -> tuple[Engine, Celery]:
@@ -833,12 +837,12 @@ def test_a_failed_task_is_enqueued_again_from_its_message_with_the_least_changes
 
 def test_a_failed_task_is_enqueued_again_from_an_extended_result_digit_by_digit(client: Redis) -> None:
     engine, system = hearing_engine(client)
-    told = {"name": "tasks.add", "args": [[], 12345678901234567890], "kwargs": {"a": {}}, "queue": "mail"}
-    fail(client, system, "bad", **told)
+    message = {"name": "tasks.add", "args": [[], 12345678901234567890], "kwargs": {"a": {}}, "queue": "mail"}
+    fail(client, system, "bad", **message)
     assert [one.word for one in requeue_jobs(engine, "bad")] == ["moved"]
     [put] = map(json.loads, client.lrange("mail", 0, -1))
     args, kwargs, _embed = json.loads(base64.b64decode(put["body"]))
-    assert (args, kwargs) == (told["args"], told["kwargs"])
+    assert (args, kwargs) == (message["args"], message["kwargs"])
     assert (put["headers"]["task"], put["headers"]["id"], put["headers"]["retries"]) == ("tasks.add", "bad", 0)
     assert put["properties"]["delivery_info"] == {"exchange": "", "routing_key": "mail"}
 
@@ -879,16 +883,16 @@ def test_a_failure_without_a_known_queue_or_that_already_waits_is_not_enqueued(c
     [outcome] = requeue_jobs(engine, "whose")
     assert outcome.word == "refused" and "its queue is unknown" in outcome.text
     fail(client, system, "bad", name="tasks.add", args=[1], kwargs={}, queue="mail")
-    known = failures(engine)["bad"]
+    failed_jobs = failures(engine)["bad"]
     client.lpush("mail", message("bad"))  # another screen was there before
-    assert [one.word for one in engine.apply_verb("requeue", MAIL, [known], {})] == ["exists"]
+    assert [one.word for one in engine.apply_verb("requeue", MAIL, [failed_jobs], {})] == ["exists"]
     client.delete("mail")
-    assert [one.word for one in engine.apply_verb("requeue", MAIL, [known], {})] == ["moved"]
+    assert [one.word for one in engine.apply_verb("requeue", MAIL, [failed_jobs], {})] == ["moved"]
     hold(client, client.rpop("mail"), float(client.time()[0]))
-    assert [one.word for one in engine.apply_verb("requeue", MAIL, [known], {})] == [
+    assert [one.word for one in engine.apply_verb("requeue", MAIL, [failed_jobs], {})] == [
         "exists"
     ]  # a worker has that very one
-    [outcome] = engine.apply_verb("requeue", MAIL, [replace(known, place="queue")], {})
+    [outcome] = engine.apply_verb("requeue", MAIL, [replace(failed_jobs, place="queue")], {})
     assert outcome.word == "refused" and "only failed tasks are requeued" in outcome.text
     assert not client.exists("mail")
 
@@ -898,8 +902,8 @@ def test_the_data_for_enqueueing_failures_again_is_bounded_and_dropped_after_suc
     _engine, system = hearing_engine(client)
     for n in range(MAX_CALLS + 5):
         publish_event(system, type="task-sent", uuid=f"f{n}", queue="mail")
-        told = {"status": "FAILURE", "name": "tasks.add", "args": [n], "kwargs": {}, "queue": "mail"}
-        system.record_event(b"celery-task-meta-f%d" % n, json.dumps(told).encode(), 1_800_000_000_000)
+        message = {"status": "FAILURE", "name": "tasks.add", "args": [n], "kwargs": {}, "queue": "mail"}
+        system.record_event(b"celery-task-meta-f%d" % n, json.dumps(message).encode(), 1_800_000_000_000)
     assert len(system._task_bodies) == MAX_CALLS and b"f4" not in system._task_bodies
     fail(client, system, "long", name="tasks.add", args=["x" * 4096], kwargs={}, queue="mail")
     assert b"long" not in system._task_bodies
@@ -909,8 +913,8 @@ def test_the_data_for_enqueueing_failures_again_is_bounded_and_dropped_after_suc
 
 def test_an_extended_result_that_is_kept_is_enough_for_a_command(client: Redis, url: str) -> None:
     hearing_engine(client)
-    told = {"status": "FAILURE", "name": "tasks.add", "args": [1, 2], "kwargs": {}, "queue": "mail", "result": {}}
-    client.set("celery-task-meta-bad", json.dumps(told))
+    message = {"status": "FAILURE", "name": "tasks.add", "args": [1, 2], "kwargs": {}, "queue": "mail", "result": {}}
+    client.set("celery-task-meta-bad", json.dumps(message))
     ran = shell(url, "act", "requeue", "celery:mail", "bad", "--yes")
     assert ran.code == 0 and list_ids(client, "mail") == ["bad"], (ran.out, ran.err)
     ran = shell(url, "act", "requeue", "celery:mail", "bad", "--yes")
@@ -937,8 +941,8 @@ def test_a_task_of_another_database_is_never_put_into_a_queue_of_this_one(client
     assert not staging.exists("mail") and not production.exists("mail")
     body = {"type": "task-sent", "uuid": "kept-here", "queue": "mail", "hostname": "w1@host"}
     for database in (1, 2):  # the channel of an event has the database of the broker
-        told = json.dumps({"body": body, "content-type": "application/json", "headers": {}, "properties": {}})
-        system.record_event(b"/%d.celeryev/task.multi" % database, told.encode(), 1_800_000_000_000)
+        message = json.dumps({"body": body, "content-type": "application/json", "headers": {}, "properties": {}})
+        system.record_event(b"/%d.celeryev/task.multi" % database, message.encode(), 1_800_000_000_000)
         assert [one.word for one in requeue_jobs(engine, "kept-here")] == ["elsewhere" if database == 1 else "moved"]
     assert list_ids(production, "mail") == ["kept-here"] and not staging.exists("mail")
 
@@ -984,7 +988,7 @@ def test_a_harmful_change_is_refused_in_a_sentence(client: Redis, url: str) -> N
     plant_all(client)
     before = keyspace.dump(client)
     whole = message("new").decode()
-    for body, said in (
+    for body, sentence in (
         ("[1]", "no JSON object"),
         ("{}", 'no "task"'),
         ('{"task": 5}', "the name of a task"),
@@ -1005,15 +1009,15 @@ def test_a_harmful_change_is_refused_in_a_sentence(client: Redis, url: str) -> N
         (whole.replace('"task"', '"others"'), "no whole message"),
     ):
         ran = shell(url, "put", "celery:mail", body)
-        assert ran.code != 0 and said in ran.err, (body, ran.err)
-    for verb, said in (
+        assert ran.code != 0 and sentence in ran.err, (body, ran.err)
+    for verb, sentence in (
         ("kill", "no place for dead tasks"),
         ("promote", "enqueue it again"),
         ("ack", "only the worker"),
         ("quiet", "pause the queues of the worker"),
     ):
         ran = shell(url, "act", verb, "celery:mail", "q00mail")
-        assert ran.code != 0 and said in ran.err, (verb, ran.err)
+        assert ran.code != 0 and sentence in ran.err, (verb, ran.err)
     ran = shell(url, "act", "release", "celery:mail", "heldmail", "--yes")
     assert ran.code == 1 and "the task would run twice" in ran.out
     ran = shell(url, "act", "delete", "celery:mail", "heldmail", "--yes")
@@ -1038,8 +1042,8 @@ def test_the_script_itself_takes_no_message_that_a_worker_would_die_of(client: R
 def test_a_task_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
     body = '{"task": "tasks.add", "args": [1e400, 0.10, {"z": 1,"a":[]}], "kwargs": {"é": "\\u00e9"}}'
     assert shell(url, "put", "celery:mail", body).code == 0
-    [made] = client.lrange("mail", 0, -1)
-    document = json.loads(made)
+    [result] = client.lrange("mail", 0, -1)
+    document = json.loads(result)
     call = b'[[1e400, 0.10, {"z": 1,"a":[]}], {"\xc3\xa9": "\\u00e9"}, {"callbacks": null, '
     assert base64.b64decode(document["body"]).startswith(call)
     headers, properties = document["headers"], document["properties"]
@@ -1101,8 +1105,8 @@ def test_the_arguments_of_a_message_are_edited_as_json(client: Redis, url: str) 
         shell(url, "act", "edit-and-retry", "celery:mail", "first", "--set", f"body={edited.decode()}", "--yes").code
         == 0
     )
-    [made] = client.lrange("mail", 0, -1)
-    document = json.loads(made)
+    [result] = client.lrange("mail", 0, -1)
+    document = json.loads(result)
     assert base64.b64decode(document["body"]) == CALL.replace(b"1.50, 12345678901234567890", b"2.50")
     assert document["headers"]["argsrepr"] == "(2.5, {'b': [], 'a': {}})" and document["headers"]["id"] != "first"
     for wrong in (own.replace(b"application/json", b"application/x-python-serialize"), b"[]"):
@@ -1261,7 +1265,7 @@ def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(
     back = {"left": "queue", "known": b"x", "place": "queue", "score": str(1 << 40), "line": b"y"}
     old = {"place": "queue", "score": str(1 << 40), "record": "", "body": b"y"}
     before = keyspace.dump(client)
-    for name, args, rows, said in (
+    for name, args, rows, sentence in (
         ("purge", {"place": "late", "limit": 10}, [], "the place is queue"),
         ("purge", {"place": "queue", "limit": 1001}, [], "limit is 1 to 1000"),
         ("purge", {"place": "queue", "limit": 0}, [], "limit is 1 to 1000"),
@@ -1286,6 +1290,6 @@ def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(
         ("revert", {}, [{**back, "score": "-1"}], "what stood where"),
         ("revert", {}, [{**back, "line": b""}], "what stood where"),
     ):
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(Refused, match=sentence):
             scripts.run_call(client, system.build_call(name, "mail", args, rows))
     assert not keyspace.diff(before, keyspace.dump(client))

@@ -284,8 +284,8 @@ def test_unasked_and_denied_it_sees_nothing_and_breaks_nothing(client: Redis) ->
     keyspace.plant(client, {READY: ["a"]})
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", "nopass", "~rqtui:*", "+@all")
     pool = client.connection_pool
-    known = {**pool.connection_kwargs, "username": "narrow", "password": "any"}
-    narrow = Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **known))
+    fields = {**pool.connection_kwargs, "username": "narrow", "password": "any"}
+    narrow = Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **fields))
     unasked = next(system for system in registry.create_systems() if system.name == "dispatcher")
     assert build_engine(narrow, [unasked]).refs == []
 

@@ -36,10 +36,10 @@ OF_MANY_QUEUES = {"shared/tally", "shared/walk"}  # tests/engine/test_walk.py an
 
 def test_no_script_is_left_out() -> None:
     scripts = {path.relative_to(ROOT / "lua").with_suffix("").as_posix() for path in (ROOT / "lua").glob("*/*.lua")}
-    kept = {path.relative_to(KEPT).with_suffix("").as_posix() for path in KEPT.glob("*/*.txt")}
+    stored = {path.relative_to(KEPT).with_suffix("").as_posix() for path in KEPT.glob("*/*.txt")}
     described = {name for name in SCRIPTS if not name.startswith(SECONDS)}
     assert scripts - OF_MANY_QUEUES == described, "add a Use to tests/support/SYSTEM_subject.py"
-    assert kept == {*SCRIPTS}, "RQTUI_WRITE_SNAPSHOTS=1 writes tests/systems/effects/SYSTEM/SCRIPT.txt"
+    assert stored == {*SCRIPTS}, "RQTUI_WRITE_SNAPSHOTS=1 writes tests/systems/effects/SYSTEM/SCRIPT.txt"
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -404,14 +404,14 @@ def test_the_loop_reaps_and_collects_and_a_queue_without_a_source_stops_no_other
     holding(any_client, "dead", bodies(1, 2, 3), beat_ms=120_000)
     any_client.lpush(original.build_key("w2", "unacked"), *bodies(8, 9))
     any_client.sadd(original.CONSUMERS, "w2")
-    made, nameless = {"orizuru": registry.create_system("orizuru:source=jobs")}, Ref("orizuru", "orizuru")
-    done = build_round("reap", any_client, made, lambda: [nameless, JOBS])()
+    result, nameless = {"orizuru": registry.create_system("orizuru:source=jobs")}, Ref("orizuru", "orizuru")
+    done = build_round("reap", any_client, result, lambda: [nameless, JOBS])()
     assert [(step.ref, step.moved, "source" in step.error) for step in done.steps] == [
         (JOBS, 3, False),
         (nameless, 0, True),
     ]
     assert any_client.llen(original.build_key("w2", "unacked")) == 2
-    assert build_round("reap", any_client, made, lambda: [JOBS], limit=1, args={"gc": True})().is_full
+    assert build_round("reap", any_client, result, lambda: [JOBS], limit=1, args={"gc": True})().is_full
     assert any_client.lrange("jobs", 0, -1) == bodies(8, 3, 2, 1)  # rejected jobs go behind those that wait
 
 

@@ -814,10 +814,12 @@ def test_each_key_of_another_program_is_reported_and_all_else_is_counted_paged_a
         theirs = keyspace.dump(any_client)
         together = open_engine(any_client).take_snapshot(Focus(is_thorough=True)).find_queue(DEFAULT)
         for queue in (count_queue(any_client), together):
-            [told] = [each for each in queue.findings if each.kind == "wrong-type"]
+            [actual] = [each for each in queue.findings if each.kind == "wrong-type"]
             kind = "list" if name in strings else "string"
-            assert told.keys == (key,) and told.text.startswith(f"key {key} holds a {kind}: another program"), told
-            assert told.severity == "critical" and "RENAME" in told.remedy and not queue.error
+            assert actual.keys == (key,) and actual.text.startswith(f"key {key} holds a {kind}: another program"), (
+                actual
+            )
+            assert actual.severity == "critical" and "RENAME" in actual.remedy and not queue.error
             assert {each.place: each.count for each in queue.counts} == {
                 each.place: 0 if each.place == name else each.count for each in whole.counts
             }

@@ -76,8 +76,8 @@ def act(engine: Engine, verb: str, *ids: str, **form: object) -> list[str]:
 
 
 def reap(client: Redis, **args: object) -> Reply:
-    given = {"prefix": "rq", "now_ms": NOW, "limit": 100, "exc_string": EXC_STRING, **args}
-    return scripts.run_call(client, SCRIPTS["reap"].build_call(KEYS, given))
+    fields = {"prefix": "rq", "now_ms": NOW, "limit": 100, "exc_string": EXC_STRING, **args}
+    return scripts.run_call(client, SCRIPTS["reap"].build_call(KEYS, fields))
 
 
 def fields(client: Redis, id: str, *names: str) -> list[str | None]:
@@ -360,11 +360,11 @@ def test_commands_reach_the_worker_that_runs_the_job(url: str, client: Redis) ->
         assert ear.get_message(timeout=10) is None  # the confirmation, which is passed over
         assert act(engine, "cancel", 'odd"id') == ["asked"]
         assert [one.word for one in engine.apply_verb("stop", QUEUE, (), {"worker": WORKER})] == ["asked"]
-        heard: list[Any] = []
-        while len(heard) < 2:
+        received: list[Any] = []
+        while len(received) < 2:
             if message := ear.get_message(timeout=10):
-                heard.append(json.loads(message["data"]))
-    assert heard == [{"command": "stop-job", "job_id": 'odd"id'}, {"command": "shutdown"}]
+                received.append(json.loads(message["data"]))
+    assert received == [{"command": "stop-job", "job_id": 'odd"id'}, {"command": "shutdown"}]
 
 
 def test_an_operator_with_the_least_rights_may_do_every_verb(url: str, client: Redis) -> None:
@@ -454,9 +454,9 @@ def test_a_new_job_has_what_its_body_says_and_what_its_row_says_before_it(any_cl
     assert 80 < due_s <= 92 and any_client.smembers("rq:queues") == {b"rq:queue:default"}
     job = engine.fetch_job(QUEUE, b"a")
     assert job and job.call == "tasks.add(1, 'x', c=None)" and job.ttr_ms == 120_000 and not job.problem
-    [made] = put(engine, {"func": "tasks.add"})
-    assert made.word == "moved" and any_client.hexists(build_job_key(made.id), "created_at")
-    created = engine.fetch_job(QUEUE, made.id)
+    [result] = put(engine, {"func": "tasks.add"})
+    assert result.word == "moved" and any_client.hexists(build_job_key(result.id), "created_at")
+    created = engine.fetch_job(QUEUE, result.id)
     assert created and created.enqueued_ms and abs(created.enqueued_ms - any_client.time()[0] * 1000) < 600_000
     [copy] = engine.apply_verb("enqueue", QUEUE, (), {"id": "copy", "body": job.body})
     assert copy.word == "moved" and fields(any_client, "copy", "description") == ["tasks.add(1, 'x', c=None)"]
@@ -581,11 +581,11 @@ def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
         with pytest.raises(Exception, match=r"row 1: the (record|body) is not one; nothing was changed"):
             scripts.run_call(client, call)
     waiting(client, "a")
-    for known, then in (
+    for value, then in (
         (read_changing_fields(client, b"a"), b"nothing"),
         (read_changing_fields(client, b"a"), pack_strings(b"1")),
     ):
-        call = SCRIPTS["revert"].build_call(KEYS, {"prefix": "rq"}, [("a", "queued", known, "failed", "1", then, "")])
+        call = SCRIPTS["revert"].build_call(KEYS, {"prefix": "rq"}, [("a", "queued", value, "failed", "1", then, "")])
         with pytest.raises(Exception, match="row 1: the line is not one; nothing was changed"):
             scripts.run_call(client, call)
     assert list_queued(client) == ["a"]

@@ -78,14 +78,14 @@ def test_one_list_is_shown_as_three_places_in_the_order_of_its_pops(any_client: 
     now_s = int(time.time())
     push(any_client, "a", f"b|{now_s}", f"c|{now_s - 60}", "d")
     any_client.set(build_data_key(b"d"), b"the body of d")
-    looked = engine(any_client)
-    ready, running, expired = (looked.fetch_page(REF, place, body_bytes=100).jobs for place in SAFE_POP.places)
+    own_engine = engine(any_client)
+    ready, running, expired = (own_engine.fetch_page(REF, place, body_bytes=100).jobs for place in SAFE_POP.places)
     assert [(job.id, job.body, job.token) for job in ready] == [(b"a", b"a", b""), (b"d", b"the body of d", b"")]
     assert [(job.id, job.token, job.deadline_ms) for job in running] == [
         (b"b", b"b|%d" % now_s, (now_s + TIMEOUT_S + 1) * 1000)
     ]
     assert [(job.id, job.state, job.reserved_ms) for job in expired] == [(b"c", "reserved", (now_s - 60) * 1000)]
-    (queue,) = looked.take_snapshot(focus_on_queue()).queues
+    (queue,) = own_engine.take_snapshot(focus_on_queue()).queues
     assert [(count.place, count.count, count.is_exact) for count in queue.counts] == [
         ("ready", 2, True),
         ("in_progress", 1, True),
@@ -102,10 +102,10 @@ def focus_on_queue() -> object:
 
 def test_a_job_is_shown_by_its_id_and_by_its_entry(any_client: Redis) -> None:
     push(any_client, "a", f"b|{RUNNING}")
-    looked = engine(any_client)
-    by_id, by_entry = looked.fetch_job(REF, b"b"), looked.fetch_job(REF, b"b|%d" % RUNNING)
+    own_engine = engine(any_client)
+    by_id, by_entry = own_engine.fetch_job(REF, b"b"), own_engine.fetch_job(REF, b"b|%d" % RUNNING)
     assert by_id == by_entry and by_id is not None and by_id.token == b"b|%d" % RUNNING
-    assert looked.fetch_job(REF, b"nobody") is None
+    assert own_engine.fetch_job(REF, b"nobody") is None
     for body_bytes, shown in ((0, b""), (1, b"b")):
         assert run_script(any_client, "show", id=b"b", body_bytes=body_bytes).values["body"] == shown, (
             "up to so many bytes"
@@ -141,10 +141,10 @@ def test_a_body_of_30_mb_leaves_the_page_small(client: Redis) -> None:
 
 def test_an_entry_of_30_mb_is_cut_and_fetched_before_a_verb_acts_on_it(client: Redis) -> None:
     push(client, "x" * 30_000_000, "small")
-    looked = engine(client)
-    long, small = looked.fetch_page(REF, "ready", body_bytes=100).jobs
+    own_engine = engine(client)
+    long, small = own_engine.fetch_page(REF, "ready", body_bytes=100).jobs
     assert long.is_partial and len(long.member) == 4096 and len(long.id) < 300 and long.body_bytes == 30_000_000
-    assert [outcome.word for outcome in looked.apply_verb("delete", REF, [long])] == ["moved"]
+    assert [outcome.word for outcome in own_engine.apply_verb("delete", REF, [long])] == ["moved"]
     assert client.lrange(QUEUE, 0, -1) == [small.member]
 
 
@@ -153,16 +153,16 @@ def test_a_job_that_its_workers_cannot_read_is_shown_with_a_problem_and_never_ta
     entry: str, any_client: Redis
 ) -> None:
     push(any_client, entry, "sound")
-    looked = engine(any_client)
-    broken, sound = looked.fetch_page(REF, "ready", body_bytes=100).jobs
+    own_engine = engine(any_client)
+    broken, sound = own_engine.fetch_page(REF, "ready", body_bytes=100).jobs
     assert "dies" in broken.problem and broken.member == entry.encode() and not sound.problem
     for verb in ("reserve", "pull", "reap"):
         run_script(any_client, verb, limit=10)
         assert entry.encode() in list_entries(any_client)
     assert run_script(any_client, "faults").rows[0][0] == "undecodable"
-    job = looked.fetch_job(REF, broken.id)
+    job = own_engine.fetch_job(REF, broken.id)
     assert job is not None and job.member == broken.member
-    assert [outcome.word for outcome in looked.apply_verb("delete", REF, [job])] == ["moved"]
+    assert [outcome.word for outcome in own_engine.apply_verb("delete", REF, [job])] == ["moved"]
     assert entry.encode() not in list_entries(any_client)
 
 
@@ -192,13 +192,13 @@ def test_an_empty_body_that_is_kept_is_no_missing_one(any_client: Redis) -> None
 
 
 def test_a_search_for_faults_reads_all_of_a_thousand_entries_else_five_hundred_at_each_end(client: Redis) -> None:
-    for length, looked, found in ((999, 999, 3), (1000, 1000, 3), (1001, 1000, 2), (2000, 1000, 2)):
+    for length, own_engine, found in ((999, 999, 3), (1000, 1000, 3), (1001, 1000, 2), (2000, 1000, 2)):
         client.delete(QUEUE, build_key("done"))
         push(client, *["a|b" if n in (0, 500, length - 1) else str(n) for n in range(length)])
         client.sadd(build_key("done"), "mark")
         answer = run_script(client, "faults")
         rows = {row[0]: row[3] for row in answer.rows}
-        assert (answer.values["looked"], rows["undecodable"]) == (looked, found)
+        assert (answer.values["looked"], rows["undecodable"]) == (own_engine, found)
         assert ("orphan_done_mark" in rows) is (length <= 1000)
 
 
@@ -235,8 +235,10 @@ def test_each_queue_has_the_timeout_of_its_own_system_option(any_client: Redis) 
     both = registry.create_system("safe_pop:queue=quick,timeout_s=5", "safe_pop:queue=slow,timeout_s=600")
     for queue in ("quick", "slow"):
         any_client.lpush(queue, f"a|{now_s - 60}")
-    looked = Engine(any_client, [both])
-    assert [job.place for queue in ("quick", "slow") if (job := looked.fetch_job(Ref("safe_pop", queue), b"a"))] == [
+    own_engine = Engine(any_client, [both])
+    assert [
+        job.place for queue in ("quick", "slow") if (job := own_engine.fetch_job(Ref("safe_pop", queue), b"a"))
+    ] == [
         "expired",
         "in_progress",
     ]
@@ -244,14 +246,14 @@ def test_each_queue_has_the_timeout_of_its_own_system_option(any_client: Redis) 
 
 def test_a_verb_takes_a_whole_place_however_long_the_list(client: Redis) -> None:
     push(client, "twin", *(f"w{n}" for n in range(7000)), "twin", f"late|{LATE}", "twin", "twin")
-    looked = engine(client)
-    moved = [outcome.moved for chunk in looked.apply_verb_to_place("delete", REF, "ready") for outcome in chunk]
+    own_engine = engine(client)
+    moved = [outcome.moved for chunk in own_engine.apply_verb_to_place("delete", REF, "ready") for outcome in chunk]
     assert sum(moved) == 7004 and list_entries(client) == [b"late|%d" % LATE]
 
 
 def discover_queues(client: Redis, made: SafePop) -> list[str]:
-    looked = Engine(client, [made])
-    return sorted({ref.queue for chunk in looked.discover() for ref in chunk})
+    own_engine = Engine(client, [made])
+    return sorted({ref.queue for chunk in own_engine.discover() for ref in chunk})
 
 
 def test_done_marks_beside_a_list_reveal_a_queue(any_client: Redis) -> None:
@@ -283,16 +285,16 @@ def test_done_marks_beside_a_list_reveal_a_queue(any_client: Redis) -> None:
 
 
 def test_new_jobs_get_a_uuid_and_data_for_a_day_or_are_their_own_body(any_client: Redis) -> None:
-    looked = engine(any_client)
+    own_engine = engine(any_client)
     rows: list[dict[str, object]] = [{"body": b"hello"}, {"body": b"url1", "id": "url1"}, {"body": b"x", "id": "j1"}]
-    outcomes = looked.send_request(looked.systems["safe_pop"].put_request(QUEUE, rows))
+    outcomes = own_engine.send_request(own_engine.systems["safe_pop"].put_request(QUEUE, rows))
     uuid = outcomes[0].id
     assert list_entries(any_client) == [uuid, b"url1", b"j1"] and len(uuid) == 36
     assert any_client.get(build_data_key(uuid)) == b"hello" and 86_000 < any_client.ttl(build_data_key(uuid)) <= 86_400
     assert not any_client.exists(build_data_key(b"url1"))
-    again = looked.send_request(looked.systems["safe_pop"].put_request(QUEUE, rows[1:]))
+    again = own_engine.send_request(own_engine.systems["safe_pop"].put_request(QUEUE, rows[1:]))
     assert [outcome.word for outcome in again] == ["exists", "exists"]
-    (formed,) = looked.apply_verb("enqueue", REF, (), {"body": b"by a form"})
+    (formed,) = own_engine.apply_verb("enqueue", REF, (), {"body": b"by a form"})
     assert formed.word == "moved" and any_client.llen(QUEUE) == 4
 
 
@@ -309,11 +311,11 @@ def test_an_empty_body_is_refused_since_the_original_throws_such_a_job_away(any_
     any_client.set(build_data_key(b"j1"), b"")
     worker = original.Worker(any_client, QUEUE, lambda _id, _message: pytest.fail("it ran"))
     assert worker.step() == "discarded"
-    before, looked = keyspace.dump(any_client), engine(any_client)
+    before, own_engine = keyspace.dump(any_client), engine(any_client)
     with pytest.raises(UsageError, match="a body is not empty"):
         system().put_request(QUEUE, [{"body": b"good"}, {"body": b""}])
     with pytest.raises(UsageError, match="a body is not empty"):
-        looked.apply_verb("enqueue", REF, (), {"body": ""})
+        own_engine.apply_verb("enqueue", REF, (), {"body": ""})
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
@@ -461,9 +463,9 @@ def test_text_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) ->
     """A time has up to eleven digits, and an id is before it; any other entry is a job of that name."""
     entries = [b"a|99999999999", b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"]
     any_client.rpush("crawl", *entries)
-    looked = engine(any_client)
+    own_engine = engine(any_client)
     of = {
-        place: {job.id for job in looked.fetch_page(REF, place, 0, 10).jobs}
+        place: {job.id for job in own_engine.fetch_page(REF, place, 0, 10).jobs}
         for place in ("ready", "in_progress", "expired")
     }
     assert of["ready"] == {b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"}

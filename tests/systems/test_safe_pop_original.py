@@ -226,8 +226,8 @@ def test_an_entry_that_was_finished_is_dropped_with_its_mark_by_both(any_client:
 
 
 def findings(client: Redis) -> list[Finding]:
-    looked = Engine(client, [registry.create_system(f"safe_pop:queue={QUEUE}")])
-    (queue,) = looked.take_snapshot(Focus(queues=(REF,))).queues
+    own_engine = Engine(client, [registry.create_system(f"safe_pop:queue={QUEUE}")])
+    (queue,) = own_engine.take_snapshot(Focus(queues=(REF,))).queues
     return [finding for finding in queue.findings if finding.kind != "expired-not-reaped"]
 
 

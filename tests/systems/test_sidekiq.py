@@ -183,8 +183,8 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
     any_client.flushdb()
     push(any_client, job("alone"))
     any_client.mset({"stat:processed": 100, "stat:failed": 7})
-    told = count_queue(open_engine(any_client)).counters
-    assert {name: told[name] for name in ("in", "out", "failed")} == {"in": 94, "out": 93, "failed": 7}
+    actual = count_queue(open_engine(any_client)).counters
+    assert {name: actual[name] for name in ("in", "out", "failed")} == {"in": 94, "out": 93, "failed": 7}
 
 
 def test_a_row_of_each_place_shows_the_call_its_times_and_who_runs_it(any_client: Redis) -> None:
@@ -502,8 +502,8 @@ def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> No
     columns = ("worker", "beat_ms", "thread", "queue", "job", "run_at", "left_ms")
 
     def update_lost_jobs(lost: LostJobs, now_s: float, *rows: tuple[Any, ...]) -> int:
-        made = tuple(rows)
-        lost.update_jobs(Reply("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=made))
+        result = tuple(rows)
+        lost.update_jobs(Reply("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=result))
         return lost.count("q")
 
     silent = (b"p", 25_000, b"", "", b"", "", -1), (b"p", 25_000, b"t", "q", b"{}", "5", 35_000)

@@ -263,9 +263,9 @@ def test_a_job_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
     client.zadd("dead", {job("seen", created_at=1795000000250): 1})  # Sidekiq 8 wrote it
     body = '{"class":"HardJob", "args": [1e400, 0.10, {"z": 1,"a":[]}]}'
     assert shell(url, "put", "sidekiq:default", body).code == 0
-    [made] = client.lrange("queue:default", 0, -1)
-    document = json.loads(made)
-    assert made.startswith(body[:-1].encode()) and document["retry"] is True and document["queue"] == "default"
+    [result] = client.lrange("queue:default", 0, -1)
+    document = json.loads(result)
+    assert result.startswith(body[:-1].encode()) and document["retry"] is True and document["queue"] == "default"
     assert re.fullmatch("[0-9a-f]{24}", document["jid"]) and isinstance(document["enqueued_at"], int)
     assert client.smembers("queues") == {b"default"}
     named = f'{body[:-1]}, "jid": "mine"}}'
@@ -278,7 +278,7 @@ def test_a_job_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
     assert shell(url, "put", "sidekiq:default", wrapped).code == 0
     assert client.lindex("queue:default", 0).startswith(wrapped[:-1].encode())
     before = keyspace.dump(client)
-    for body, said in (
+    for body, sentence in (
         ('{"args": []}', 'no "class"'),
         ('{"class": "X"}', 'no "args"'),
         ('{"class": "X", "args": {}}', '"args" is a list'),
@@ -291,7 +291,7 @@ def test_a_job_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
         ('{"class": "X", "args": [], "retry": "often"}', "true, false, or how often"),
     ):
         ran = shell(url, "put", "sidekiq:default", body)
-        assert ran.code != 0 and said in ran.err, (body, ran.err)
+        assert ran.code != 0 and sentence in ran.err, (body, ran.err)
     assert "only its paid editions" in shell(url, "act", "pause", "sidekiq:default").err
     assert not keyspace.diff(before, keyspace.dump(client))
 

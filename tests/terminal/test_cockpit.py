@@ -292,9 +292,9 @@ def test_a_body_goes_through_the_editor_into_a_new_job(opened: Opened, mail: See
     ui.type("edited")
     ui.keys("Enter")
     ui.until("enqueue: enqueued")
-    made = mail.job("edited")
-    assert made is not None
-    assert made.body == b'{"by": "editor"}'
+    job = mail.job("edited")
+    assert job is not None
+    assert job.body == b'{"by": "editor"}'
 
 
 def test_ctrl_c_ends_an_editor_and_leaves_the_form_as_it_was(opened: Opened, mail: Seeded, tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def test_pickles_of_old_protocols_are_parsed(protocol: int) -> None:
 
 
 def test_every_opcode_has_its_meaning() -> None:
-    known = pickles._IGNORED | set(pickles._CONSTANTS) | pickles._LITERALS | pickles._PUTS | pickles._GETS
-    assert {opcode.name for opcode in pickletools.opcodes} == known | set(pickles._OPERATIONS) | {"STOP"}
+    known_opcodes = pickles._IGNORED | set(pickles._CONSTANTS) | pickles._LITERALS | pickles._PUTS | pickles._GETS
+    assert {opcode.name for opcode in pickletools.opcodes} == known_opcodes | set(pickles._OPERATIONS) | {"STOP"}
 
 
 @run_in_one_test(

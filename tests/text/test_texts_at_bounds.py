@@ -204,11 +204,11 @@ def ids() -> Iterator[str]:
     for share in range(11):
         mixed = [*generated[:share], *plain[share:]]
         chosen = preview.choose_id_format(mixed)
-        kept = [
+        lines = [
             preview.choose_id_format(mixed, before) == before for before in (chosen, preview.choose_id_format(plain))
         ]
         shown = [preview.shorten_id_to_format(id, chosen) for id in mixed[::9]]
-        yield f"{share} of 10 generated: {tuple(chosen)} {kept} {shown}"
+        yield f"{share} of 10 generated: {tuple(chosen)} {lines} {shown}"
     for number in (0, 1, 2):
         yield f"{number} ids: {tuple(preview.choose_id_format(generated[:number]))}"
     before = preview.choose_id_format(generated)

@@ -37,11 +37,11 @@ def test_the_verdicts_of_all_situations_match_the_committed_file(
     for situation in SITUATIONS:
         world = create_world(WORLDS[system], client, clock, f"{url.partition('?')[0].rstrip('/').removesuffix('/0')}/0")
         try:
-            told = watch(world, situation)
+            actual = watch(world, situation)
         except DoesNotApply as reason:
             found[situation.id] = {"does_not_apply": str(reason)}
             continue
-        wrong = {way: told[way] for way in WAYS if told[way].word != "right"}
+        wrong = {way: actual[way] for way in WAYS if actual[way].word != "right"}
         if wrong:
             found[situation.id] = {way: verdict.word for way, verdict in wrong.items()}
             found[situation.id]["reported"] = next(iter(wrong.values())).reason

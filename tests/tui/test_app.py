@@ -29,8 +29,8 @@ def test_no_two_rows_of_the_tables_have_one_name() -> None:
 
 def test_each_event_of_the_thread_has_a_message_class_and_a_handler() -> None:
     assert len(set(MESSAGES.values())) == len(MESSAGES)
-    for told in MESSAGES.values():
-        assert issubclass(told, SessionMessage) and callable(getattr(Cockpit, told.handler_name)), told
+    for sentence in MESSAGES.values():
+        assert issubclass(sentence, SessionMessage) and callable(getattr(Cockpit, sentence.handler_name)), sentence
 
 
 def test_a_host_has_some_fifteen_names() -> None:

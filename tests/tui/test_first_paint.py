@@ -118,12 +118,14 @@ async def test_a_view_knows_its_size_before_its_widgets_get_their_styles(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A class that is set later computes the styles of all widgets again: a tenth of the time to the first paint."""
-    known: list[set[str]] = []
+    queue_names: list[set[str]] = []
     compose = Overview.compose_view
-    monkeypatch.setattr(Overview, "compose_view", lambda self: (known.append(set(self.classes)), compose(self))[1])
+    monkeypatch.setattr(
+        Overview, "compose_view", lambda self: (queue_names.append(set(self.classes)), compose(self))[1]
+    )
     async with screen(url, WIDE) as ui:
         await ui.until_refreshed()
-    assert known == [{"-high", "-large"}]
+    assert queue_names == [{"-high", "-large"}]
 
 
 Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]

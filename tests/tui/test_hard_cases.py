@@ -267,9 +267,9 @@ async def test_the_meter_shows_the_whole_cost_of_many_queues(url: str, client: R
             await ui.until(lambda: re.search(r"\d commands? in ", ui.text().splitlines()[0]), "what it cost")
         names = {"rqtui-ticker", *(f"rqtui-{loop.name}" for loop in loops)}
         wait_until(lambda: not names & {thread.name for thread in threading.enumerate()}, 20, "nobody asks any more")
-        told, asked = meter.compute_total_cost(), len(proxy.requests)
-    assert asked - 200 < told.commands <= asked, "all but what greets on a new connection"
-    assert told.ms > ms_of_scripts(client)
+        actual, asked = meter.compute_total_cost(), len(proxy.requests)
+    assert asked - 200 < actual.commands <= asked, "all but what greets on a new connection"
+    assert actual.ms > ms_of_scripts(client)
 
 
 @pytest.mark.slow

@@ -356,9 +356,11 @@ async def test_bad_input_is_reported_in_the_dialog_and_nothing_is_written(
                 await ui.until_shown(sentence)
                 assert isinstance(ui.app.screen, Question)
                 assert seeded.ids("ready") == ["first"] and client.dbsize() == before
-                kept = ui.app.screen.query_one(f"#field-{field}")
-                assert typed in (kept.text if isinstance(kept, TextArea) else getattr(kept, "value", ""))
-                setattr(kept, "text" if isinstance(kept, TextArea) else "value", usual)
+                field_widget = ui.app.screen.query_one(f"#field-{field}")
+                assert typed in (
+                    field_widget.text if isinstance(field_widget, TextArea) else getattr(field_widget, "value", "")
+                )
+                setattr(field_widget, "text" if isinstance(field_widget, TextArea) else "value", usual)
         widget.value = "kept"  # type: ignore[union-attr]
         await ui.press("escape", "y")  # throws away what was typed
         await ui.until(lambda: not isinstance(ui.app.screen, Question), "the form is closed")
@@ -373,11 +375,11 @@ async def test_a_name_that_is_none_is_refused_in_the_dialog(url: str, client: Re
             with name_case(repr(name[:20])):
                 await ui.press("N")
                 await ui.until_shown("Enqueue a job")
-                said = "queue: say which" if not name else "1 to 200 bytes without"
-                assert said not in ui.text()
+                sentence = "queue: say which" if not name else "1 to 200 bytes without"
+                assert sentence not in ui.text()
                 ui.app.screen.query_one("#field-queue", Input).value = name
                 await ui.press("enter")
-                await ui.until_shown(said)
+                await ui.until_shown(sentence)
                 assert client.dbsize() == 0
                 await ui.press("escape", "y")  # throws away what was typed
                 await ui.until(lambda: not isinstance(ui.app.screen, Question), "the form is closed")

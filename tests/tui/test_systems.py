@@ -554,7 +554,7 @@ async def test_without_a_source_what_needs_it_is_refused_in_a_sentence_and_the_r
         await ui.press("2", "K", "y")
         await ui.until(lambda: client.llen(orizuru.build_key("w1", "unacked")) == 2, "it is rejected")
         await ui.press("3", "R")
-        await ui.until(lambda: sum("requeue needs the source" in told for told in ui.toasts) == 1)
+        await ui.until(lambda: sum("requeue needs the source" in sentence for sentence in ui.toasts) == 1)
         assert client.llen(orizuru.build_key("w1", "unacked")) == 2
 
 

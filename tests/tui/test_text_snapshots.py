@@ -88,6 +88,6 @@ def test_the_diagnosis_matches_its_snapshot() -> None:
 def test_the_pictures_of_other_systems_have_jobs_in_every_queue(client: Redis) -> None:
     systems.plant(client)
     refs = [Ref(*name.split(":")) for name in systems.PLANTS]
-    told = Engine(client, systems.build_stopped_systems()).take_snapshot(Focus(queues=refs)).queues
-    assert not [queue.error for queue in told if queue.error]
-    assert all(sum(count.count for count in queue.counts) > 5 for queue in told)
+    queues = Engine(client, systems.build_stopped_systems()).take_snapshot(Focus(queues=refs)).queues
+    assert not [queue.error for queue in queues if queue.error]
+    assert all(sum(count.count for count in queue.counts) > 5 for queue in queues)

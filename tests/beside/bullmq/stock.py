@@ -58,10 +58,10 @@ class Stock(stock.Stock):
     @contextmanager
     def worker(self, queue: str = "mail", *, name: str = "", threads: int = 1) -> Iterator[Worker]:
         """Run a worker for the block, then terminate it and wait for its end."""
-        made = self.start(queue, name=name, threads=threads)
-        yield made
-        made.process.terminate()
-        made.process.wait(SLOW_S)
+        result = self.start(queue, name=name, threads=threads)
+        yield result
+        result.process.terminate()
+        result.process.wait(SLOW_S)
 
     def state(self, id: str) -> str:
         """Return the state of a job according to BullMQ, `unknown` if the job is missing."""

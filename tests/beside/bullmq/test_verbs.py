@@ -41,8 +41,8 @@ def test_rqtui_shows_what_the_stock_api_shows(stock: Stock, client: Redis) -> No
         jobs = stock.rqtui("jobs", "bullmq:mail", place)["jobs"]
         assert sorted(job["id"] for job in jobs) == sorted(stock.do("ids", queue="mail", state=state)), place
         for job in jobs:
-            known = stock.job(job["id"])
-            assert (job["name"], job["body"]["value"]) == (known["name"], known["data"])
+            values = stock.job(job["id"])
+            assert (job["name"], job["body"]["value"]) == (values["name"], values["data"])
     in_order = [job["id"] for job in stock.rqtui("jobs", "bullmq:mail", "wait")["jobs"]]
     assert in_order == stock.do("ids", queue="mail", state="wait") == ["next", "last"]
     failed = stock.rqtui("show", "bullmq:mail", "bad-1")

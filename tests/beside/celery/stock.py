@@ -70,10 +70,10 @@ class Stock(stock.Stock):
     @contextmanager
     def worker(self, *queues: str, **options: Any) -> Iterator[Worker]:
         """Run a worker for the block, then terminate it and wait for its end."""
-        made = self.start(*queues, **options)
-        yield made
-        made.process.terminate()
-        made.process.wait(SLOW_S)
+        result = self.start(*queues, **options)
+        yield result
+        result.process.terminate()
+        result.process.wait(SLOW_S)
 
     def inspect_workers(self, tool: str, visibility_s: int) -> None:
         """Open Flower's page of workers, or run `celery inspect`, with this visibility timeout.

@@ -144,14 +144,14 @@ def test_outcomes_are_stored_under_their_ids_for_a_day_and_published(stock: Stoc
         stock.until("sum", "SUCCESS")
         assert "no such order: 7" in stock.until("bad", "FAILURE")["error"]
         wait_until(lambda: {"celery-task-meta-sum", "celery-task-meta-bad"} == ear.channels(), SLOW_S, "both are said")
-        said = dict(ear.drain())
+        actual = dict(ear.drain())
     for id in ("sum", "bad"):
         key = f"celery-task-meta-{id}"
-        assert said[key].encode() == client.get(key)
+        assert actual[key].encode() == client.get(key)
         assert DAY_S - 300 < client.ttl(key) <= DAY_S
-        assert {*json.loads(said[key])} >= {"status", "result", "traceback", "date_done", "task_id"}
-        assert not {"name", "args", "queue"} & {*json.loads(said[key])}, "whose job it was is not told"
-    assert json.loads(said["celery-task-meta-bad"])["result"]["exc_type"] == "ValueError"
+        assert {*json.loads(actual[key])} >= {"status", "result", "traceback", "date_done", "task_id"}
+        assert not {"name", "args", "queue"} & {*json.loads(actual[key])}, "whose job it was is not told"
+    assert json.loads(actual["celery-task-meta-bad"])["result"]["exc_type"] == "ValueError"
     stock.kill_all()
     stock.configure(result_extended=True)
     with stock.worker(name="extended"):
@@ -179,16 +179,16 @@ def test_workers_always_send_heartbeats_and_report_tasks_only_with_option_e(
         wait_until(lambda: "/0.celeryev/worker.heartbeat" in dict(ear.drain()[seen_at:]), SLOW_S, "it beats", 0.05)
         if events:
             wait_until(lambda: "/0.celeryev/task.multi" in ear.channels(), SLOW_S, "tasks are told", 0.05)
-        said = ear.drain()
-    of_tasks = [json.loads(text) for channel, text in said if "/task." in channel]
+        actual = ear.drain()
+    of_tasks = [json.loads(text) for channel, text in actual if "/task." in channel]
     assert bool(of_tasks) == events
-    beats = [body(json.loads(text)) for channel, text in said if channel.endswith("worker.heartbeat")]
+    beats = [body(json.loads(text)) for channel, text in actual if channel.endswith("worker.heartbeat")]
     assert {beat["hostname"] for beat in beats} == {"w1@shop"}
     assert {"pid", "active", "processed", "loadavg", "freq", "sw_ver", "timestamp"} <= {*beats[-1]}
     assert beats[-1]["freq"] == 2
-    told = [each for message in of_tasks for each in body(message)]
+    actual = [each for message in of_tasks for each in body(message)]
     if events:
-        types = [(each["uuid"], each["type"]) for each in told]
+        types = [(each["uuid"], each["type"]) for each in actual]
         assert types == [
             ("sum", "task-received"),
             ("sum", "task-started"),
@@ -197,9 +197,9 @@ def test_workers_always_send_heartbeats_and_report_tasks_only_with_option_e(
             ("bad", "task-started"),
             ("bad", "task-failed"),
         ]
-        assert not any("queue" in each for each in told)
-        assert told[0]["name"] == "shop.add"
-        assert "name" not in told[-1]
+        assert not any("queue" in each for each in actual)
+        assert actual[0]["name"] == "shop.add"
+        assert "name" not in actual[-1]
 
 
 def test_with_a_prefix_keys_and_channels_have_it(stock: Stock, client: Redis) -> None:
@@ -211,8 +211,8 @@ def test_with_a_prefix_keys_and_channels_have_it(stock: Stock, client: Redis) ->
         wait_until(
             lambda: not stock.read_unacked("shop:") and not stock.read_waiting(prefix="shop:"), SLOW_S, "all is done"
         )
-        told = {"shop:/0.celeryev/worker.heartbeat", "shop:/0.celeryev/task.multi", "celery-task-meta-sum"}
-        wait_until(lambda: told <= ear.channels(), SLOW_S, "all is told", 0.05)
+        actual = {"shop:/0.celeryev/worker.heartbeat", "shop:/0.celeryev/task.multi", "celery-task-meta-sum"}
+        wait_until(lambda: actual <= ear.channels(), SLOW_S, "all is told", 0.05)
     keys = {key.decode() for key in client.scan_iter("*")} - {"beside:ran", "go"}
     assert {key for key in keys if not key.startswith("shop:")} == {"celery-task-meta-held", "celery-task-meta-sum"}
     assert b"default\x06\x16\x06\x16default" in client.smembers("shop:_kombu.binding.default")

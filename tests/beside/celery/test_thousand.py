@@ -104,7 +104,7 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     statuses = dict(zip(of.words, stock.do("statuses", ids=[*of.words]), strict=True))
     runs = of.account(f"Celery {stock.do('version')}", statuses, of.workers)
     times = {id: len(runs[id]) for id in of.words}
-    words = Counter((id.partition("-")[0], *word) for id, said in of.words.items() for word in said)
+    words = Counter((id.partition("-")[0], *word) for id, sentence in of.words.items() for word in sentence)
     for (group, verb, word), jobs in sorted(words.items()):
         print(f"  {jobs:4} {group:12} {verb}: {word}")
     print(f"  {len(lost)} were held by the worker that was killed, {len(lost & {*of.ids['undue']})} of them not due")

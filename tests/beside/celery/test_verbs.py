@@ -292,9 +292,9 @@ def test_rqtui_gives_out_again_what_a_killed_worker_held_as_kombu_does(stock: St
     assert [client.llen(f"default{step}") for step in STEPS] == [1, 0, 1, 0]
     for step in (STEPS[0], STEPS[2]):
         [message] = map(json.loads, client.lrange(f"default{step}", 0, -1))
-        known: dict[str, Any] = before[message["headers"]["id"]]
-        known["headers"]["redelivered"] = known["properties"]["delivery_info"]["redelivered"] = True
-        assert message == known
+        values: dict[str, Any] = before[message["headers"]["id"]]
+        values["headers"]["redelivered"] = values["properties"]["delivery_info"]["redelivered"] = True
+        assert message == values
     client.set("go", 1)
     stock.start(name="next")
     for id in ("held", "prefetched"):
@@ -342,8 +342,8 @@ def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
     killed = stock.run_holding("held", worker="w1")
     wait_until(lambda: len(stock.read_unacked("shop:")) == 2, SLOW_S, "they are taken")
     stock.rqtui(*system, "put", stock.queue, call("put"))
-    for said in (system, ()):  # where all keys of Celery have the same prefix, no option is needed
-        [queue] = stock.rqtui(*said, "snapshot")["queues"]
+    for sentence in (system, ()):  # where all keys of Celery have the same prefix, no option is needed
+        [queue] = stock.rqtui(*sentence, "snapshot")["queues"]
         assert (queue["queue"], queue["layout"]) == ("default", "celery")
         assert {place["place"]: place["count"] for place in queue["places"]}["eta"] == 1
     assert stock.rqtui(*system, "act", "cancel", stock.queue, "held", "--yes")["results"][0]["word"] == "asked"

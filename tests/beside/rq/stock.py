@@ -46,10 +46,10 @@ class Stock(stock.Stock):
     @contextmanager
     def worker(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Iterator[Worker]:
         """Run a worker for the block, then terminate it and wait for its end."""
-        made = self.start(*queues, name=name, options=options)
-        yield made
-        made.process.terminate()
-        made.process.wait(SLOW_S)
+        result = self.start(*queues, name=name, options=options)
+        yield result
+        result.process.terminate()
+        result.process.wait(SLOW_S)
 
     def _is_there(self, worker: Worker) -> bool:
         return self.client.hget(f"rq:worker:{worker.name}", "state") in (b"idle", b"busy")

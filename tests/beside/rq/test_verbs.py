@@ -45,8 +45,8 @@ def test_rqtui_shows_what_stock_tools_show(stock: Stock) -> None:
         has_ended = place in ("finished", "failed", "canceled")  # rqtui lists the newest of these first
         assert [job["id"] for job in page["jobs"]] == (ids[::-1] if has_ended else ids), place
         for job in page["jobs"]:
-            known = stock.do("job", id=job["id"])
-            assert (job["call"], job["name"]) == (known["description"], known["function"])
+            values = stock.do("job", id=job["id"])
+            assert (job["call"], job["name"]) == (values["description"], values["function"])
     info = stock.rq("info")
     assert "default" in info
     assert ", 1 executing, 1 finished, 2 failed" in info

@@ -64,10 +64,10 @@ class Stock(stock.Stock):
     @contextmanager
     def worker(self, *queues: str, name: str = "", threads: int = 2) -> Iterator[Worker]:
         """Run a process for the block, then terminate it and wait for its end."""
-        made = self.start(*queues, name=name, threads=threads)
-        yield made
-        made.process.terminate()
-        made.process.wait(SLOW_S)
+        result = self.start(*queues, name=name, threads=threads)
+        yield result
+        result.process.terminate()
+        result.process.wait(SLOW_S)
 
     def identity(self, worker: Worker) -> str:
         """Return the identity of a process, or an empty string before its first heartbeat."""

@@ -22,15 +22,15 @@ def call(jid: str) -> str:
 
 def test_rqtui_shows_what_the_stock_api_shows(stock: Stock, client: Redis) -> None:
     in_every_place(stock, client)
-    known, snapshot = stock.do("stats"), stock.rqtui("snapshot")
+    values, snapshot = stock.do("stats"), stock.rqtui("snapshot")
     queues = {queue["queue"]: queue for queue in snapshot["queues"]}
     assert {name: {each["place"]: each["count"] for each in queues[name]["places"]}["queue"] for name in queues} == {
-        name: known["queues"].get(name, 0) for name in queues
+        name: values["queues"].get(name, 0) for name in queues
     }
     assert {*queues} >= {"default", "low"}
     for place in ("schedule", "retry", "dead"):
         counted = sum(each["count"] for queue in queues.values() for each in queue["places"] if each["place"] == place)
-        assert counted == known[place], place
+        assert counted == values[place], place
     for place in ("queue", "schedule", "retry", "dead"):
         shown = stock.rqtui("jobs", "sidekiq:default", place)["jobs"]
         result = stock.do("jobs", place="default" if place == "queue" else place)

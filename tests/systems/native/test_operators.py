@@ -70,11 +70,11 @@ def test_delete_and_restore_bring_back_every_byte(any_client: Redis) -> None:
             priority=-3,
         )
     before = {place: read_facts(any_client, place.encode()) for place in ("scheduled", "ready", "dead", "done")}
-    for place, known in before.items():
+    for place, value in before.items():
         (gone,) = run_script(any_client, "delete", [(place.encode(), "", "")]).each
         assert read_facts(any_client, place.encode()) == {}
         run_script(any_client, "restore", [(place.encode(), *gone.values.values())])
-        assert read_facts(any_client, place.encode()) == known
+        assert read_facts(any_client, place.encode()) == value
 
 
 def test_delete_takes_a_job_only_unchanged_if_the_caller_passes_its_attempts(any_client: Redis) -> None:
@@ -113,8 +113,8 @@ def test_acting_on_a_place_leaves_jobs_that_went_elsewhere(any_client: Redis) ->
     enqueue_ids(any_client, b"a")
     before = dump(any_client)
     for verb, row in (("kill", (b"a", "")), ("delete", (b"a", "", ""))):
-        (said,) = run_script(any_client, verb, [row], place="scheduled").each
-        assert (said.word, said.values["place"]) == ("wrong_place", "ready")
+        (actual,) = run_script(any_client, verb, [row], place="scheduled").each
+        assert (actual.word, actual.values["place"]) == ("wrong_place", "ready")
     assert dump(any_client) == before
 
 

@@ -52,8 +52,8 @@ def life(client: Redis) -> Iterator[Any]:
     yield run_script(client, "reap", limit=2, now_ms=NOW + 2 * LEASE)
     facts = read_facts(client, b"b")
     yield run_script(client, "kill", [(b"b", "")], force=True)
-    known, score = read_facts(client, b"b")["attempts"], str(int(facts["ready"]))  # type: ignore[call-overload]
-    yield run_script(client, "revert", [(b"b", "dead", known, "ready", score, facts["attempts"], b"")])
+    values, score = read_facts(client, b"b")["attempts"], str(int(facts["ready"]))  # type: ignore[call-overload]
+    yield run_script(client, "revert", [(b"b", "dead", values, "ready", score, facts["attempts"], b"")])
     (gone,) = run_script(client, "delete", [(b"b", "", "")]).each
     yield gone
     yield run_script(client, "restore", [(b"b", *gone.values.values())])
@@ -68,8 +68,8 @@ def test_every_verb_does_the_same_whichever_form_a_header_has(any_client: Redis)
     for header in (LONG, SHORT):
         plant(any_client, header)
         results = [repr(answer).replace(repr(header)[2:-3], "HEADER") for answer in life(any_client)]
-        kept = {id: read_facts(any_client, id) for id in (b"a", b"b", b"c", b"later", b"died")}
-        found.append((results, repr(kept).replace(repr(header)[2:-3], "HEADER")))
+        stored = {id: read_facts(any_client, id) for id in (b"a", b"b", b"c", b"later", b"died")}
+        found.append((results, repr(stored).replace(repr(header)[2:-3], "HEADER")))
     (long, kept_long), (short, kept_short) = found
     for one, other in zip(long, short, strict=True):
         assert one == other

@@ -36,8 +36,8 @@ def usual_secrets() -> Iterator[None]:
 
 def job(body: bytes, **more: object) -> Job:
     """Build a waiting job."""
-    known = {"body": body, "body_bytes": len(body), "name": "send", "enqueued_ms": 0, "since_ms": 0, **more}
-    return Job(b"a1", "mail", "native", "ready", State.READY, b"a1", **known)  # type: ignore[arg-type]
+    fields = {"body": body, "body_bytes": len(body), "name": "send", "enqueued_ms": 0, "since_ms": 0, **more}
+    return Job(b"a1", "mail", "native", "ready", State.READY, b"a1", **fields)  # type: ignore[arg-type]
 
 
 def texts(one: Job, *names: str) -> list[str]:
@@ -81,8 +81,8 @@ def page(number: int, **more: object) -> list[Job]:
     items = []
     for at in range(number):
         body = {"id": f"{at * 7919:024x}", "queue": "orders", "order": 300_100 + at, "to": f"c{at}@shop.example"}
-        known = {"name": "charge" if at % 2 else "notify", "attempts": 5, "max_attempts": 5, **more}
-        items.append(replace(job(json.dumps(body).encode(), **known), id=b"order:2026-11:%d" % at, state=State.DEAD))
+        fields = {"name": "charge" if at % 2 else "notify", "attempts": 5, "max_attempts": 5, **more}
+        items.append(replace(job(json.dumps(body).encode(), **fields), id=b"order:2026-11:%d" % at, state=State.DEAD))
     return items
 
 

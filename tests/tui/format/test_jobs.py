@@ -18,21 +18,23 @@ def test_the_count_of_a_state_is_shown_at_one_of_its_places() -> None:
         Place("leased", State.RESERVED, "k", "zset", "deadline s"),
     )
     queue = Queue("q", "s", is_paused=True, overdue=4, next_due_ms=-60_000, expired=2, next_expiry_ms=-60_000)
-    said = {
+    expected_texts = {
         place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, places, LOOPS))
         for place in places
     }
-    assert {name: words.partition(":")[0] for name, words in said.items() if words} == {
+    assert {name: words.partition(":")[0] for name, words in expected_texts.items() if words} == {
         "later": "4 due",
         "next": "paused",
         "leased": "2 expired",
     }
     unscored = tuple(place._replace(score="") for place in places)
-    said = {
+    expected_texts = {
         place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, unscored, LOOPS))
         for place in unscored
     }
-    assert [name for name, words in said.items() if words] == ["parked", "next", "taken"], "the first of a state"
+    assert [name for name, words in expected_texts.items() if words] == ["parked", "next", "taken"], (
+        "the first of a state"
+    )
     late = (*places[4:], Place("over", State.RESERVED, "k", "zset", "deadline s", "score <= now"))
     late = (late[0], late[1]._replace(where="score > now"), late[2])
     words = [hint for place in late for hint, _style in jobs.build_place_hints(queue, place, late, LOOPS)]
@@ -77,8 +79,8 @@ def test_text_too_long_for_a_pane_continues_below_and_an_id_is_complete() -> Non
 
 def test_unknown_attempts_and_times_are_not_shown() -> None:
     job = Job(b"a", "q", "s", "p", State.READY, b"a")
-    told = jobs.format_job_properties(job, 0, frozenset({"tried"})).plain
-    assert "attempts    0\n" in told and "?" not in told and "since" not in told
+    text = jobs.format_job_properties(job, 0, frozenset({"tried"})).plain
+    assert "attempts    0\n" in text and "?" not in text and "since" not in text
 
 
 def test_a_key_that_the_system_has_no_script_for_is_not_offered() -> None:

@@ -306,11 +306,11 @@ async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
 
 
 def test_the_board_opens_on_the_place_whose_key_the_worst_finding_names() -> None:
-    known = {place.name: f"rq:{place.name}" for place in PLACES}
+    keys = {place.name: f"rq:{place.name}" for place in PLACES}
     late = Finding("no-scheduler", "critical", "q", "2 due", keys=("rq:scheduled",))
     many = Finding("dead-many", "warning", "q", "9 dead", key="e")
-    assert board_layout.choose_first_place(PLACES, queue(late, many, scheduled=2, dead=9), known) == "scheduled"
-    assert board_layout.choose_first_place(PLACES, queue(late, many, dead=9), known) == "dead", (
+    assert board_layout.choose_first_place(PLACES, queue(late, many, scheduled=2, dead=9), keys) == "scheduled"
+    assert board_layout.choose_first_place(PLACES, queue(late, many, dead=9), keys) == "dead", (
         "nothing stands there any more"
     )
 
@@ -321,13 +321,13 @@ def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_distinguish_the_pl
     places = registry.create_system(system).places
     counts = tuple(Count(place.name, place.state, 0 if at == 3 else count) for at, place in enumerate(places))
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    made = "".join(
+    stylesheet = "".join(
         piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", system, counts))
     )
-    assert len(made) <= 76 and "…" not in made
+    assert len(stylesheet) <= 76 and "…" not in stylesheet
     if count < 100:
-        assert all(f" {number} " in made for number in range(1, len(places) + 1)), made
-        names = [word for word in made.split() if word.isalpha()]
+        assert all(f" {number} " in stylesheet for number in range(1, len(places) + 1)), stylesheet
+        names = [word for word in stylesheet.split() if word.isalpha()]
         assert len(set(names)) == len(names)
 
 
@@ -397,7 +397,7 @@ def test_a_name_that_begins_like_another_one_is_shortened_to_the_first_letters_o
     places = registry.create_system("bullmq").places
     counts = tuple(Count(place.name, place.state, 36) for place in places)
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    made = "".join(
+    stylesheet = "".join(
         piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", "bullmq", counts))
     )
-    assert " 2 wc" in made and " 4 wa" in made, made
+    assert " 2 wc" in stylesheet and " 4 wa" in stylesheet, stylesheet

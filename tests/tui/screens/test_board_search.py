@@ -164,9 +164,9 @@ async def test_esc_stops_a_scan_and_keeps_what_was_found_and_again_clears_it(
         await ui.until_shown("+ match · in the first", "of 40 000")
         pane = find_pane(ui)
         assert pane.scan_result is not None and pane.scan_result.is_cut and 0 < len(pane.scan_result.ids) < many / 2
-        kept = list(pane.scan_result.ids)
+        found_ids = list(pane.scan_result.ids)
         await ui.until_refreshed()
-        assert pane.scan_result.ids == kept
+        assert pane.scan_result.ids == found_ids
         await ui.press("escape")
         await ui.until(lambda: pane.scan_result is None and "match" not in ui.text())
         assert isinstance(ui.app.navigation.view, Board)

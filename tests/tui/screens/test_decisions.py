@@ -153,10 +153,10 @@ def test_dead_jobs_are_sampled_for_a_preview_while_their_causes_are_unknown_or_o
     dead: int, known_dead: int | None, is_large: bool, is_counted: bool, is_sampled: bool
 ) -> None:
     queue = Queue("mail", "native", (Count("dead", State.DEAD, dead),))
-    known = {} if known_dead is None else {MAIL: build_state(dead=known_dead)}
+    states = {} if known_dead is None else {MAIL: build_state(dead=known_dead)}
     state = build_state(
         _counted_queues={MAIL: queue} if is_counted else {},
-        session=build_state(systems={"native": NATIVE}, death_causes=known),
+        session=build_state(systems={"native": NATIVE}, death_causes=states),
         is_large=is_large,
         _find_or_create_request=lambda _ref, _name, create: create(),
     )

@@ -242,8 +242,8 @@ def test_the_feed_matches_its_snapshot(planted_url: str, clock: None, size: tupl
             ("ack", "b", ""),
         ]
         for number, (verb, id, worker) in enumerate(rows * 6):
-            told = {"verb": verb, "id": f"01jd8{number:04x}{id}", **({"worker": worker} if worker else {})}
-            client.xadd(build_key("events"), told, f"{NOW - 30_000 + 700 * number}-0")
+            event_fields = {"verb": verb, "id": f"01jd8{number:04x}{id}", **({"worker": worker} if worker else {})}
+            client.xadd(build_key("events"), event_fields, f"{NOW - 30_000 + 700 * number}-0")
 
     async def read_screen() -> str:
         async with open_still_app(planted_url, size, ("mail", "f")) as app:

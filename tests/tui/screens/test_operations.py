@@ -53,9 +53,9 @@ def test_the_file_is_its_owners_alone_and_holds_no_password(tmp_path: Path) -> N
 
 def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "FILE_BYTES", 2000)
-    kept = journal(tmp_path)
+    operation_journal = journal(tmp_path)
     for number in range(40):
-        kept.record_change("kill", f"q{number}", "native")
+        operation_journal.record_change("kill", f"q{number}", "native")
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) == 2 and max(sizes) < 3000
     assert operations.load_operations(tmp_path)[0].queue == "q39"
@@ -87,15 +87,15 @@ def test_an_undone_change_is_marked_in_every_session(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
-    kept = journal(tmp_path / "state")
-    kept.record_change("kill", "mail", "native")
-    assert "cannot be written" in kept.problem and len(kept.operations) == 1
+    operation_journal = journal(tmp_path / "state")
+    operation_journal.record_change("kill", "mail", "native")
+    assert "cannot be written" in operation_journal.problem and len(operation_journal.operations) == 1
 
 
 def test_the_page_for_the_post_mortem_names_who_what_and_when_with_the_zone(tmp_path: Path) -> None:
-    kept = journal(tmp_path)
-    kept.record_change("kill", "mail", "native", [b"a"], {"killed": 1, "it is gone": 2})
-    page = postmortem.build_markdown(kept.operations)
+    operation_journal = journal(tmp_path)
+    operation_journal.record_change("kill", "mail", "native", [b"a"], {"killed": 1, "it is gone": 2})
+    page = postmortem.build_markdown(operation_journal.operations)
     assert "* redis://me:\\*\\*\\*@db:6379 (profile prod)" in page
     assert re.search(r"\* \d{4}-\d\d-\d\d, times of the zone UTC[+-]\d\d:\d\d\n", page)
     assert re.search(r"\| \d\d:\d\d:\d\d \| .+@.+ \| kill \| native:mail \| 1 \|", page)
@@ -103,13 +103,16 @@ def test_the_page_for_the_post_mortem_names_who_what_and_when_with_the_zone(tmp_
 
 
 def test_hostile_data_is_plain_text_on_that_page(tmp_path: Path) -> None:
-    kept = journal(tmp_path)
-    kept.record_change("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1}, HOSTILE)
-    page = postmortem.build_markdown(kept.operations)
+    operation_journal = journal(tmp_path)
+    operation_journal.record_change("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1}, HOSTILE)
+    page = postmortem.build_markdown(operation_journal.operations)
     assert "\x1b" not in page and not re.search(r"(?<!\\)[`\[]", page)
     assert all(line.count("|") - line.count("\\|") == 5 for line in page.splitlines() if re.match(r"\| \d\d:", line))
     assert all(line.count("|") - line.count("\\|") == 9 for line in page.splitlines() if line.startswith("| 1 |"))
-    assert json.loads(json.dumps(postmortem.build_document(kept.operations)))["operations"][0]["queue"] == HOSTILE
+    assert (
+        json.loads(json.dumps(postmortem.build_document(operation_journal.operations)))["operations"][0]["queue"]
+        == HOSTILE
+    )
 
 
 # -- the view -----------------------------------------------------------------------------------------------------
@@ -233,9 +236,9 @@ async def test_the_journal_is_saved_as_markdown_and_json(
         (page,), (data,) = tmp_path.glob("*.md"), tmp_path.glob("*.json")
         assert "| delete | native:mail | 1 |" in page.read_text()
         assert "* why: it was a test" in page.read_text() and "in per minute, at most 1" in page.read_text()
-        (told,) = json.loads(data.read_text())["operations"]
-        assert (told["ids"], told["why"]) == (["one"], "it was a test")
-        assert (told["before"]["mail"]["ready"], told["after"]["mail"]["ready"]) == (1, 0)
+        (actual,) = json.loads(data.read_text())["operations"]
+        assert (actual["ids"], actual["why"]) == (["one"], "it was a test")
+        assert (actual["before"]["mail"]["ready"], actual["after"]["mail"]["ready"]) == (1, 0)
         await ui.press("s")
         await ui.until(lambda: len(list(tmp_path.glob("*.md"))) == 2, "it is not asked twice")
 
@@ -252,10 +255,10 @@ async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped
         await ui.until_shown("1/s", "X stop")
         await ui.until(lambda: client.zcard("rqtui:{mail}:ready"), "the first drop")
         await ui.press("X")
-        (made,) = await ui.until(lambda: ui.app.session.journal.operations, "the journal")
-        assert made.chosen == "all of dead" and made.rate == "1/s"
-        assert made.stopped.startswith("stopped by X after ")
-        assert made.before["mail"]["dead"] == 30 and made.began_ms
+        (result,) = await ui.until(lambda: ui.app.session.journal.operations, "the journal")
+        assert result.chosen == "all of dead" and result.rate == "1/s"
+        assert result.stopped.startswith("stopped by X after ")
+        assert result.before["mail"]["dead"] == 30 and result.began_ms
 
 
 @run_on_event_loop
@@ -298,15 +301,17 @@ def test_the_view_matches_its_snapshot(url: str, client: Redis, name: str, size:
         here = Seeded(client)
         here.put("one")
         async with screen(url, size) as ui:
-            kept = ui.app.session.journal
-            kept.who = "ada@desk"
-            kept.record_change(
+            operation_journal = ui.app.session.journal
+            operation_journal.who = "ada@desk"
+            operation_journal.record_change(
                 "requeue", "mail", "native", [b"a"] * 37, {"requeued": 37, "it is gone": 3}, undo=["1-requeue-a"]
             )
-            kept.record_change("delete", "images", "native", [b"b"], {"deleted": 1}, undo=["2-delete-b"])
-            kept.mark_undone("2-delete-b")
-            kept.record_change("ack", "mail", "native", [b"c"], {"acked": 1})
-            kept.record_change("purge", "reports", "native", (), {}, "Redis is away: the rest was not sent")
+            operation_journal.record_change("delete", "images", "native", [b"b"], {"deleted": 1}, undo=["2-delete-b"])
+            operation_journal.mark_undone("2-delete-b")
+            operation_journal.record_change("ack", "mail", "native", [b"c"], {"acked": 1})
+            operation_journal.record_change(
+                "purge", "reports", "native", (), {}, "Redis is away: the rest was not sent"
+            )
             await ui.press("o")
             await ui.until_shown("requeue", "can be undone")
             shown.append(_still(ui.text()))
@@ -357,8 +362,10 @@ def test_a_change_of_several_queues_is_undone_from_the_shell_as_one(
         here.engine.change_recorder = keeper
         here.engine.apply_verb("delete", here.ref, here.jobs("ready"))
         records.append(keeper.end_change("delete", "native", here.ref.queue))
-    kept = Journal(state_folder, url)
-    kept.record_change("delete", "mail", "native", [b"one", b"one"], {"deleted": 2}, undo=records, others=["images"])
+    operation_journal = Journal(state_folder, url)
+    operation_journal.record_change(
+        "delete", "mail", "native", [b"one", b"one"], {"deleted": 2}, undo=records, others=["images"]
+    )
     [listed] = shell(url, "undo", "--list", "--json").json["undo"]
     assert (listed["queue"], listed["others"], listed["jobs"]) == ("native:mail", ["native:images"], 2)
     done = shell(url, "undo")

@@ -107,8 +107,8 @@ def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
 
 
 def test_a_queue_that_shares_its_prefix_with_none_is_a_group_of_its_own() -> None:
-    made = groups.group_queues([EU, IMAGES, US, Ref("native", "web:a")])
-    assert [(group.prefix, len(group.refs)) for group in made] == [("mail:", 2), ("", 1), ("", 1)]
+    queue_groups = groups.group_queues([EU, IMAGES, US, Ref("native", "web:a")])
+    assert [(group.prefix, len(group.refs)) for group in queue_groups] == [("mail:", 2), ("", 1), ("", 1)]
 
 
 def test_a_group_sums_its_queues_and_has_the_worst_verdict() -> None:
@@ -187,11 +187,11 @@ def test_a_long_verdict_gets_the_cells_of_share_and_trend() -> None:
     [("name", "a"), ("ready", "b"), ("dead", "c"), ("oldest", "d"), ("out", "e"), ("worst first", "f")],
 )
 def test_every_sort_puts_another_queue_first(sort: str, first: str) -> None:
-    known = {name: build_queue(name, ready=name == "b", dead=name == "c") for name in "abcdef"}
-    known["d"] = Queue("d", "native", oldest_ready_ms=5)
-    known["f"] = Queue("f", "native", findings=(Finding("failing", "critical", "f", "bad"),))
+    values = {name: build_queue(name, ready=name == "b", dead=name == "c") for name in "abcdef"}
+    values["d"] = Queue("d", "native", oldest_ready_ms=5)
+    values["f"] = Queue("f", "native", findings=(Finding("failing", "critical", "f", "bad"),))
     rates = {"e": Rate(out_s=3.0)}
-    order = sorted(known, key=lambda name: queues.compute_queue_sort_key(sort, name, known[name], rates.get(name)))
+    order = sorted(values, key=lambda name: queues.compute_queue_sort_key(sort, name, values[name], rates.get(name)))
     assert order[0] == first
 
 

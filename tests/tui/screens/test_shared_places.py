@@ -68,8 +68,8 @@ async def test_the_remaining_time_counts_down_without_another_poll(client: Redis
 @run_on_event_loop
 async def test_statistics_of_kinds_and_facts_of_workers_have_columns(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "queued", "q1", call="mill.sift()")
-    kept = {"kind": "mill.sift", "processed": 12_400, "failed": 124, "mean_ms": 1_400, "window_ms": 3_600_000}
-    client.rpush("mill:kinds", json.dumps(kept))
+    statistics = {"kind": "mill.sift", "processed": 12_400, "failed": 124, "mean_ms": 1_400, "window_ms": 3_600_000}
+    client.rpush("mill:kinds", json.dumps(statistics))
     facts = [["busy", "3 of 10"], ["rss", "214 MB"], ["tag", "web"]]
     add_mill_worker(client, "host:26140:a1b2c3", ["flour", "bran"], facts=facts)
     async with screen(url, NARROW, systems=("mill",)) as ui:

@@ -210,9 +210,9 @@ async def test_a_change_over_several_systems_is_filed_under_each_of_them(
         await ui.until(lambda: "rq:mail" in (load_operations(state_folder) or [_NONE])[0].after, "the counts after it")
         await ui.press("z")
         await ui.until_toast("undo of requeue")
-    undone, made = load_operations(state_folder)
-    assert made.refs == undone.refs == (mail.ref, there)
-    assert made.before.keys() == made.after.keys() == {"native:mail", "rq:mail"}
+    undone, result = load_operations(state_folder)
+    assert result.refs == undone.refs == (mail.ref, there)
+    assert result.before.keys() == result.after.keys() == {"native:mail", "rq:mail"}
     table = shell(url, "operations")
     assert table.out.count("native:mail and 1 more of native, rq") == 2
     assert shell(url, "operations", "--json").json["operations"][1]["other_systems"] == ["rq"]

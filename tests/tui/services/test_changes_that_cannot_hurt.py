@@ -106,8 +106,8 @@ def test_a_full_disk_after_the_change_hides_no_answer_of_it(it: RecordedQueue, m
             next(steps)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    (told,) = it.keeper.open_changes().values()
-    assert told.count == 3
+    (outcomes,) = it.keeper.open_changes().values()
+    assert outcomes.count == 3
 
 
 def test_a_record_of_another_version_is_refused_in_a_sentence(it: RecordedQueue) -> None:
@@ -134,9 +134,9 @@ def test_jobs_that_did_not_fit_into_the_undo_are_reported(it: RecordedQueue, mon
     it.fill(700)
     monkeypatch.setattr(undo_files, "OPERATION_BYTES", 1000)
     name = it.delete_all()
-    told = [one for step in revert.revert_record(it.engine, it.keeper.folder, name) for one in step]
+    outcomes = [one for step in revert.revert_record(it.engine, it.keeper.folder, name) for one in step]
     assert it.total() == 500
-    assert told[-1].text == "200 more were changed; they did not fit into the undo"
+    assert outcomes[-1].text == "200 more were changed; they did not fit into the undo"
 
 
 # ── undo, cut short ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -364,10 +364,10 @@ def test_where_the_acl_denies_a_command_of_a_script_nothing_is_changed_and_the_r
     try:
         engine = acl_engine(url, client, "-zrem")
         engine.change_recorder = UndoRecorder(tmp_path / "other")
-        told = [
+        outcomes = [
             one for step in engine.yield_verb_steps("delete", Ref("native", "mail"), here.jobs("ready")) for one in step
         ]
-        assert {one.word for one in told} <= {"error", "not sent"} and "ACL" in told[0].text
+        assert {one.word for one in outcomes} <= {"error", "not sent"} and "ACL" in outcomes[0].text
         assert here.total() == 700
         assert engine.change_recorder.end_change("delete", "native", "mail") == ""
     finally:

@@ -133,26 +133,26 @@ class Faulty(Cockpit):
 def test_a_crash_shows_no_password_and_no_variable(client: Redis, url: str, is_debug: bool) -> None:
     async def run() -> str:
         app = Faulty(Settings(url.replace("://", "://:sesame@"), is_debug=is_debug))
-        said: list[str] = []
-        app._print_error_renderables = lambda: said.extend(map(str, app._exit_renderables))  # type: ignore[method-assign]
+        texts: list[str] = []
+        app._print_error_renderables = lambda: texts.extend(map(str, app._exit_renderables))  # type: ignore[method-assign]
         with pytest.raises(RuntimeError):
             async with app.run_test() as pilot:
                 await pilot.press("r")
                 await pilot.pause()
-        return "\n".join(said)
+        return "\n".join(texts)
 
-    said = asyncio.run(run())
-    assert "RuntimeError: cannot reach redis://:***@" in said
-    assert ("Traceback" in said) is is_debug
-    assert "sesame" not in said and "hunter2" not in said
-    kept = re.search(r"(/\S*rqtui-crash-\S+\.txt)", said)
-    if kept:
-        path = Path(kept[1])
+    texts = asyncio.run(run())
+    assert "RuntimeError: cannot reach redis://:***@" in texts
+    assert ("Traceback" in texts) is is_debug
+    assert "sesame" not in texts and "hunter2" not in texts
+    report_path = re.search(r"(/\S*rqtui-crash-\S+\.txt)", texts)
+    if report_path:
+        path = Path(report_path[1])
         text = path.read_text()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         path.unlink()
         assert "Traceback" in text and "sesame" not in text and "hunter2" not in text
-    assert bool(kept) is not is_debug
+    assert bool(report_path) is not is_debug
 
 
 def test_no_password_is_in_what_is_masked() -> None:

@@ -91,8 +91,8 @@ def test_the_redis_cli_line_names_the_server_and_never_its_password() -> None:
 def test_the_redis_cli_line_reads_the_job_whatever_its_id(client: Redis, url: str, id: bytes) -> None:
     Queue("mail", url).put(b'{"n": 1}', id=id)
     line = copy_formats.format_redis_cli_lines([build_job(id)], source(url)).decode()
-    said = subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout
-    assert b'{"n": 1}' in said
+    copied = subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout
+    assert b'{"n": 1}' in copied
 
 
 @pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
@@ -187,9 +187,11 @@ async def test_y_offers_what_is_under_the_cursor(url: str, seeded: Seeded) -> No
 async def test_y_offers_the_screen_and_sends_its_lines(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[bytes] = []
+    copied_bodies: list[bytes] = []
     monkeypatch.setattr(
-        clipboard, "send_to_clipboard", lambda data, *_, **__: given.append(data) or clipboard.CopyResult("here")
+        clipboard,
+        "send_to_clipboard",
+        lambda data, *_, **__: copied_bodies.append(data) or clipboard.CopyResult("here"),
     )
     seeded.put("a1", "a2")
     async with screen(url) as ui:
@@ -197,7 +199,7 @@ async def test_y_offers_the_screen_and_sends_its_lines(
         await ui.until_shown("name of the queue", "this row", "the list (1 row)", "the screen")
         await ui.press("s")
         await ui.until_toast("sent the screen", "to here")
-        assert "mail" in given[0].decode() and len(given[0].decode().split("\n")) == ui.app.size.height
+        assert "mail" in copied_bodies[0].decode() and len(copied_bodies[0].decode().split("\n")) == ui.app.size.height
 
 
 @pytest.mark.slow
@@ -227,8 +229,8 @@ async def test_a_body_of_80_kb_goes_into_a_file(url: str, seeded: Seeded, monkey
     seeded.put("a1", body=b'"' + b"x" * 80_000 + b'"')
     async with screen(url, WIDE) as ui:
         await ui.press("enter", "y", "b")
-        told = await ui.until_toast("1 body (78.1 kB) are in the file", "56 kB at most")
-        path = Path(re.sub(r"\s", "", told).partition("file")[2].partition(":")[0])
+        toast = await ui.until_toast("1 body (78.1 kB) are in the file", "56 kB at most")
+        path = Path(re.sub(r"\s", "", toast).partition("file")[2].partition(":")[0])
         assert path.stat().st_size == 80_002
         path.unlink()
 

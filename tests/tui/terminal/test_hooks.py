@@ -167,10 +167,10 @@ def test_without_its_hook_a_fault_shows_variables_only_on_request(
     app = Faulty()
     uncaught_error.install_error_output(app, str, is_debug)
     app.run(headless=True)
-    said = capsys.readouterr().err
+    error_text = capsys.readouterr().err
     assert app.return_code == 1
-    assert ("hunter2" in said) is is_debug
-    assert (said.split() == uncaught_error.FIXED_SENTENCE.split()) is not is_debug
+    assert ("hunter2" in error_text) is is_debug
+    assert (error_text.split() == uncaught_error.FIXED_SENTENCE.split()) is not is_debug
 
 
 @pytest.mark.slow
@@ -184,10 +184,10 @@ async def test_cached_lines_of_widgets_equal_freshly_drawn_ones(url: str, client
             await ui.press(*filter(None, [key]))
             await ui.until_refreshed()
             compositor = ui.app.screen._compositor
-            kept = [list(strip) for strip in compositor.render_strips()]
+            strips = [list(strip) for strip in compositor.render_strips()]
             for widget in ui.app.screen.walk_children(with_self=True):
                 widget._styles_cache.clear()  # type: ignore[attr-defined]
-            assert [list(strip) for strip in compositor.render_strips()] == kept, key
+            assert [list(strip) for strip in compositor.render_strips()] == strips, key
 
 
 # ── what a hook asks for ─────────────────────────────────────────────────────────────────────────────────────

@@ -39,11 +39,11 @@ OF_OTHERS = {
 @cache
 def _their_names() -> frozenset[str]:
     """Return every private name that Textual or Rich gives to a function, a class, a variable or an attribute."""
-    given = re.compile(r"(?:\b(?:self|cls)\.|\bdef |\bclass |^\s*)(_[A-Za-z]\w*)(?=\s*[:=(,])", re.MULTILINE)
+    private_names = re.compile(r"(?:\b(?:self|cls)\.|\bdef |\bclass |^\s*)(_[A-Za-z]\w*)(?=\s*[:=(,])", re.MULTILINE)
     found: set[str] = set()
     for package in (textual, rich):
         for path in Path(str(package.__file__)).parent.rglob("*.py"):
-            found.update(given.findall(path.read_text("utf-8")))
+            found.update(private_names.findall(path.read_text("utf-8")))
     return frozenset(found)
 
 
@@ -188,25 +188,26 @@ def _names(cls: type) -> tuple[frozenset[str], frozenset[str]]:
         for each in ast.walk(inner)
         if not isinstance(each, ast.Attribute)
     }  # variables and functions of a method belong to it alone
-    given = {name for each in within if each not in local for name in _list_assigned_names(each)}
+    private_names = {name for each in within if each not in local for name in _list_assigned_names(each)}
     used = {
         each.attr
         for each in within
         if isinstance(each, ast.Attribute) and _is_self(each.value) and PRIVATE.fullmatch(each.attr)
     }
-    return frozenset(given), frozenset(used)
+    return frozenset(private_names), frozenset(used)
 
 
 def _list_class_names(cls: type, own: str) -> Iterator[str]:
     """Return the private Textual names of a class: names that both define, and names that it only uses."""
     mine = [each for each in cls.__mro__ if each.__module__.split(".")[0] == own]
     theirs = {name: each for each in reversed(cls.__mro__) if _is_theirs(each.__module__) for name in _names(each)[0]}
-    given = frozenset().union(*(_names(each)[0] for each in mine))
+    private_names = frozenset().union(*(_names(each)[0] for each in mine))
     for each in mine:
         gives, uses = _names(each)
         yield from (f"{each.__qualname__}.{name} is also {theirs[name].__name__}'s" for name in gives & theirs.keys())
         yield from (
-            f"{each.__qualname__} uses {name} of {theirs[name].__name__}" for name in (uses - given) & theirs.keys()
+            f"{each.__qualname__} uses {name} of {theirs[name].__name__}"
+            for name in (uses - private_names) & theirs.keys()
         )
 
 

@@ -59,15 +59,15 @@ JSON = st.recursive(
 @given(JSON)
 def test_tidying_changes_nothing_but_the_space_between_the_tokens(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
-    made = body_editor.reformat_json(text)
-    assert json.loads(made) == value
-    assert body_editor.reformat_json(made) == made
-    assert made.replace("\n", "").replace(" ", "") == text.replace(" ", "").replace("\n", "")
+    reformatted = body_editor.reformat_json(text)
+    assert json.loads(reformatted) == value
+    assert body_editor.reformat_json(reformatted) == reformatted
+    assert reformatted.replace("\n", "").replace(" ", "") == text.replace(" ", "").replace("\n", "")
 
 
 def test_tidying_keeps_numbers_and_repeated_keys_as_they_were_written() -> None:
-    made = body_editor.reformat_json('{"a":1.50,"a":12345678901234567890.0,"b":[],"c":{}}')
-    assert made == '{\n  "a": 1.50,\n  "a": 12345678901234567890.0,\n  "b": [],\n  "c": {}\n}'
+    reformatted = body_editor.reformat_json('{"a":1.50,"a":12345678901234567890.0,"b":[],"c":{}}')
+    assert reformatted == '{\n  "a": 1.50,\n  "a": 12345678901234567890.0,\n  "b": [],\n  "c": {}\n}'
 
 
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -287,7 +287,9 @@ def test_no_shell_reads_the_name_of_an_editor(tmp_path: Path, monkeypatch: pytes
     ):
         with pytest.raises(UsageError, match="the body is as it was") as caught:
             body_editor.edit_in_editor(
-                b"a", ".json", [f"./{(made := body_editor.find_editor_command({'EDITOR': words}))[0]}", *made[1:]]
+                b"a",
+                ".json",
+                [f"./{(reformatted := body_editor.find_editor_command({'EDITOR': words}))[0]}", *reformatted[1:]],
             )
         assert str(caught.value)
     assert not (tmp_path / "gone").exists()

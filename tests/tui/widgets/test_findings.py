@@ -36,10 +36,10 @@ def test_a_sentence_is_wrapped_while_lines_are_left_and_then_loses_its_remedy() 
     for width in range(30, 120):
         for max_lines in (1, 2, 3):
             lines = [left for left, _right in findings.format_findings(queue, 1, width, max_lines=max_lines)]
-            said = " ".join(line.plain.strip() for line in lines)
+            text = " ".join(line.plain.strip() for line in lines)
             assert max(line.cell_length for line in lines) <= width and len(lines) <= max_lines
-            assert said in forms or (said.endswith("…") and max_lines == 1 and width < 50), (width, max_lines, said)
-            assert said == full or max_lines < 3
+            assert text in forms or (text.endswith("…") and max_lines == 1 and width < 50), (width, max_lines, text)
+            assert text == full or max_lines < 3
     assert [left.plain for left, _right in findings.format_findings(queue, 2, 48, max_lines=3)] == [
         f"▲ {OLD.text}: add",
         "  workers",

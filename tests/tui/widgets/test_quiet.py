@@ -66,8 +66,8 @@ def _show(widget: Bar | Text, lines: tuple[str, ...]) -> None:
 
 @pytest.fixture(params=(Bar, Text))
 def widget(request: pytest.FixtureRequest) -> Bar | Text:
-    made: Bar | Text = request.param()
-    return made
+    result: Bar | Text = request.param()
+    return result
 
 
 def test_only_the_line_that_changed_is_drawn_again(widget: Bar | Text) -> None:
@@ -99,8 +99,8 @@ def rough() -> Iterator[None]:
 
 
 def test_rough_ages_change_each_ten_seconds_and_then_each_minute(rough: None) -> None:
-    said = [formats.format_age(seconds * 1000) for seconds in (9, 12, 19, 59, 60, 119, 3599, 3600, -75)]
-    assert said == ["9s", "10s", "10s", "50s", "1m", "1m", "59m", "1h00", "-1m"]
+    ages = [formats.format_age(seconds * 1000) for seconds in (9, 12, 19, 59, 60, 119, 3599, 3600, -75)]
+    assert ages == ["9s", "10s", "10s", "50s", "1m", "1m", "59m", "1h00", "-1m"]
 
 
 def test_ages_are_rough_while_calm_and_to_the_second_otherwise() -> None:
