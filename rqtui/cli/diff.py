@@ -46,7 +46,7 @@ def diff(
     from rqtui.reports.comparison import Selection
 
     if b is None and not expression and not against:
-        raise UsageError("what shall be compared? Name two places (dead done), or a --filter for one of the groups.")
+        raise UsageError("name two places to compare (dead done), or a --filter for one of the groups.")
     for each in (expression, against):
         filters.parse_filter(each or "")
     selection_a, selection_b = (

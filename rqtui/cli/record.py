@@ -83,7 +83,7 @@ def _replace_url(session: Session, url: str) -> Session:
 
     if "://" not in url:
         raise UsageError(
-            f'"{hide_url_passwords(url)}" is no URL, which has "://"; all queues are recorded, so none is named.'
+            f'"{hide_url_passwords(url)}" is not a URL, which contains "://". All queues are recorded, so name none.'
         )
     if session.in_force is not None and session.in_force.sources.get("url") == "command line":
         raise UsageError("name the Redis once: as an argument or with --url.")

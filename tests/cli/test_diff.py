@@ -75,7 +75,7 @@ def test_results_of_runs_are_listed_apart(client: Redis, url: str) -> None:
 @pytest.mark.usefixtures("shop")
 def test_nothing_to_compare_is_refused_or_explained(url: str) -> None:
     for words, sentence in (
-        ((), "what shall be compared?"),
+        ((), "name two places to compare"),
         (("dead", "dead"), "both groups are the same jobs"),
         (("dead", "nowhere"), 'has no place "nowhere"'),
         (("dead", "done", "--filter", "/[/"), "cannot be read"),
