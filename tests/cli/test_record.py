@@ -197,7 +197,7 @@ def test_without_a_recording_the_status_reports_it(url: str) -> None:
     [
         (("--every", "0"), "--every is a number of seconds between 0.25 and 60."),
         (("--every", "nan"), "--every is a number of seconds between 0.25 and 60."),
-        (("mail",), '"mail" is no URL'),
+        (("mail",), '"mail" is not a URL'),
         (("redis://a", "--url", "redis://b"), "name the Redis once"),
         (("--json",), "--json goes with --status, --once or --export"),
         (("nonsense://a",), "nonsense"),
