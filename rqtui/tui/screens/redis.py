@@ -1,7 +1,5 @@
 """Show the state of the Redis server: one panel per subject, read every 3 s while the view is on top.
 
-On a large terminal a plot shows the memory in the last hour, as far as rqtui recorded it.
-
 Each panel comes from one command. If that command is denied or missing, only its own frame shows that, with the missing
 permission.
 """
@@ -9,8 +7,7 @@ permission.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,10 +16,7 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
-from rqtui.config.state_folder import find_state_folder
-from rqtui.engine.history import MINUTE_MS
 from rqtui.engine.ticker import CallFinished
-from rqtui.errors import RecordingError
 from rqtui.model import Focus, Ref, Snapshot
 from rqtui.reports import redis
 from rqtui.reports.redis import Report
@@ -32,10 +26,7 @@ from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import frame, plot, queue_preview
-
-if TYPE_CHECKING:
-    from rqtui.recording.records import ServerPeriod
+from rqtui.tui.widgets import frame
 
 INTERVAL_S = 3.0
 MAX_QUEUES = 20  # queues counted meanwhile, so that a lost connection is noticed
@@ -45,9 +36,7 @@ _ORDER = {
     2: ("warnings", "server", "memory", "clients", "traffic", "slow", "commands", "keyspace"),
 }
 _HUES = {"": "$data", "faint": "$frame"}  # names of styles that are not theme variables
-_FULL_WIDTH = ("warnings", "slow", "history")  # panels as wide as the screen
-HISTORY_MS, HISTORY_INTERVAL_S = 3_600_000, 60.0  # the time that the plot covers, and between two reads of it
-HISTORY_ROWS = 10  # of the plot with its axis
+_FULL_WIDTH = ("warnings", "slow")  # panels as wide as the screen
 
 
 class PanelScroll(VerticalScroll):
@@ -80,14 +69,12 @@ class RedisView(View):
         self._read_s = 0.0
         self._is_reading = False
         self._failure = ""
-        self._memory: tuple[ServerPeriod, ...] = ()  # the recorded minutes of the last hour
-        self._memory_read_s = -HISTORY_INTERVAL_S
         self._drawn_inputs: tuple[object, ...] = ()
 
     def compose_view(self) -> ComposeResult:
         """Create one frame per panel of the server view."""
         with PanelScroll(id="server-panels"), Grid():
-            for name in (*_ORDER[2], "history"):
+            for name in _ORDER[2]:
                 yield Static("", id=f"panel-{name}", classes="pane")
 
     def on_mount(self) -> None:
@@ -112,10 +99,6 @@ class RedisView(View):
         if self._is_reading or not self.is_on_top or self.session.engine is None:
             return
         self._is_reading = True
-        if time.monotonic() - self._memory_read_s >= HISTORY_INTERVAL_S and not self.session.demo:
-            self._memory_read_s = time.monotonic()
-            url = self.session.settings.url
-            self.session.call_engine(lambda _engine: _read_recorded_memory(url), self._store_memory)
         self.session.call_engine(lambda engine: redis.read_report(engine.client), self._store_report)
 
     def _store_report(self, message: CallFinished) -> None:
@@ -127,11 +110,6 @@ class RedisView(View):
         if self.is_drawn:
             self.host.show_header()
 
-    def _store_memory(self, message: CallFinished) -> None:
-        self._memory = message.result or ()
-        if self.is_drawn:
-            self._draw_panels()
-
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def _draw_panels(self) -> None:
@@ -141,14 +119,11 @@ class RedisView(View):
             3 if self.app.size.width >= THREE_COLUMNS_FROM else (2 if self.app.size.width >= TWO_COLUMNS_FROM else 1)
         )
         new_panels = build_panels(self._report)
-        if self._drawn_inputs == (self.app.size, new_panels, self._memory):
+        if self._drawn_inputs == (self.app.size.width, new_panels):
             return
-        self._drawn_inputs = (self.app.size, new_panels, self._memory)
+        self._drawn_inputs = (self.app.size.width, new_panels)
         by_name = {panel.name: panel for panel in new_panels if panel.name != "warnings" or panel.lines}
-        plot_lines = self._build_memory_plot() if self.is_large else []
-        if plot_lines:
-            by_name["history"] = Panel("history", "memory, recorded in the last hour")
-        order = [name for name in (*_ORDER[max(2, column_count)], "history") if name in by_name]
+        order = [name for name in _ORDER[max(2, column_count)] if name in by_name]
         grid = self.query_one("#server-panels Grid", Grid)
         heights: list[int] = []
         column = column_count
@@ -158,42 +133,18 @@ class RedisView(View):
                 heights.append(0)
                 column = 0
             column += column_count if is_full_width else 1
-            rows = len(plot_lines) if name == "history" else self._count_panel_lines(by_name[name])
-            heights[-1] = max(heights[-1], 2 + max(1, rows))
-        for name in (*_ORDER[2], "history"):
+            heights[-1] = max(heights[-1], 2 + max(1, self._count_panel_lines(by_name[name])))
+        for name in _ORDER[2]:
             pane = self.query_one(f"#panel-{name}", Static)
             pane.display = name in by_name
             pane.styles.column_span = column_count if name in _FULL_WIDTH else 1
             if name in by_name:
                 pane.border_title = Content.styled(f" {safe(by_name[name].title)} ", "b $strong")
-                pane.update(Content("\n").join(plot_lines) if name == "history" else _build_panel_text(by_name[name]))
+                pane.update(_build_panel_text(by_name[name]))
         grid.sort_children(key=lambda pane: order.index(pane.id[6:]) if pane.id and pane.id[6:] in order else 99)
         grid.styles.grid_size_columns = column_count
         grid.styles.grid_rows = " ".join(map(str, heights))
         grid.styles.height = sum(heights)
-
-    def _build_memory_plot(self) -> list[Content]:
-        """Plot the memory of the recorded minutes; empty for fewer than two of them."""
-        points = [*_yield_memory_points(self._memory)]
-        highest = max((value for _at, value in points if value is not None), default=None)
-        if highest is None or len(points) < 3:
-            return []
-        limits = [period.maxmemory_bytes for period in self._memory if period.maxmemory_bytes]
-        end_ms = points[-1][0]
-        begin_ms, cells = end_ms - HISTORY_MS, max(20, self.app.size.width - 8 - queue_preview.LABEL_CELLS - 1)
-        is_ascii = self.session.settings.is_ascii
-        dots = cells * (1 if is_ascii else 2)
-        values = plot.resample_points(points, begin_ms, end_ms, dots, is_level=True)
-        top = float(limits[-1]) if limits else 1.1 * highest
-        label = formats.format_size(int(top)).replace(" ", "")
-        lines = queue_preview.draw_plot_lines(
-            tuple(values), (), HISTORY_ROWS - 1, max(1.0, top), frozenset(), label, is_ascii
-        )
-        begin, end = (formats.format_clock(at_ms)[:5] for at_ms in (begin_ms, end_ms))
-        what = "used memory; the upper edge is maxmemory" if limits else "used memory; maxmemory is not set"
-        axis = f"{begin}   {what}"
-        indent = " " * (queue_preview.LABEL_CELLS + 1)
-        return [*lines, Content.styled(f"{indent}{axis}{end.rjust(max(6, cells - len(axis)))}", "$muted")]
 
     def _count_panel_lines(self, panel: Panel) -> int:
         """Return the number of lines of a panel: warnings are wrapped, all other lines are cut at the edge."""
@@ -224,28 +175,6 @@ class RedisView(View):
     def set_dimmed(self, is_dim: bool) -> None:
         """Dim the server's panels while the connection is lost, or restore them."""
         self.query_one("#server-panels").set_class(is_dim, "-dimmed")
-
-
-def _read_recorded_memory(url: str) -> tuple[ServerPeriod, ...]:
-    """Return the minutes of the last hour that rqtui recorded of a server; empty if there is no readable recording."""
-    from rqtui.recording.files import find_recording_path
-    from rqtui.recording.store import Reader
-
-    now_ms = int(time.time() * 1000)
-    try:
-        with Reader.open(find_recording_path(find_state_folder(), url)) as reader:
-            return tuple(reader.read_server_periods(now_ms - HISTORY_MS, now_ms + MINUTE_MS))
-    except RecordingError:
-        return ()
-
-
-def _yield_memory_points(periods: Sequence[ServerPeriod]) -> Iterator[tuple[float, float | None]]:
-    """Yield the memory at the beginning of each recorded minute, and None at the end of the minutes before a gap."""
-    for position, period in enumerate(periods):
-        yield period.at_ms, None if period.used_bytes is None else float(period.used_bytes)
-        end_ms = period.at_ms + period.span_ms
-        if position + 1 == len(periods) or periods[position + 1].at_ms > end_ms:
-            yield end_ms, None
 
 
 def _build_panel_lines(panel: Panel) -> tuple[tuple[Piece, ...], ...]:

@@ -4,20 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import time
-from pathlib import Path
 
 import pytest
 from redis import Redis
 from screens import NARROW, Seeded, read_text, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
-from rqtui.config.settings import Settings
 from rqtui.connection.embedded import EmbeddedServer
-from rqtui.recording.files import find_recording_path
-from rqtui.recording.records import ServerPeriod
-from rqtui.recording.store import Batch, Writer
 from screenshots.seeded import NOW, open_still_app
 
 
@@ -105,26 +98,3 @@ def test_the_server_matches_its_snapshot(
             return read_text(app)
 
     check_snapshot(f"redis-{size[0]}x{size[1]}", asyncio.run(read_screen()))
-
-
-@run_on_event_loop
-async def test_the_recorded_memory_of_the_last_hour_is_plotted(url: str, client: Redis, state_folder: Path) -> None:
-    Seeded(client).put("a")
-    minute_ms = int(time.time() // 60) * 60_000
-    minutes = [
-        ServerPeriod(minute_ms - ago * 60_000, 60_000, 30, 60_000, 2.0, 1.0, 10_000_000 * (40 - ago), None, "primary")
-        for ago in (*range(30, 20, -1), *range(10, 0, -1))
-    ]
-    with Writer.open(find_recording_path(state_folder, url), url) as writer:
-        writer.append(Batch(server=minutes))
-    async with screen(Settings(url, is_recording=False), (160, 45)) as ui:
-        await ui.press("i")
-        await ui.until_shown("memory, recorded in the last hour", "used memory; maxmemory is not set")
-        rows = [line for line in ui.text().splitlines() if "⣿" in line]
-        assert len(rows) >= 5 and all(re.search("⣿[^⣿]* {9,}⣿", row) for row in rows[-3:]), (
-            "the ten minutes without a record are a gap"
-        )
-    async with screen(Settings(url, is_recording=False)) as ui:
-        await ui.press("i")
-        await ui.until_shown("clients")
-        assert "recorded in the last hour" not in ui.text()
