@@ -102,7 +102,7 @@ SCREEN = (
     "completion",
     "first paint of an empty Textual app",
     "the screen with a queue in which jobs are due in two days",
-    "the screen with a queue in which jobs wait, whose age goes on",
+    "the screen with a queue of waiting jobs, whose age increases",
     "memory of the screen at rest",
     "50 queues at rest",
     "  memory after",
