@@ -110,7 +110,7 @@ def measure_idle_screen(on: Bench) -> Iterator[Line]:
         yield Line(f"an empty Textual app, over {seconds:.0f} s", app and app.ms, "ms/s")
         yield Line(f"the screen with a queue {what}", ours and ours.ms, "ms/s", note=note)
         yield Line("  against the empty app", ratio, "×", "≤ 1.5")
-        yield Line("  to the terminal per refresh", ours and ours.sent / (seconds / _EVERY_S), "bytes")
+        yield Line("  per refresh to the terminal", ours and ours.sent / (seconds / _EVERY_S), "bytes")
     yield Line("memory of an empty Textual app", app and app.memory_mb, "MB")
     yield Line("memory of the screen at rest", ours and ours.memory_mb, "MB", "≤ 50", note)
 
