@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sys
@@ -218,11 +217,8 @@ async def test_a_key_on_the_overview_sends_few_bytes(
         await ui.until_refreshed()
         if key != "enter":
             ui.app.session.ticker.stop()  # A snapshot would be painted with the key.
-        first = -1
-        while first != len(updates):  # The last snapshot may still be on its way to the screen.
-            first = len(updates)
-            await asyncio.sleep(0.3)
-            await ui.pilot.pause()
+        await ui.pilot.pause()
+        first = len(updates)
         await ui.press(key)
         if key == "enter":
             await ui.until_refreshed()
