@@ -253,8 +253,8 @@ def _measure_after_idle(shown: Terminal, measure: Callable[[str], float | None],
 
 
 def _compute_median(found: Sequence[float | None]) -> float | None:
-    previous = [ms for ms in found if ms is not None]
-    return statistics.median(previous) if previous else None
+    measured = [ms for ms in found if ms is not None]
+    return statistics.median(measured) if measured else None
 
 
 def _compute_worst(found: Sequence[float | None]) -> float | None:

@@ -13,6 +13,7 @@ from rqtui.cli.settled_snapshot import take_settled_snapshot
 
 if TYPE_CHECKING:
     from rqtui.model import Finding
+    from rqtui.operations.journal import Operation, Sighting
     from rqtui.reports.errors import Group
     from rqtui.reports.incident import Incident
 
@@ -24,9 +25,6 @@ def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
 
     Example: rqtui incident mail --json
     """
-    from rqtui.config.state_folder import find_state_folder
-    from rqtui.connection.connect import hide_url_passwords
-    from rqtui.operations import journal
     from rqtui.reports.incident import yield_incident_reports
     from rqtui.reports.incident_page import build_page_lines
 
@@ -35,9 +33,7 @@ def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
     engine, [ref] = open_engine(session, [queue])
     settled = take_settled_snapshot(engine, [ref])
     [counted] = settled.snapshot.queues
-    url, problems = hide_url_passwords(session.settings.url), list[str]()
-    operations = [each for each in journal.load_operations(find_state_folder(), problems=problems) if each.url == url]
-    sightings = journal.load_sightings(find_state_folder(), url)
+    operations, sightings, problems = _load_journal(session.settings.url)
     steps = yield_incident_reports(engine, ref, counted, settled.snapshot.taken_ms, operations, sightings)
     report = sampling.build_with_progress(steps, "reading")
     unknown = (*counted.unknown, *settled.unwatched.get(ref, ()))
@@ -55,16 +51,11 @@ def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
 
 def _write_past_incident(session: Session, queue: str, at: str) -> int:
     """Print the page of a past moment from the recording, and return the exit code."""
-    from rqtui.config.state_folder import find_state_folder
-    from rqtui.connection.connect import hide_url_passwords
-    from rqtui.operations import journal
     from rqtui.reports.incident import build_past_incident
     from rqtui.reports.incident_page import build_page_lines
 
     moment = read_recorded_moment(session, at, [queue])
-    url, problems = hide_url_passwords(session.settings.url), list[str]()
-    operations = [each for each in journal.load_operations(find_state_folder(), problems=problems) if each.url == url]
-    sightings = journal.load_sightings(find_state_folder(), url)
+    operations, sightings, problems = _load_journal(session.settings.url)
     [counted] = moment.snapshot.queues
     causes = [(cause.cause, cause.jobs) for cause in moment.causes]
     report = build_past_incident(counted, moment.at_ms, causes, operations, sightings)
@@ -78,6 +69,17 @@ def _write_past_incident(session: Session, queue: str, at: str) -> int:
     for problem in problems:
         output.print_message(problem)
     return DONE
+
+
+def _load_journal(redis_url: str) -> tuple[list[Operation], list[Sighting], list[str]]:
+    """Load the changes and the findings of one Redis from the journal, and sentences about what could not be read."""
+    from rqtui.config.state_folder import find_state_folder
+    from rqtui.connection.connect import hide_url_passwords
+    from rqtui.operations import journal
+
+    url, problems = hide_url_passwords(redis_url), list[str]()
+    operations = [each for each in journal.load_operations(find_state_folder(), problems=problems) if each.url == url]
+    return operations, journal.load_sightings(find_state_folder(), url), problems
 
 
 def list_commands(report: Incident, argument: str) -> list[str]:

@@ -467,19 +467,14 @@ def _sum_periods(
     at_ms: int, span_ms: int, periods: Sequence[Period], queues: Mapping[Ref, RecordedQueue]
 ) -> MinuteTotals:
     """Return the totals of the records of several queues with the same start."""
-    numbers = [
-        count
+    counts = [
+        (place.state, count)
         for period in periods
         for place, count in zip(queues[period.ref].places, period.counts, strict=False)
-        if place.state in UNFINISHED_STATES
     ]
+    unfinished = [count for state, count in counts if state in UNFINISHED_STATES]
     ages = [period.oldest_ready_max_ms for period in periods if period.oldest_ready_max_ms is not None]
-    is_nothing_ready = all(
-        count == 0
-        for period in periods
-        for place, count in zip(queues[period.ref].places, period.counts, strict=False)
-        if place.state is State.READY
-    )
+    is_nothing_ready = all(count == 0 for state, count in counts if state is State.READY)
     return MinuteTotals(
         at_ms,
         span_ms,
@@ -487,6 +482,6 @@ def _sum_periods(
         sum(period.enqueued for period in periods),
         sum(period.completed for period in periods),
         sum(period.failed for period in periods),
-        None if None in numbers else sum(map(int, filter(None, numbers))),
+        None if None in unfinished else sum(map(int, filter(None, unfinished))),
         max(ages) if ages else 0 if is_nothing_ready else None,
     )

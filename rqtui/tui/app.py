@@ -687,7 +687,7 @@ class Cockpit(App[None]):
     def action_show_incident(self) -> None:
         """Show the page about the problems of the queue under the cursor."""
         if self._is_replay:
-            self.show_toast("The page about a trouble needs its jobs, which are not recorded.", "warning")
+            self.show_toast("The incident page needs the jobs, which are not recorded.", "warning")
             return
         self.incident_pages.show_incident()
 

@@ -251,6 +251,8 @@ class Session:
         (self.replay,) = snapshot.results[REPLAY_RESULT]
         if self.replay is not None and isinstance(self.journal, RecordedJournal):
             self.journal.show_state(self.replay)
+            self.changes.clear()
+            self.changes.extend(map(recent.convert_operation, reversed(self.replay.operations[:MAX_CHANGES])))
             causes = self.replay.causes
             self.death_causes = {
                 ref: collect_recorded_causes([cause for cause in causes if cause.ref == ref], queue.count_failed())
@@ -289,9 +291,6 @@ class Session:
 
     def list_recent_entries(self, limit: int) -> list[recent.RecentEvent]:
         """Return the newest recent events, at most `limit`: loop steps, changes and new findings, newest first."""
-        if self.is_replay:
-            self.changes.clear()
-            self.changes.extend(map(recent.convert_operation, reversed(self.journal.operations[:limit])))
         finding_events = (
             [recent.convert_finding_change(sighting) for sighting in self.journal.sightings[-limit:]] if limit else []
         )

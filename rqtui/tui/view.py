@@ -359,10 +359,6 @@ class View(Screen[None], Leavable):
         """
         return pane.scrollable_content_region.width or max(20, self.app.size.width - 5)
 
-    def measure_details_rows(self, pane: Widget) -> int:
-        """Return the rows of the pane of details; 0 before the pane has a size."""
-        return pane.scrollable_content_region.height
-
     def count_note_rows(self) -> int:
         """Return the number of rows that texts of this view take beside its list and the details below it."""
         return 0

@@ -196,7 +196,7 @@ async def test_data_that_is_not_recorded_is_reported(path: Path) -> None:
             await ui.until_toast("This is a recording: it has counts", "nothing else")
             assert ui.app.navigation.is_at_first_view, key
         await ui.press("apostrophe")
-        await ui.until_toast("needs its jobs, which are not recorded")
+        await ui.until_toast("needs the jobs, which are not recorded")
 
 
 @run_on_event_loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -21,7 +22,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.screens.queue_plot import QueuePlot, fit_plot
+from rqtui.tui.screens.queue_plot import QueuePlot
 from rqtui.tui.screens.report_view import ReportView
 from rqtui.tui.target import Target
 from rqtui.tui.view import find_top_view
@@ -67,7 +68,6 @@ class Kinds(ReportView):
     TITLE_WORD = "kinds of jobs"
     EMPTY = "no jobs: N enqueues one"
     report: Report | None = None
-    _plot: QueuePlot | None = None
 
     def build_columns(self) -> Sequence[Column]:
         """Return the columns of the table of kinds; the queue has one only if several queues are shown."""
@@ -176,17 +176,16 @@ class Kinds(ReportView):
         """Request queue counts at each refresh, and the counters of the queue whose plot is shown."""
         focus, plotted = super().build_focus(refs), self._find_plotted_queue()
         counted = dict.fromkeys([*(focus.queues or ()), *([plotted] if plotted else [])])
-        return Focus(tuple(counted), requests=self._find_plot().build_requests(plotted))
+        return Focus(tuple(counted), requests=self._plot.build_requests(plotted))
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Redraw the ages in the report, and the plot of the queue of the kind under the cursor."""
-        self._find_plot().add_snapshot(snapshot)
+        self._plot.add_snapshot(snapshot)
         super().show_snapshot(snapshot)
 
-    def _find_plot(self) -> QueuePlot:
-        if self._plot is None:
-            self._plot = QueuePlot(self.session)
-        return self._plot
+    @cached_property
+    def _plot(self) -> QueuePlot:
+        return QueuePlot(self.session)
 
     def _find_plotted_queue(self) -> Ref | None:
         """Return the queue of the kind under the cursor if a plot of it fits: on large terminals."""
@@ -204,8 +203,8 @@ class Kinds(ReportView):
         name = formats.elide_middle(format_field_value(kind.name) or NO_KIND_TEXT, 60)
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = self.measure_details_width(pane)
-        text, rows = _format_kind_details(kind, self.report, width), self.measure_details_rows(pane)
-        pane.show_text(fit_plot(text, self._find_plot(), self._find_plotted_queue(), width, rows))
+        text = _format_kind_details(kind, self.report, width)
+        pane.show_text(self._plot.add_below(text, self._find_plotted_queue(), pane, width))
 
     def find_selected_kind(self) -> Kind | None:
         """Return the kind of jobs under the cursor, or None without rows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -34,10 +35,10 @@ from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from rqtui.engine.filters import Term
-    from rqtui.engine.history import History
     from rqtui.engine.ticker import CallFinished
     from rqtui.reports.other_databases import OtherDatabase
     from rqtui.system_base.system import Request
+    from rqtui.tui.screens.queue_plot import MinuteCounters
     from rqtui.tui.widgets.queue_preview import DeathCauses
     from rqtui.verbs import Verb
 
@@ -118,7 +119,6 @@ class Overview(View):
         self._preview_inputs: tuple[object, ...] = ()  # the inputs from which `_preview_lines` were built
         self._preview_lines: list[Content] = []
         self._now_ms = 0
-        self._histories: dict[Ref, History] = {}
         self._workers: dict[Ref, tuple[Worker, ...]] = {}
         self._requests: dict[tuple[Ref, str], Request[Any]] = {}
         self._other_databases: list[OtherDatabase] = []  # databases of the server that have queues, too
@@ -228,25 +228,19 @@ class Overview(View):
         system = self.session.systems.get(queue_ref.system) if queue_ref else None
         if queue_ref is None or system is None:
             return {}
-        from rqtui.engine import history as stats  # imported late, so that the first paint does not wait for it
-        from rqtui.tui.widgets import queue_preview
-
-        requests: dict[str, tuple[Request[Any], ...]] = {}
-        if stats.has_history(system):
-            minutes = 2 if queue_ref in self._histories else queue_preview.HISTORY_MINUTES + 1
-            requests["history"] = (
-                self._find_or_create_request(
-                    queue_ref,
-                    f"history {minutes}",
-                    lambda: stats.build_history_request(system, queue_ref.queue, minutes),
-                ),
-            )
+        requests = self._counters.build_requests(queue_ref)
         queue = self._counted_queues.get(queue_ref)
         if queue and queue.workers:
             requests["workers"] = (
                 self._find_or_create_request(queue_ref, "workers", lambda: system.workers_request(queue_ref.queue)),
             )
         return requests | self._build_dead_sample_requests(queue_ref)
+
+    @cached_property
+    def _counters(self) -> MinuteCounters:
+        from rqtui.tui.screens.queue_plot import MinuteCounters  # late, so that the first paint does not wait for it
+
+        return MinuteCounters(self.session)
 
     def _find_or_create_request(self, ref: Ref, name: str, create_request: Callable[[], Request[Any]]) -> Request[Any]:
         """Return the cached request of this name for a queue, so that an unchanged focus contains the same object."""
@@ -290,17 +284,11 @@ class Overview(View):
         self._now_ms = snapshot.taken_ms
         if not self.has_preview or not self._is_preview_ready:
             return
-        from rqtui.engine.history import History
-
-        for result in snapshot.results.get("history", ()):
-            if isinstance(result, History):
-                cached = self._histories.pop(result.ref, None)
-                self._histories[result.ref] = cached.merge(result) if cached else result
+        self._counters.add_snapshot(snapshot)
         self._cache_workers(snapshot)
         self._cache_causes(snapshot)
-        for cache in (self._histories, self._workers):
-            while len(cache) > MAX_PREVIEW_QUEUES:
-                del cache[next(iter(cache))]
+        while len(self._workers) > MAX_PREVIEW_QUEUES:
+            del self._workers[next(iter(self._workers))]
 
     def _cache_workers(self, snapshot: Snapshot) -> None:
         """Cache the workers of the queues for which the last refresh requested them."""
@@ -775,7 +763,7 @@ class Overview(View):
             queue._replace(counted_ms=0),
             self._rates.get(selected, Rate()),
             self._now_ms // step_ms * step_ms,
-            self._histories.get(selected),
+            self._counters.find_history(selected),
             self._workers.get(selected),
             changes,
             self.session.is_replay,

@@ -6,9 +6,11 @@ last refreshes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
+from textual.widget import Widget
 
 from rqtui.engine import history as stats
 from rqtui.engine.history import History
@@ -17,44 +19,39 @@ from rqtui.text.sanitise import safe
 from rqtui.tui.widgets import queue_preview
 
 if TYPE_CHECKING:
-    from rqtui.system_base.system import Request, System
+    from rqtui.system_base.system import Request
     from rqtui.tui.session import Session
 
 MAX_QUEUES = 20  # whose counters are cached
 LEAST_ROWS, MOST_ROWS = 9, 18  # of the plot with its heading and its axis
 
 
-class QueuePlot:
-    """The plot of the last hour of one queue at a time: what to read for it, and its lines."""
+class MinuteCounters:
+    """The counters per minute of the queues that the cursor was on, and the requests for them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._histories: dict[Ref, History] = {}
         self._requests: dict[tuple[Ref, int], Request[Any]] = {}
-        self._queues: dict[Ref, Queue] = {}
-        self._rates: dict[Ref, Rate] = {}
-        self._now_ms = 0
 
     def build_requests(self, ref: Ref | None) -> dict[str, tuple[Request[Any], ...]]:
-        """Return the request for the counters of a queue per minute, all of the hour at first and then the last ones.
+        """Return the request for the counters of a queue, of the whole hour at first and then of the last minutes.
 
-        An unchanged request is the same object as before, so that the ticker recognises an equal focus.
+        An unchanged request is the same object as before, so that the ticker recognises an equal focus. Empty for a
+        system without such counters.
         """
-        system: System | None = self._session.systems.get(ref.system) if ref else None
+        system = self._session.systems.get(ref.system) if ref else None
         if ref is None or system is None or not stats.has_history(system):
             return {}
-        minutes = 2 if ref in self._histories else queue_preview.HISTORY_MINUTES + 1
-        if (ref, minutes) not in self._requests:
+        key = (ref, 2 if ref in self._histories else queue_preview.HISTORY_MINUTES + 1)
+        if key not in self._requests:
             while len(self._requests) >= 2 * MAX_QUEUES:
                 del self._requests[next(iter(self._requests))]
-            self._requests[ref, minutes] = stats.build_history_request(system, ref.queue, minutes)
-        return {"history": (self._requests[ref, minutes],)}
+            self._requests[key] = stats.build_history_request(system, ref.queue, key[1])
+        return {"history": (self._requests[key],)}
 
     def add_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep the counters, rates and counts of a snapshot."""
-        self._now_ms = snapshot.taken_ms
-        self._queues = {Ref(queue.system, queue.name): queue for queue in snapshot.queues}
-        self._rates = dict(snapshot.rates)
+        """Merge the counters of a snapshot into the cached ones, and drop queues that were not read for the longest."""
         for history in snapshot.results.get("history", ()):
             if isinstance(history, History):
                 cached = self._histories.pop(history.ref, None)
@@ -62,7 +59,34 @@ class QueuePlot:
         while len(self._histories) > MAX_QUEUES:
             del self._histories[next(iter(self._histories))]
 
-    def build_lines(self, ref: Ref | None, width: int, rows: int) -> list[Content]:
+    def find_history(self, ref: Ref) -> History | None:
+        """Return the counters of a queue, or None before they were read."""
+        return self._histories.get(ref)
+
+
+class QueuePlot:
+    """The plot of the last hour of one queue at a time: what to read for it, and its lines."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._counters = session, MinuteCounters(session)
+        self.build_requests = self._counters.build_requests
+        self._queues: dict[Ref, Queue] = {}
+        self._rates: Mapping[Ref, Rate] = {}
+        self._now_ms = 0
+
+    def add_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep the counters, rates and counts of a snapshot."""
+        self._counters.add_snapshot(snapshot)
+        self._now_ms, self._rates = snapshot.taken_ms, snapshot.rates
+        self._queues = snapshot.map_queues_by_ref()
+
+    def add_below(self, text: Content, ref: Ref | None, pane: Widget, width: int) -> Content:
+        """Return a text with the plot of a queue below it, if both fit into the pane; lines have `width` cells."""
+        rows = pane.scrollable_content_region.height - len(text.split("\n", allow_blank=True))
+        lines = self._build_lines(ref, width, rows)
+        return Content("\n").join([text, *lines]) if lines else text
+
+    def _build_lines(self, ref: Ref | None, width: int, rows: int) -> list[Content]:
         """Return the plot of a queue with a heading, in at most `rows` lines.
 
         Empty for a queue that was not counted, and for fewer than `LEAST_ROWS` rows.
@@ -70,21 +94,13 @@ class QueuePlot:
         queue = self._queues.get(ref) if ref else None
         if ref is None or queue is None or rows < LEAST_ROWS:
             return []
-        details = queue_preview.QueueDetails(
-            queue, self._rates.get(ref, Rate()), self._now_ms, self._histories.get(ref), None
-        )
+        history = self._counters.find_history(ref)
+        details = queue_preview.QueueDetails(queue, self._rates.get(ref, Rate()), self._now_ms, history)
         heading = Content.assemble(
             ("queue ", "$muted"), (safe(self._session.format_name(ref)), "b $strong"), ("  ", "$muted")
         )
         rates = queue_preview.format_rates_line(details, max(20, width - heading.cell_length))
-        is_ascii = self._session.settings.is_ascii
-        plot_rows = min(rows, MOST_ROWS) - 2
-        plot_lines = queue_preview.build_queue_plot(details, width, plot_rows, ascii_only=is_ascii)
+        plot_lines = queue_preview.build_queue_plot(
+            details, width, min(rows, MOST_ROWS) - 2, ascii_only=self._session.settings.is_ascii
+        )
         return [Content(), Content.assemble(heading, rates), *plot_lines]
-
-
-def fit_plot(text: Content, plot: QueuePlot, ref: Ref | None, width: int, height: int) -> Content:
-    """Add the plot of a queue below a text if it fits into the pane of `height` rows."""
-    used = sum(max(1, -(-line.cell_length // max(1, width))) for line in text.split("\n", allow_blank=True))
-    lines = plot.build_lines(ref, width, height - used)
-    return Content("\n").join([text, *lines]) if lines else text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -29,7 +29,7 @@ from rqtui.tui import keys
 from rqtui.tui.format import jobs
 from rqtui.tui.format.columns import compute_id_cells, format_error_line
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.screens.queue_plot import QueuePlot, fit_plot
+from rqtui.tui.screens.queue_plot import QueuePlot
 from rqtui.tui.screens.report_view import yield_second_line_variants
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
@@ -111,7 +111,6 @@ class Workers(View):
         self._asked: set[str] = set()  # rows of workers that were asked and may still reply
         self._next_position = 0
         self._now_ms = 0
-        self._plot: QueuePlot | None = None
 
     def compose_view(self) -> ComposeResult:
         """Create the table of workers, and a pane with the details of the worker under the cursor."""
@@ -181,12 +180,11 @@ class Workers(View):
         requests = workers.group_worker_requests(self._find_or_create_requests(ref) for ref in self._requested_refs)
         plotted = self._find_plotted_queue()
         refs_to_count = dict.fromkeys([*self._requested_refs, *turn_refs, *([plotted] if plotted else [])])
-        return Focus(tuple(refs_to_count), requests={**requests, **self._find_plot().build_requests(plotted)})
+        return Focus(tuple(refs_to_count), requests={**requests, **self._plot.build_requests(plotted)})
 
-    def _find_plot(self) -> QueuePlot:
-        if self._plot is None:
-            self._plot = QueuePlot(self.session)
-        return self._plot
+    @cached_property
+    def _plot(self) -> QueuePlot:
+        return QueuePlot(self.session)
 
     def _find_plotted_queue(self) -> Ref | None:
         """Return the queue of the worker under the cursor if a plot of it fits: on large terminals."""
@@ -211,7 +209,7 @@ class Workers(View):
         if any(len(snapshot.results.get(group, ())) != len(self._requested_refs) for group in workers.GROUPS):
             return  # requested by the view below, or before the queues were listed
         self._now_ms = snapshot.taken_ms
-        self._find_plot().add_snapshot(snapshot)
+        self._plot.add_snapshot(snapshot)
         self._counted_queues.update((Ref(queue.system, queue.name), queue) for queue in snapshot.queues)
         if len(self.list_queues_in_scope(self.session.refs)) > COUNTED_IN_TURN:
             self._next_position += COUNTED_IN_TURN
@@ -292,8 +290,7 @@ class Workers(View):
                 0, _format_inspection(self._inspections[entry.id], entry.id in self._asked, self._now_ms, width)
             )
         text = Content("\n").join(part for part in parts if part)
-        rows = self.measure_details_rows(pane)
-        pane.show_text(fit_plot(text, self._find_plot(), self._find_plotted_queue(), width, rows))
+        pane.show_text(self._plot.add_below(text, self._find_plotted_queue(), pane, width))
 
     def _find_usable_verbs(self, entry: WorkerEntry) -> Collection[str]:
         """Return which of the verbs `release` and `reap` can be used on the jobs of this worker now."""
