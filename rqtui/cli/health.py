@@ -85,11 +85,14 @@ def _report_recorded_health(session: Session, moment: Moment) -> int:
     from rqtui.engine.health import rules as judge
     from rqtui.engine.health.urgency import compute_urgency_step
     from rqtui.model import Ref
+    from rqtui.recording.moment import NOT_RECORDED_THEN
     from rqtui.text.names import find_duplicate_names, format_queue_name
 
     queues = sorted(moment.snapshot.queues, key=lambda queue: -compute_urgency_step(queue))
     server = moment.server_findings
     severity = judge.find_worst_severity([*server, *(finding for queue in queues for finding in queue.findings)])
+    if severity == "ok" and moment.unrecorded:
+        severity = "unknown"
     if session.as_json:
         finding_documents = [
             findings.build_finding_document(one, queue.name, queue.system, moment.at_ms)
@@ -97,8 +100,9 @@ def _report_recorded_health(session: Session, moment: Moment) -> int:
             for one in queue.findings
         ]
         finding_documents += [findings.build_finding_document(one, "", None, moment.at_ms) for one in server]
+        unknown = [_build_unknown_facts(ref, (NOT_RECORDED_THEN,)) for ref in moment.unrecorded]
         output.write_json(
-            {"severity": severity, "findings": finding_documents, "unknown": [], **build_recorded_fields(moment)}
+            {"severity": severity, "findings": finding_documents, "unknown": unknown, **build_recorded_fields(moment)}
         )
         return HEALTH_CODES[severity]
     refs = [Ref(queue.system, queue.name) for queue in queues]
@@ -126,6 +130,7 @@ def _format_unwatched_facts(
     Queues with the same unknown facts share a sentence.
     """
     from rqtui.engine.health.rules import FAILURES_OF_MINUTES
+    from rqtui.text.names import join_names
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -134,7 +139,7 @@ def _format_unwatched_facts(
         if facts:
             groups.setdefault(facts, []).append(safe(engine.format_name(ref)))
     return [
-        f"{'–':<8}  {_join_names(names)}: one command cannot know {' and '.join(facts)}: "
+        f"{'–':<8}  {join_names(names)}: one command cannot know {' and '.join(facts)}: "
         "leave the screen open for a minute"
         for facts, names in groups.items()
     ]
@@ -146,6 +151,7 @@ def _format_unknown_facts(engine: Engine, pairs: Sequence[tuple[Ref, Queue]]) ->
     Queues of a system with the same unknown facts share a sentence.
     """
     from rqtui.engine.health.rules import FAILURES_OF_MINUTES
+    from rqtui.text.names import join_names
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
@@ -154,16 +160,10 @@ def _format_unknown_facts(engine: Engine, pairs: Sequence[tuple[Ref, Queue]]) ->
             is_unheard = any(not count.is_count_known for count in queue.counts)
             groups.setdefault((ref.system, is_unheard, facts), []).append(safe(engine.format_name(ref)))
     return [
-        f"{'–':<8}  {_join_names(names)}: unknown, since {system} does not record them"
+        f"{'–':<8}  {join_names(names)}: unknown, since {system} does not record them"
         f"{_UNHEARD if is_unheard else ''}: {', '.join(facts)}"
         for (system, is_unheard, facts), names in groups.items()
     ]
 
 
-def _join_names(names: Sequence[str]) -> str:
-    """Join names to an enumeration for a sentence."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
-
-_NAMED = 3  # queues
 _UNHEARD = " or publishes them only to programs that listen, as the screen does"

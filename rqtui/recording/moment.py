@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rqtui.engine.health.rules import find_worst_severity
@@ -11,7 +11,9 @@ from rqtui.model import Count, EventCoverage, Finding, Queue, Rate, Ref, Snapsho
 from rqtui.recording.records import HOUR_MS, SEVERITIES, ErrorCount, Period, RecordedFinding, RecordedQueue
 from rqtui.recording.store import Reader
 from rqtui.text.formats import format_date_and_time
+from rqtui.text.names import join_names
 
+NOT_RECORDED_THEN = "not recorded at this time"
 UPDATE_MS = 7_000  # a present finding is written every five seconds, at the next refresh
 
 
@@ -19,7 +21,8 @@ class Moment(NamedTuple):
     """What was recorded of a moment: the queues, the findings about the server, and the causes of failures.
 
     Counts are those of the last refresh of the minute or hour that contains the moment (`begin_ms`, `span_ms`).
-    Findings are those that were present at the moment itself.
+    Findings are those that were present at the moment itself. `unrecorded` are the queues that were recorded in the
+    hour before, but not at the moment: a screen with an open board, for example, records only the queues of that board.
     """
 
     at_ms: int
@@ -29,6 +32,7 @@ class Moment(NamedTuple):
     server_findings: tuple[Finding, ...]
     causes: tuple[ErrorCount, ...]
     periods: Mapping[Ref, Period]
+    unrecorded: tuple[Ref, ...] = ()
 
 
 def read_moment(reader: Reader, at_ms: int, names: Sequence[str] = ()) -> Moment:
@@ -69,7 +73,13 @@ def read_moment(reader: Reader, at_ms: int, names: Sequence[str] = ()) -> Moment
         tuple(_convert_finding(finding) for finding in findings if finding.ref is None),
         tuple(causes),
         {period.ref: period for period in periods if period.ref in refs},
+        () if names else _list_unrecorded_refs(reader, at_ms, refs),
     )
+
+
+def _list_unrecorded_refs(reader: Reader, at_ms: int, recorded: Collection[Ref]) -> tuple[Ref, ...]:
+    """Return the queues that were recorded in the hour before a moment, but not at the moment."""
+    return tuple(ref for ref in reader.list_refs_of_span(at_ms - HOUR_MS, at_ms + 1) if ref not in recorded)
 
 
 def _find_refs(recorded: Sequence[Ref], names: Sequence[str]) -> set[Ref]:
@@ -138,7 +148,10 @@ def _build_rate(period: Period) -> Rate:
 def describe_moment(moment: Moment) -> str:
     """Return a sentence about what the numbers of a moment are."""
     span = "hour" if moment.span_ms == HOUR_MS else "minute"
+    missing = ""
+    if moment.unrecorded:
+        missing = f" Not recorded then, but in the hour before: {join_names([*map(str, moment.unrecorded)])}."
     return (
         f"from the recording: counts of {format_date_and_time(moment.snapshot.taken_ms)}, the last refresh of that "
-        f"{span}; findings of {format_date_and_time(moment.at_ms)}."
+        f"{span}; findings of {format_date_and_time(moment.at_ms)}.{missing}"
     )

@@ -35,7 +35,7 @@ from rqtui.model import (
     Verdict,
 )
 from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting, parse_operation
-from rqtui.recording.moment import Moment, read_moment
+from rqtui.recording.moment import NOT_RECORDED_THEN, Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
 from rqtui.recording.store import Reader, translate_store_errors
 from rqtui.reports.errors import Errors, build_report
@@ -52,7 +52,6 @@ MAX_MARKS = 100_000  # findings, changes and recorded minutes that are listed of
 MAX_JOBS_PER_CAUSE = 5_000  # as many as a health check reads
 REPLAY_RESULT = "replay"  # the name of the `ReplayState` in the results of a snapshot
 NOTHING_ELSE = "This is a recording: it has counts, findings, causes of failures and changes, and nothing else."
-NOT_RECORDED_THEN = "not recorded at this time"
 
 
 class ReplayState(NamedTuple):
@@ -283,8 +282,7 @@ class ReplayEngine(Engine):
                 self._moment, self._state = moment, self._build_state(moment)
         moment = self._moment
         recorded = moment.snapshot.map_queues_by_ref()
-        if self.refs != [*recorded]:
-            self.refs = [*recorded]
+        self.refs = [*recorded, *moment.unrecorded]
         self.warnings = moment.server_findings
         refs = self.refs if focus.queues is None else focus.queues
         state = self._state._replace(is_playing=self._is_playing, speed=self._speed)

@@ -185,6 +185,14 @@ class _Store:
         periods = self._read_periods(begins, at_ms - HOUR_MS, at_ms + 1)
         return [period for period in periods if period.at_ms + period.span_ms > at_ms]
 
+    def list_refs_of_span(self, begin_ms: int, end_ms: int) -> list[Ref]:
+        """Return the queues with a recorded minute or hour that begins in a time span, first seen first."""
+        rows = self._query(
+            "SELECT DISTINCT queue_id FROM period WHERE at_ms >= ? AND at_ms < ? ORDER BY queue_id", (begin_ms, end_ms)
+        )
+        queues = self._load_queues()
+        return [*dict.fromkeys(queues[id].ref for (id,) in rows if id in queues)]
+
     def find_recorded_ms(self, at_ms: int) -> int | None:
         """Return a point in time itself if it was recorded, else the begin of the next record; None: there is none."""
         rows = self._query(

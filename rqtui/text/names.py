@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from rqtui.errors import UsageError
 from rqtui.model import Ref
@@ -63,3 +63,8 @@ def find_duplicate_names(refs: Iterable[Ref]) -> frozenset[str]:
 def format_queue_name(ref: Ref, duplicates: Collection[str]) -> str:
     """Return the name of a queue, with its system first if several systems have a queue of that name: `rq:mail`."""
     return str(ref) if ref.queue in duplicates else ref.queue
+
+
+def join_names(names: Sequence[str], limit: int = 3) -> str:
+    """Join names to an enumeration for a sentence: the first `limit`, and how many more there are."""
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -12,6 +12,7 @@ from shell import shell
 
 from rqtui.cli.past import parse_past_time
 from rqtui.errors import UsageError
+from rqtui.model import Ref
 from rqtui.recording.files import find_recording_path
 from rqtui.recording.records import ErrorCount, RecordedFinding
 
@@ -85,6 +86,19 @@ def test_a_later_moment_without_findings_is_fine_and_one_without_records_is_refu
         ran = shell(recorded, command, "--at", "2025-11-24T18:00Z")
         assert ran.code == code and "nothing is recorded at 2025-11-24" in ran.err, command
         assert shell("redis://127.0.0.1:2", command, *AT).code == code, "another Redis has no recording"
+
+
+def test_the_health_of_a_queue_that_was_not_recorded_then_is_unknown(state_folder: Path) -> None:
+    url = "redis://127.0.0.1:1"
+    batches = build_minutes(PAST_MS, 2), build_minutes(PAST_MS, 1, Ref("rq", "bulk"))
+    with open_writer(find_recording_path(state_folder, url), *batches):
+        pass
+    later = ("--at", "2025-11-24T16:01:30Z")
+    ran = shell(url, "health", *later, "--json")
+    assert ran.code == 3 and ran.json["severity"] == "unknown" and "in the hour before: rq:bulk" in ran.err
+    assert [(one["queue"], one["what"]) for one in ran.json["unknown"]] == [("bulk", ["not recorded at this time"])]
+    assert shell(url, "health", "mail", *later).code == 0
+    assert shell(url, "health", *AT).code == 0
 
 
 @pytest.mark.parametrize(

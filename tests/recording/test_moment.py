@@ -71,6 +71,18 @@ def test_a_moment_that_was_not_recorded_names_what_is(reader: Reader, at_ms: int
         read_moment(reader, at_ms)
 
 
+def test_a_queue_of_the_hour_before_that_was_not_recorded_then_is_named(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "d.rqt", build_minutes(NOW_MS, 70, MAIL), build_minutes(NOW_MS, 1, OTHER)):
+        pass
+    with Reader.open(tmp_path / "d.rqt") as opened:
+        moment = read_moment(opened, NOW_MS + 59 * MINUTE_MS)
+        assert moment.unrecorded == (OTHER,) and [queue.system for queue in moment.snapshot.queues] == ["native"]
+        assert describe_moment(moment).endswith("Not recorded then, but in the hour before: rq:mail.")
+        assert read_moment(opened, NOW_MS).unrecorded == ()
+        assert read_moment(opened, NOW_MS + 62 * MINUTE_MS).unrecorded == (), "older than an hour"
+        assert read_moment(opened, NOW_MS + 59 * MINUTE_MS, ["mail"]).unrecorded == (), "only one queue was asked for"
+
+
 def test_a_moment_of_a_merged_hour_has_the_end_of_the_hour(tmp_path: Path) -> None:
     with open_writer(tmp_path / "b.rqt", build_minutes(NOW_MS - HOUR_MS, 60)) as writer:
         assert writer.merge_oldest_hour(NOW_MS)

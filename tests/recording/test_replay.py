@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from recordings import BULK, CHANGE_MS, FAILING_MS, LAST_MS, MAIL, NOW_MS, WAITING_MS, build_incident, open_writer
+from recordings import (
+    BULK,
+    CHANGE_MS,
+    FAILING_MS,
+    LAST_MS,
+    MAIL,
+    NOW_MS,
+    WAITING_MS,
+    build_incident,
+    build_minutes,
+    open_writer,
+)
 
 from rqtui.errors import RecordingError, UsageError
 from rqtui.model import Focus, PageSelection, Ref, State
@@ -218,3 +229,14 @@ def test_no_key_reads_the_whole_file(opened: Opened) -> None:
     plans = [bytes(row[3]).decode() for sql in explained for row in connection.execute(sql)]
     assert len(plans) > 10
     assert not [plan for plan in plans if plan.startswith(("SCAN period", "SCAN change", "SCAN error", "SCAN finding"))]
+
+
+def test_a_queue_of_the_hour_before_stays_listed_as_unknown(tmp_path: Path) -> None:
+    other = Ref("rq", "mail")
+    with open_writer(tmp_path / "b.rqt", build_minutes(NOW_MS, 5), build_minutes(NOW_MS, 1, other)):
+        pass
+    engine = ReplayEngine(Reader.open(tmp_path / "b.rqt"))
+    mail, unrecorded = engine.take_snapshot().queues
+    assert engine.refs == [MAIL, other] and not mail.error and mail.verdict.severity == "ok"
+    assert unrecorded.verdict[:2] == ("unknown", "not recorded at this time")
+    engine.close()
