@@ -520,7 +520,7 @@ def _scan_place(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
     """Yield the jobs of a place that match `--filter`, one page at a time, with a progress bar."""
     from rqtui.engine import filters
 
-    accepts = filters.parse_filter(request.expression or "")
+    accepts = filters.parse_filter(request.expression or "", [engine.systems[request.ref.system]])
     body_bytes = documents.BODY_BYTES if accepts.needs_job_bodies and accepts.terms else 0
     with output.show_progress("looking") as bar:
         for page in engine.walk_pages(request.ref, request.place, PAGE_JOBS, body_bytes):

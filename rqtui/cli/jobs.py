@@ -40,7 +40,7 @@ def jobs(
             "--filter",
             metavar="EXPR",
             help="text /re/ !term id:x job:x call:x err:x worker:x body:x; .path:x is the whole value in the body, "
-            ".path:~x a part of it. All must match.",
+            ".path:~x a part of it; age>10m attempts>=3 .path<100 compare. All must match.",
         ),
     ] = None,
 ) -> int:
@@ -52,9 +52,10 @@ def jobs(
 
     if limit < 1:
         raise UsageError("--limit is a whole number from 1 on.")
-    accepts = filters.parse_filter(expression or "")
+    filters.parse_filter(expression or "")  # A wrong filter is refused before the connection is opened.
     engine = session.create_engine()
     ref = engine.resolve_or_discover(queue)
+    accepts = filters.parse_filter(expression or "", [engine.systems[ref.system]])
     job_filter, known_fields = accepts if accepts.terms else None, engine.systems[ref.system].known_fields
     if place is not None:
         matching_places = [place_row.name for place_row in engine.systems[ref.system].find_places(place)]

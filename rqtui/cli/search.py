@@ -32,10 +32,10 @@ def search(
     from rqtui.engine import filters
     from rqtui.reports import search as report
 
-    accepts = filters.parse_filter(expression)
-    if not accepts.terms:
+    if not filters.parse_filter(expression).terms:
         raise UsageError("an empty filter matches every job; write what to find.")
     engine, refs = open_engine(session, queues)
+    accepts = filters.parse_filter(expression, [engine.systems[name] for name in {ref.system for ref in refs}])
     result = sampling.build_with_progress(report.yield_search_results(engine, refs, accepts), "searching")
     if session.as_json:
         output.write_json(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from rqtui.engine.job_times import find_end_ms, find_start_ms
 from rqtui.model import Job, State
 from rqtui.text import paths
 from rqtui.text.causes import find_short_error_cause
@@ -19,15 +20,16 @@ BODY_BYTES = 4096  # of each body; of a longer one only the fields at its beginn
 RESULT_ATTRIBUTES = frozenset({"attempts", "run_ms"})  # known only after a run, so they do not cause its failure
 TIME_ATTRIBUTES = frozenset({"enqueued_hour", "ended_hour"})  # often differ only because places keep jobs differently
 GROUP_FIELDS = ("kind", "worker", "error", "age")  # in addition to the paths of body fields
-AGES = (  # in ms, ascending: each is the upper bound of the ages with this name
-    (60_000, "under 1 minute"),
-    (600_000, "1 to 10 minutes"),
-    (3_600_000, "10 to 60 minutes"),
-    (21_600_000, "1 to 6 hours"),
-    (86_400_000, "6 to 24 hours"),
-    (604_800_000, "1 to 7 days"),
+AGES = (  # ascending: each is the upper bound of the ages with this name (ms), and the filter that selects them
+    (60_000, "under 1 minute", "age<1m"),
+    (600_000, "1 to 10 minutes", "age>=1m age<10m"),
+    (3_600_000, "10 to 60 minutes", "age>=10m age<60m"),
+    (21_600_000, "1 to 6 hours", "age>=1h age<6h"),
+    (86_400_000, "6 to 24 hours", "age>=6h age<24h"),
+    (604_800_000, "1 to 7 days", "age>=1d age<7d"),
+    (float("inf"), "7 days or more", "age>=7d"),
 )
-OLDEST = "over 7 days"
+AGE_FILTERS = {name: expression for _bound, name, expression in AGES}  # in the order of the ages
 
 
 def read_attributes(job: Job) -> dict[str, str]:
@@ -61,32 +63,12 @@ def _format_hour(at_ms: int) -> str:
         return str(at_ms)
 
 
-def find_end_ms(job: Job) -> int | None:
-    """Return when the last run of a done or dead job ended, in ms since 1970, or None if that is unknown."""
-    if job.ended_ms is not None:
-        return job.ended_ms
-    is_known = job.state is State.DEAD or (job.state is State.DONE and job.reserved_ms is not None)
-    return job.since_ms if is_known else None
-
-
 def compute_run_ms(job: Job) -> int | None:
     """Return the duration of the last run of an ended job in ms, or None if that is unknown."""
     end_ms = find_end_ms(job)
     if job.ran_ms is not None or end_ms is None or job.reserved_ms is None or job.state is not State.DONE:
         return job.ran_ms
     return max(0, end_ms - job.reserved_ms)
-
-
-def find_start_ms(job: Job) -> int | None:
-    """Return since when a job is in its place, else when it was enqueued, in ms since 1970; None if both are unknown.
-
-    For a done job `since_ms` may be a time in the future, so its end counts.
-    """
-    if job.state is State.RESERVED and job.reserved_ms is not None:
-        return job.reserved_ms
-    if job.state is State.DONE:
-        return find_end_ms(job) or job.enqueued_ms
-    return job.since_ms if job.since_ms is not None and job.state is not State.SCHEDULED else job.enqueued_ms
 
 
 def is_group_field(field: str) -> bool:
@@ -123,4 +105,4 @@ def _yield_path_texts(body: bytes, path: str) -> Iterator[str]:
 
 def name_age(age_ms: int) -> str:
     """Return the name of the range of ages that contains an age in ms, such as `1 to 10 minutes`."""
-    return next((name for bound, name in AGES if age_ms < bound), OLDEST)
+    return next(name for bound, name, _expression in AGES if age_ms < bound)

@@ -124,7 +124,7 @@ def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> I
         for selection in (a, b)
     )
     a_names, b_names = (frozenset(place.name for place in places) for places in (a_places, b_places))
-    parsed = filters.parse_filter(a.expression), filters.parse_filter(b.expression)
+    parsed = [filters.parse_filter(each.expression, [system]) for each in (a, b)]
     left_out = frozenset(attribute for each in parsed for attribute in _list_selecting_attributes(each))
     states = tuple(dict.fromkeys(place.state for place in (*a_places, *b_places)))
     survey = yield from sampling.yield_survey(

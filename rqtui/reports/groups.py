@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from rqtui.engine import filters
 from rqtui.engine.engine import Engine
 from rqtui.engine.filters import Filter
+from rqtui.engine.job_times import find_end_ms, find_start_ms
 from rqtui.errors import RqtuiError
 from rqtui.model import Job, Page, PageSelection, Ref, State
 from rqtui.reports import sampling
-from rqtui.reports.attributes import AGES, BODY_BYTES, OLDEST, find_end_ms, find_start_ms, list_group_values
+from rqtui.reports.attributes import AGE_FILTERS, BODY_BYTES, list_group_values
 from rqtui.reports.sampling import Extent, Part, Survey
 from rqtui.system_base.system import page_request, quote_for_shell
 from rqtui.text.masking import MASK, mask_text
@@ -158,7 +159,7 @@ class _Sample:
             for term, problem in [self._build_filter(value, texts, is_unknown=is_unknown, has_unknown=has_unknown)]
         ]
         if self.by == "age":
-            order = [name for _bound, name in AGES] + [OLDEST]
+            order = [*AGE_FILTERS]
             return tuple(sorted(groups, key=lambda group: order.index(group.value) if group.value else len(order)))
         return tuple(sorted(groups, key=lambda group: (-group.jobs, group.value is None, group.value or "")))
 
@@ -169,7 +170,7 @@ class _Sample:
         if is_unknown:
             return "", f"the bodies are longer than {BODY_BYTES} bytes, or the age is not stored"
         if self.by == "age":
-            return "", "filters know no ages"
+            return (AGE_FILTERS[value], "") if value is not None else ("", "the age is not stored")
         name = _FILTER_FIELDS.get(self.by, self.by)
         if value is None:
             if has_unknown or not filters.build_exact_term(name, ""):
@@ -185,7 +186,7 @@ class _Sample:
     def _build_error_filter(self, value: str) -> tuple[str, str]:
         """Return a filter for the jobs of an error group, if the name of the cause is in their errors only."""
         text = filters.build_part_term("err", value)
-        term = filters.parse_filter(text).terms[0]
+        [term] = filters.parse_filter(text).text_terms
         is_exact = all(
             bool(term.pattern.search(error)) == (cause == value)
             for cause, errors in self.errors.items()
@@ -203,8 +204,8 @@ def yield_group_reports(
     `expression` are in no group. Each step is one round trip. The last report is complete. Raises UsageError for a word
     that is no place, and for a wrong filter.
     """
-    accepts = filters.parse_filter(expression)
     system = engine.systems[ref.system]
+    accepts = filters.parse_filter(expression, [system])
     places = system.find_places(word)
     names = {place.name for place in places}
     survey = yield from sampling.yield_survey(

@@ -458,6 +458,11 @@ class System:
         return heard_ms + int((time.monotonic() - at_s) * 1000) if heard_ms else time.time_ns() // 1_000_000
 
     @property
+    def last_reply_s(self) -> float:
+        """When the system last received the server's time (`time.monotonic()`); 0 before the first reply."""
+        return self._clock[1]
+
+    @property
     def events_since_ms(self) -> int | None:
         """The time since when rqtui listens to this system's Pub/Sub events; None if it does not listen."""
         return self.event_coverage.since_ms

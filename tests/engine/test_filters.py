@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import zlib
 from dataclasses import replace
 
@@ -11,9 +12,11 @@ import msgpack
 import pytest
 from families import run_in_one_test
 
-from rqtui.engine.filters import build_exact_term, build_part_term, parse_filter
+from rqtui.engine.filters import build_exact_term, build_part_term, parse_filter, parse_text_filter
 from rqtui.errors import UsageError
 from rqtui.model import Job, State
+from rqtui.systems.native import Native
+from rqtui.systems.redisched import Redisched
 
 JOB = Job(
     b"welcome:42",
@@ -116,7 +119,7 @@ def test_an_expression_passes_the_job_over(expression: str) -> None:
     assert not parse_filter(expression)(JOB)
 
 
-@pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:", "age > 10m", "a >= 3", "=="])
+@pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:", "a >= 3", "==", "age > x"])
 def test_an_expression_that_means_nothing_is_refused_in_a_sentence(expression: str) -> None:
     with pytest.raises(UsageError, match="the filter"):
         parse_filter(expression)
@@ -132,6 +135,62 @@ def test_a_number_of_a_body_is_found_as_it_is_and_not_as_a_part() -> None:
     assert accepts(".customer.id:~4711", b'{"customer": {"id": 304711}}')
     assert accepts(".net:12.50", b'{"net": 12.5}') and accepts(".net:12.50", b'{"net": "12.50"}')
     assert not accepts(".net:12.50", b'{"net": 12.51}') and not accepts(".net:12.50", b'{"net": 112.5}')
+
+
+def test_ages_attempts_and_body_fields_are_compared_as_numbers() -> None:
+    job = replace(
+        JOB,
+        state=State.READY,
+        since_ms=1_000_000,
+        attempts=3,
+        body=b'{"amount": 99.5, "items": [{"n": 1}, {"n": "7"}]}',
+    )
+    system = Native()
+    system.set_server_time(1_600_000)  # the job has waited ten minutes
+    for expression, matches in {
+        "age>=10m": True,
+        "age > 599s attempts >= 3": True,
+        "age<9m": False,
+        "!age<9m": True,
+        "age>599": True,
+        "attempts>3": False,
+        "attempts<=3 attempts>2": True,
+        ".amount>99 .amount<100": True,
+        ".amount < 99.5": False,
+        ".items.n>5": True,
+        ".items.n>8": False,
+        ".gone>0": False,
+        "!.gone>0": True,
+        ".items.n>=7 welcome": True,
+    }.items():
+        assert parse_filter(expression, [system])(job) is matches, expression
+    assert parse_filter("age>0")(replace(job, since_ms=None, enqueued_ms=None)) is False, "its age is unknown"
+    assert parse_filter(".amount>1").needs_job_bodies and not parse_filter("age>1 attempts>1").needs_job_bodies
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"),
+    [
+        ("age>soon", "the age in age>soon cannot be 'soon': write 500ms"),
+        ("attempts>=many", 'compares attempts with a number, as in attempts>=3, and "many" is none'),
+        (".amount<x", "as in .amount>100"),
+        ("size > 10", "compares with < <= > >= only age, attempts and body fields"),
+        ("age >", "compares with < <= > >= only age, attempts and body fields"),
+    ],
+)
+def test_a_comparison_with_no_number_is_refused(expression: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        parse_filter(expression)
+
+
+def test_attempts_are_compared_only_where_a_system_stores_them() -> None:
+    with pytest.raises(UsageError, match="redisched does not store how often a job was tried"):
+        parse_filter("attempts>0", [Redisched()])
+    accepts = parse_filter("attempts<9", [Native(), Redisched()])
+    assert accepts(JOB) and not accepts(replace(JOB, system="redisched"))
+    with pytest.raises(UsageError, match="these are no jobs"):
+        parse_text_filter("age>1h")
+    assert parse_text_filter("err:x") == parse_filter("err:x")
 
 
 def test_a_dot_is_a_dot_unless_slashes_are_around_it() -> None:

@@ -98,7 +98,7 @@ def test_jobs_have_a_kind_a_worker_a_cause_and_an_age() -> None:
 
 def test_ages_are_named_by_their_range() -> None:
     names = [name_age(age_ms) for age_ms in (0, 59_999, 60_000, 3_600_000, 604_799_999, 604_800_000)]
-    assert names == ["under 1 minute"] * 2 + ["1 to 10 minutes", "1 to 6 hours", "1 to 7 days", "over 7 days"]
+    assert names == ["under 1 minute"] * 2 + ["1 to 10 minutes", "1 to 6 hours", "1 to 7 days", "7 days or more"]
 
 
 def test_only_paths_and_four_facts_group_jobs() -> None:

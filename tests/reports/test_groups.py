@@ -125,11 +125,13 @@ def test_dead_jobs_are_grouped_by_cause_and_a_cause_that_is_part_of_another_has_
     assert (of_worker.value, of_worker.jobs, of_worker.filter_text) == ("w1", 4, r"worker:/^w1\Z/")
 
 
-def test_ages_are_in_their_own_order_and_have_no_filter(client: Redis, engine: Engine) -> None:
+def test_ages_are_in_their_own_order_and_have_a_filter(client: Redis, engine: Engine) -> None:
     put_tenants(client, "acme", "acme")
     [young] = group(engine, "age").groups
-    assert (young.value, young.jobs, young.problem) == ("under 1 minute", 2, "filters know no ages")
+    assert (young.value, young.jobs, young.filter_text) == ("under 1 minute", 2, "age<1m")
     assert young.oldest_ms is not None and 0 <= young.oldest_ms < 60_000
+    [matching] = group(engine, "kind", expression="age<1m").groups
+    assert matching.jobs == 2 and not group(engine, "kind", expression="age>=1m").groups
 
 
 def test_the_rate_of_a_group_is_that_of_the_done_jobs_and_the_time_that_they_cover(

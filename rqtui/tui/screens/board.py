@@ -58,7 +58,7 @@ class Board(View):
     """The view of one queue with a pane for each of its places."""
 
     NAME = "board"
-    FILTER_HINT = "text /re/ !term id: job: err: body: .path:exact .path:~part  Tab paths  ↑ earlier"
+    FILTER_HINT = "text /re/ !term id: err: .path:exact .path:~part age>10m  Tab paths  ↑ earlier"
     BINDINGS: ClassVar[list[BindingType]] = list(keys.build_board_bindings())
 
     def __init__(self, ref: Ref, system: System) -> None:
@@ -477,21 +477,23 @@ class Board(View):
     def preview_filter(self, expression: str) -> None:
         """Apply a filter to the loaded jobs of the current place while the filter is typed."""
         pane = self.find_current_pane()
+        system = self.session.systems[pane.ref.system]
         try:
-            filters.parse_filter(expression.strip())
+            filters.parse_filter(expression.strip(), [system])
         except UsageError:
             return  # not complete yet
         if expression.strip() != pane.expression:
             self._stop_scan(pane)
-            pane.set_filter(expression.strip())
+            pane.set_filter(expression.strip(), system)
             self.redraw_pane(pane)
 
     def apply_filter(self, expression: str) -> None:
         """Apply a filter to the current place; a long place is scanned for matches."""
         pane = self.find_current_pane()
-        filters.parse_filter(expression)
+        system = self.session.systems[pane.ref.system]
+        filters.parse_filter(expression, [system])
         self._stop_scan(pane)
-        pane.set_filter(expression)
+        pane.set_filter(expression, system)
         self._last_filter = pane.job_filter or self._last_filter
         self.redraw_pane(pane)
         if pane.is_too_long:
@@ -513,7 +515,7 @@ class Board(View):
             for other in self._panes:
                 if other is not pane and other.expression:
                     self._stop_scan(other)
-                    other.set_filter("")
+                    other.set_filter("", self.session.systems[other.ref.system])
                     self.redraw_pane(other)
             self.apply_filter("")
             return True

@@ -110,7 +110,7 @@ class ErrorGroup(View):
 
     def apply_filter(self, expression: str) -> None:
         """Show only the jobs of the group that match the filter expression."""
-        self._matches_filter = filters.parse_filter(expression)
+        self._matches_filter = filters.parse_filter(expression, [*self.session.systems.values()])
         self._redraw_jobs()
 
     def _show_error(self) -> None:

@@ -986,5 +986,5 @@ def _parse_queue_filter(expression: str) -> tuple[Term, ...]:
     parsed = filters.parse_filter(expression)
     field = next((term.field for term in parsed.terms if term.field), "")
     if field:
-        raise OnlyJobsError(f"{field}: is for jobs; queues are filtered by name, system and verdict.")
-    return parsed.terms
+        raise OnlyJobsError(f"{field} is for jobs; queues are filtered by name, system and verdict.")
+    return parsed.text_terms

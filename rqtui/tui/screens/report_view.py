@@ -271,7 +271,7 @@ class ReportView(View):
 
     def apply_filter(self, expression: str) -> None:
         """Show only the rows of the report that match the expression, in the filter syntax of jobs."""
-        self.accepts, self._expression = filters.parse_filter(expression), expression
+        self.accepts, self._expression = filters.parse_text_filter(expression), expression
         self._rebuild_rows()
 
     def on_table_moved(self, _event: Table.Moved) -> None:

@@ -239,7 +239,7 @@ class Schedules(View):
 
     def apply_filter(self, expression: str) -> None:
         """Show only the schedules that match the expression, in the filter syntax of jobs."""
-        self._matches_filter, self._expression = filters.parse_filter(expression), expression
+        self._matches_filter, self._expression = filters.parse_text_filter(expression), expression
         self._draw_schedules()
 
     def on_table_moved(self, _event: Table.Moved) -> None:

@@ -42,7 +42,7 @@ class Search(ReportView):
     DEFAULT_CSS: ClassVar[str] = (
         "Search #matches { height: 1fr; padding: 0 1; display: none; scrollbar-gutter: stable; }"
     )
-    FILTER_HINT = "search for: text /re/ !term id: job: err: body: .path:exact .path:~part"
+    FILTER_HINT = "search for: text /re/ !term id: job: err: body: .path:exact .path:~part age>10m"
     SORTS = ("matches", "queue")
     SORT_OF: ClassVar = {"matches": "matches", "queue": "queue"}
     TITLE_WORD = "matching jobs"
@@ -73,6 +73,7 @@ class Search(ReportView):
 
     def build_report(self, engine: Engine) -> Iterator[SearchResult | None]:
         """Read the jobs of each place, and count those that match."""
+        self.accepts = filters.parse_filter(self._expression, [*engine.systems.values()])
         return search.yield_search_results(engine, self.list_queues_in_scope(), self.accepts)
 
     def list_matching_items(self) -> list[PlaceMatches]:
@@ -116,7 +117,7 @@ class Search(ReportView):
         """Search for something else. An empty expression keeps the search."""
         if not expression or expression == self._expression:
             return
-        accepts = filters.parse_filter(expression)
+        accepts = filters.parse_filter(expression, [*self.session.systems.values()])
         self._stop_report()
         self.accepts, self._expression = accepts, expression
         self.report = self._partial_report = None

@@ -472,7 +472,7 @@ class Workers(View):
 
     def apply_filter(self, expression: str) -> None:
         """Show only the workers that match the expression, in the filter syntax of jobs."""
-        self._matches_filter, self._expression = filters.parse_filter(expression), expression
+        self._matches_filter, self._expression = filters.parse_text_filter(expression), expression
         self._draw_workers()
 
     def on_table_moved(self, _event: Table.Moved) -> None:

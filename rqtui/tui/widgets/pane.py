@@ -258,9 +258,9 @@ class Pane(Table):
 
     # -- the filter ---------------------------------------------------------------------------------------------------
 
-    def set_filter(self, expression: str) -> None:
+    def set_filter(self, expression: str, system: System) -> None:
         """Set the filter of the pane. Raises UsageError for an invalid expression, and changes nothing then."""
-        accepts = filters.parse_filter(expression) if expression else None
+        accepts = filters.parse_filter(expression, [system]) if expression else None
         position = self._find_cursor_position()
         self.expression, self.job_filter, self.scan_result, self.is_whole_place = expression, accepts, None, False
         self.tints_arrivals = not expression

@@ -62,12 +62,29 @@ async def test_the_groups_are_filtered_and_sorted_and_a_group_without_a_filter_i
         await ui.until(lambda: "acme" not in ui.text().partition("under the cursor")[0], "only the matching group")
         await ui.press("escape", "s")
         await ui.until_shown("sort: value", "acme")
+        while "by .token" not in ui.text():
+            await ui.press("left_square_bracket")
+            await ui.until(lambda: "reading" not in ui.text(), "the report by another field")
+        await ui.until_shown("No filter selects them: the value is masked.")
+        await ui.press("enter")
+        await ui.until_toast("the board cannot show this group: the value is masked.")
+
+
+@pytest.mark.usefixtures("tenants")
+@run_on_event_loop
+async def test_the_jobs_of_an_age_are_shown_and_changed_on_the_board(url: str) -> None:
+    async with screen(url, open_queue="mail", size=(80, 24)) as ui:
+        await ui.until_shown("ready 10")
+        await ui.press("quotation_mark")
+        await ui.until_shown("1 group by kind")
         while "by age" not in ui.text():
             await ui.press("left_square_bracket")
             await ui.until(lambda: "reading" not in ui.text(), "the report by another field")
-        await ui.until_shown("under 1 minute", "No filter selects them: filters know no ages.")
+        await ui.until_shown("under 1 minute", "--filter 'age<1m' --dry-run")
         await ui.press("enter")
-        await ui.until_toast("the board cannot show this group: filters know no ages.")
+        await ui.until_shown("/age<1m", "j9")
+        await ui.press("asterisk", "D")
+        await ui.until_shown("Delete 10 jobs?", "They match /age<1m.")
 
 
 @pytest.mark.usefixtures("tenants")
