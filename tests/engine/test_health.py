@@ -256,6 +256,12 @@ def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
             "info",
             "5 000 jobs are dead, none of them in the last 24 h",
         ),
+        (
+            build_counts(dead=5_000),
+            RecentDeaths(0, is_exact=False),
+            "info",
+            "5 000 jobs are dead, none of those that were read in the last 24 h",
+        ),
         (build_counts(dead=5_000), RecentDeaths(999), "info", "5 000 jobs are dead, 999 of them in the last 24 h"),
         (
             build_counts(dead=5_000),

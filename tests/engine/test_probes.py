@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from redis import Redis
@@ -15,9 +16,9 @@ from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.engine.dead_sample import build_dead_sample_request
 from rqtui.engine.engine import Engine
-from rqtui.engine.health.probes import find_failing_since_ms
+from rqtui.engine.health.probes import count_causes, find_failing_since_ms
 from rqtui.engine.health.urgency import compute_queue_urgency
-from rqtui.model import Cause, Finding, Focus, Ref
+from rqtui.model import Cause, Finding, Focus, Job, Ref, State
 from rqtui.model import Queue as Counted
 from rqtui.reports.errors import yield_error_reports
 from rqtui.scenarios.past import create_past
@@ -328,6 +329,7 @@ def test_the_dead_jobs_of_one_queue_are_sampled_from_all_parts_of_a_place_of_all
     found = Counter(job.error.partition(":")[0] for job in sample.list_jobs())
     assert (sample.ref, set(found)) == (mail, {"KeyError", "TimeoutError"})
     assert found["TimeoutError"] > found["KeyError"], "four of five jobs"
+    assert not sample.is_ordered, "the last job of this queue may be far from the end of the place"
 
 
 def test_old_dead_jobs_are_a_number_and_those_of_a_day_a_finding(client: Redis, engine: Engine) -> None:
@@ -350,6 +352,17 @@ def test_old_dead_jobs_are_a_number_and_those_of_a_day_a_finding(client: Redis, 
     [queue] = another.take_snapshot(ONCE).queues
     dead = find_finding(queue, "dead-many")
     assert (dead.severity, 3_000 <= dead.jobs <= 3_300) == ("warning", True), dead
+
+
+def test_a_few_jobs_that_died_now_are_not_overlooked_among_thousands_of_old_ones(client: Redis, engine: Engine) -> None:
+    client.hset(build_queue_keys("orders")["meta"], "max_attempts", 1)
+    create_past_jobs(
+        client,
+        *(PastGroup(3 * 1_440, "orders", "CardDeclined: no", jobs(f"old-{n}", 500)) for n in range(3)),
+        PastGroup(1, "orders", "TimeoutError: no answer", jobs("new", 2)),
+    )
+    [queue] = engine.take_snapshot(ONCE).queues
+    assert find_finding(queue, "dead-many").text == "1 502 jobs are dead, at least 2 of them in the last 24 h"
 
 
 def test_ready_jobs_that_idle_workers_do_not_take_are_found_while_a_person_watches(
@@ -431,3 +444,10 @@ def test_a_job_that_runs_much_longer_than_its_kind_usually_does_is_named(client:
         "usually 3.0s (median of 5 ended runs)",
     )
     assert (long_run.ids, long_run.jobs) == ((b"stuck",), 1)
+
+
+def test_a_rare_error_is_no_main_cause_of_dead_jobs_without_errors() -> None:
+    job = Job(b"1", "orders", "native", "dead", State.DEAD, b"1")
+    failed = replace(job, error="ValueError: bad card")
+    assert count_causes([job, job, failed]) == () == count_causes([])
+    assert [(cause.text, cause.jobs) for cause in count_causes([job, failed, failed])] == [("ValueError", 2)]

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
 from rqtui.engine import history
-from rqtui.engine.dead_sample import build_dead_sample_request, is_outdated
+from rqtui.engine.dead_sample import DeadSample, build_dead_sample_request, is_outdated
 from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.engine.history import History
 from rqtui.engine.rates import MINUTE_MS, WINDOW_MS, Checkpoint, RecordedEnds, Totals
@@ -50,7 +50,7 @@ SUSPICIOUS_WAIT_MS = 60_000  # a wait from which on it is compared with the usua
 class RecentDeaths(NamedTuple):
     """The number of jobs of a queue that became dead within the last day, estimated from a sample of its dead jobs."""
 
-    jobs: int  # at least so many, if `is_exact` is false
+    jobs: int  # if `is_exact` is false, at least so many; 0: none of those in the sample
     is_exact: bool = True
     is_dated: bool = True  # False: the system does not store when a job died
 
@@ -539,26 +539,28 @@ def _build_dead_jobs_request(system: System, queue: Queue) -> Request[tuple[tupl
 
     def summarise_dead_jobs(replies: Replies) -> tuple[tuple[Cause, ...], RecentDeaths]:
         sample = request.parse(replies)
-        causes = count_causes([job for job in sample.list_jobs() if job.error])
-        return causes, _count_recent_deaths(queue, sample.places)
+        causes = count_causes(sample.list_jobs())
+        return causes, _count_recent_deaths(queue, sample)
 
     return _ignore_request_errors(Request(request.calls, summarise_dead_jobs))
 
 
-def _count_recent_deaths(queue: Queue, samples: Sequence[Sequence[Sequence[Job]]]) -> RecentDeaths:
-    """Count the dead jobs of a queue that died within a day, from the blocks of jobs read of each place.
+def _count_recent_deaths(queue: Queue, sample: DeadSample) -> RecentDeaths:
+    """Count the dead jobs of a queue that died within a day, from a sample of them.
 
-    Blocks divide a place into parts of equal size, in the order of death. A part whose first and last jobs are recent
-    counts as a whole, so the result is a lower bound unless every sampled job is recent, or none.
+    Blocks divide a place into parts of equal size. A part whose first and last jobs are recent counts as a whole, so
+    the result is a lower bound unless all dead jobs were read, every sampled job is recent, or none is and the places
+    are in the order of death.
     """
     begin_ms = queue.counted_ms - RECENT_DEATHS_MS
+    samples = sample.places
     jobs = [job for place_blocks in samples for block in place_blocks for job in block]
     if not jobs or any(job.since_ms is None for job in jobs):
         return RecentDeaths(0, is_dated=False)
     recent_jobs = sum((job.since_ms or 0) >= begin_ms for job in jobs)
     dead_jobs = queue.count_failed()
     if len(jobs) >= dead_jobs or not recent_jobs:
-        return RecentDeaths(recent_jobs)
+        return RecentDeaths(recent_jobs, len(jobs) >= dead_jobs or sample.is_ordered)
     if recent_jobs == len(jobs) and all(len(place_blocks) > 1 for place_blocks in samples):
         return RecentDeaths(dead_jobs)
     is_recent_block = [
@@ -611,8 +613,13 @@ def _combine_requests(requests: Sequence[Request[Any]], summarise: Callable[[lis
 
 
 def count_causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
-    """Return the three most frequent errors of the given jobs, shortened and with secrets masked."""
+    """Return the three most frequent errors of the given jobs, shortened and with secrets masked.
+
+    Returns none if most of the jobs have no error, because a finding names the first one as the main cause.
+    """
     jobs_by_cause = Counter(find_short_error_cause(job.error) for job in jobs)
+    if jobs_by_cause and not jobs_by_cause.most_common(1)[0][0]:
+        return ()
     return tuple(Cause(mask_text(text), job_count) for text, job_count in jobs_by_cause.most_common(MAX_CAUSES) if text)
 
 

@@ -397,7 +397,7 @@ def _describe_recent_deaths(recent_deaths: RecentDeaths, dead_jobs: int) -> str:
     if recent_deaths.jobs >= dead_jobs:
         return "all of them in the last 24 h"
     if not recent_deaths.jobs:
-        return "none of them in the last 24 h"
+        return f"none of {'them' if recent_deaths.is_exact else 'those that were read'} in the last 24 h"
     return (
         f"{'' if recent_deaths.is_exact else 'at least '}{_format_number(recent_deaths.jobs)} of them in the last 24 h"
     )
