@@ -164,6 +164,10 @@ class RecordSample:
         ]
         return [job for _at_ms, _id, job in sorted(matching, key=lambda row: row[:2])]
 
+    def find_last_end_ms(self, queue: str) -> int:
+        """Return when the job of a queue ended that ended last among the cached ones (ms); 0 if there is none."""
+        return max((each.at_ms for each in self.records.values() if each.job and each.job.queue == queue), default=0)
+
     def count(self, queue: str, place: str) -> RecordCount:
         """Return the number of jobs of a place of a queue, extrapolated if only a part of the keys was passed."""
         number = sum(

@@ -129,6 +129,8 @@ class System:
     # the view and the command `workers` list the system. `priority`: overtaken jobs are a finding. `lease`: the
     # length of a lease is shown. `owner`: the list of dead jobs has a column with the worker.
     known_fields: ClassVar[frozenset[str]] = frozenset()
+    # Facts that the system does not store, beside those that its counts and `known_fields` show to be unknown.
+    unknown_facts: ClassVar[tuple[str, ...]] = ()
     # What the users of this system call a verb, by verb, if they have another word for it: retry for requeue.
     verb_labels: ClassVar[Mapping[str, str]] = {}
     # The effect of a verb in this system, by verb, if the table of verbs does not say enough.

@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rqtui.errors import UsageError
-from rqtui.model import Job, MigrationTerms, Place, State
+from rqtui.model import Finding, Job, MigrationTerms, Place, State
+from rqtui.scripts.script import Reply
 from rqtui.system_base.foreign_system import build_facts
 from rqtui.system_base.key_types import read_key_types
 from rqtui.system_base.option_values import accept_whole_number
@@ -37,6 +39,9 @@ _FORMAT_HINT = 'a job is written as {"function": "name", "args": [1, 2], "kwargs
 _NO_RECORD = "its record expired: a worker will fail it as job expired, without a run"
 _FOREIGN_RECORD = "its record is no pickle of arq: a job_serializer wrote it, and it is shown as bytes"
 _FOREIGN_KEY = "the key of its record holds no string: another program uses this name"
+_LATE_S = 5  # a worker takes a due job at its next poll, half a second later, unless it runs as many as it may
+_IDLE_MS = 15_000  # the time for which the first due job must be watched where a worker has reported
+_LATE_PROBE_S = 5.0
 _UNREAD_ERROR = "unknown: the result is too long to be read"
 
 
@@ -59,6 +64,8 @@ class Arq(RecordSystem):
     has_ids = True
     has_json_bodies = True
     known_fields = frozenset({"name", "tried", "error", "lease"})
+    # An in-progress key names no worker, and the number of runs grows by `Retry` as by the death of a worker.
+    unknown_facts = ("workers that hold jobs", "repeated runs")
     jobs_per_call = 200
     body_template = '{"function": "name", "args": [], "kwargs": {}}'
     verb_labels = {"cancel": "abort"}
@@ -73,12 +80,15 @@ class Arq(RecordSystem):
         "reap": "the in-progress key of a dead worker expires by itself; release does it now",
     }
     finding_remedies = {
-        "no-live-worker": "start a worker: arq MODULE.WorkerSettings",
         "oldest-ready": "add workers: arq MODULE.WorkerSettings",
         "backlog-grows": "add workers: arq MODULE.WorkerSettings",
         "due-not-dispatched": "",
         "expired-not-reaped": "",
     }
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self._heads: dict[str, _WaitingHead] = {}  # by queue; only where jobs are due and none runs
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Return the keys of a queue, by the names that the scripts use. Raises UsageError for an empty name."""
@@ -124,6 +134,37 @@ class Arq(RecordSystem):
     def has_queue(self, client: Any, queue: str) -> bool:
         """Return whether an option names the queue, or it has jobs, or a worker of it reported."""
         return super().has_queue(client, queue) or self.has_keys_of(client, queue)
+
+    # -- findings -------------------------------------------------------------------------------------------------
+
+    def probe_interval_s(self, queue: str) -> float | None:
+        """Return a short interval while jobs are due and none runs."""
+        return _LATE_PROBE_S if queue in self._heads else None
+
+    def _parse_findings(self, queue: str, reply: Reply | Exception) -> tuple[Finding, ...]:
+        """Build the findings, and leave out due jobs that a worker may be about to take.
+
+        Between two polls a worker with quick jobs runs none. Jobs that wait are reported if no job of the queue ended
+        meanwhile, and, where a worker has reported, if the first of them was seen for some time.
+        """
+        if isinstance(reply, Exception):
+            return super()._parse_findings(queue, reply)
+        now_ms: Any = reply.values["now_ms"]
+        last_end_ms = self.record_sample.find_last_end_ms(queue)
+        head, rows = None, []
+        for values in reply.rows:
+            row = dict(zip(reply.columns, values, strict=True))
+            if row["kind"] in ("no_live_worker", "idle_workers"):
+                head = _WaitingHead.update(self._heads.get(queue), row["id"], row["other"], now_ms)
+                watched_ms = now_ms - head.seen_ms
+                is_late = row["seconds"] >= _LATE_S and now_ms - last_end_ms >= 1000 * _LATE_S
+                if not is_late or (row["kind"] == "idle_workers" and watched_ms < _IDLE_MS):
+                    continue
+            rows.append(values)
+        self._heads.pop(queue, None)
+        if head is not None:
+            self._heads[queue] = head
+        return super()._parse_findings(queue, replace(reply, rows=rows))
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -249,6 +290,20 @@ SYSTEM = Arq
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
+
+
+class _WaitingHead(NamedTuple):
+    """The first due job of a queue in which no job runs, and since when this process has seen it there."""
+
+    id: bytes
+    runs: int
+    seen_ms: int
+
+    @classmethod
+    def update(cls, previous: _WaitingHead | None, id: bytes, runs: int, now_ms: int) -> _WaitingHead:
+        """Return the head of now; the same job with the same number of runs keeps its time."""
+        is_same = previous is not None and (previous.id, previous.runs) == (id, runs)
+        return previous if previous is not None and is_same else cls(id, runs, now_ms)
 
 
 class _DecodedCall(NamedTuple):

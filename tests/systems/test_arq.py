@@ -241,3 +241,45 @@ def test_queues_are_found_by_the_default_name_and_by_the_report_of_a_worker(clie
     list(engine.discover(fully=True))
     assert sorted(ref.queue for ref in engine.refs) == [QUEUE, "mail"]
     assert system.place("failed").state is State.DEAD
+
+
+def find_kinds(client: Redis, engine: Engine) -> list[str]:
+    [queue] = engine.send_requests([engine.systems["arq"].queue_request(QUEUE)])
+    request = engine.systems["arq"].probe_request(QUEUE)
+    assert request is not None and not queue.error
+    return [finding.kind for finding in engine.send_requests([request])[0]]
+
+
+def plant_due_job(client: Redis, ago_s: int) -> None:
+    now_ms = 1000 * int(client.time()[0])
+    client.zadd(QUEUE, {"due": now_ms - 1000 * ago_s})
+    client.set("arq:job:due", encode_job("send", 1, at_ms=now_ms))
+
+
+def test_due_jobs_without_a_report_need_a_worker_unless_a_job_has_just_ended(client: Redis) -> None:
+    engine = create_engine(client)
+    plant_due_job(client, 3)
+    assert find_kinds(client, engine) == []
+    plant_due_job(client, 60)
+    assert find_kinds(client, engine) == ["no-live-worker"]
+    client.set("arq:result:sent", encode_result("sent", "send", at_ms=1000 * int(client.time()[0])))
+    assert find_kinds(client, engine) == []
+
+
+def test_idle_workers_are_found_only_while_the_same_job_stays_the_first_one(
+    client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = create_engine(client)
+    system = engine.systems["arq"]
+    client.set(f"{QUEUE}:health-check", "Nov-22 04:50:04 j_complete=2 j_failed=0")
+    plant_due_job(client, 60)
+    assert find_kinds(client, engine) == []
+    assert system.probe_interval_s(QUEUE) == 5.0
+    monkeypatch.setattr("rqtui.systems.arq._IDLE_MS", 0)
+    assert find_kinds(client, engine) == ["idle-workers"]
+    monkeypatch.undo()
+    client.incr("arq:retry:due")
+    assert find_kinds(client, engine) == [], "the job was started meanwhile"
+    client.zrem(QUEUE, "due")
+    assert find_kinds(client, engine) == []
+    assert system.probe_interval_s(QUEUE) is None

@@ -1,4 +1,4 @@
-"""The truth suite: what rqtui reports of each situation in ten systems, asked in three ways.
+"""The truth suite: what rqtui reports of each situation in eleven systems, asked in three ways.
 
 `verdicts.toml` has the verdict of each cell that is not right, with the reason; every other cell that applies is right.
 A better verdict fails the test as a worse one does, until the file is changed.

@@ -1,13 +1,14 @@
-"""The ten queue systems for the truth suite: producers and workers that write what the systems' own programs write.
+"""The eleven queue systems for the truth suite: producers and workers that write what the systems' own programs write.
 
-The programs of other systems are those of `rqtui.scenarios.originals`; a world gives all of them one interface and the
-simulated clock. A method that a system has no counterpart for raises `DoesNotApply` with the reason.
+The programs of other systems are those of `rqtui.scenarios.originals`, but for arq; a world gives all of them one
+interface and the simulated clock. A method that a system has no counterpart for raises `DoesNotApply` with the reason.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -1140,7 +1141,139 @@ class TimeoutSets(World):
         self.client.delete(sets.DONE)
 
 
+class Arq(World):
+    """arq 0.28 with its default settings, but for `max_tries` where a job is tried again and again."""
+
+    system = "arq"
+    queue = "arq:queue"
+    has_workers = stores_runs = False
+    _health_ms = 3_601_000
+    _lease_ms = 310_000  # `job_timeout`, 300 s, and 10 s
+    _keep_result_ms: int | None = 3_600_000
+
+    def _now_ms(self) -> int:
+        return int(self.clock() * 1000)
+
+    def create_worker(self, name: str) -> Any:
+        """Report as a worker does when it starts; the next report comes after an hour."""
+        at = datetime.fromtimestamp(self.clock(), UTC)
+        report = f"{at:%b-%d %H:%M:%S} j_complete=0 j_failed=0 j_retried=0 j_ongoing=0 queued={self._count_jobs()}"
+        self.client.psetex(f"{self.queue}:health-check", self._health_ms, report)
+        return name
+
+    def _count_jobs(self) -> Any:
+        return self.client.zcard(self.queue)
+
+    def put_one(
+        self, id: str, kind: str, *, in_ms: int = 0, expires_ms: int | None = None, timeout_s: int | None = None
+    ) -> None:
+        """Put one job. With `timeout_s`, its function has this time-out, and so has every in-progress key."""
+        if timeout_s is not None:
+            self._lease_ms = (timeout_s + 10) * 1000
+        record = {"t": None, "f": kind, "a": (1,), "k": {}, "et": self._now_ms()}
+        pipe = self.client.pipeline()
+        pipe.psetex(f"arq:job:{id}", expires_ms or in_ms + 86_400_000, pickle.dumps(record))
+        pipe.zadd(self.queue, {id: self._now_ms() + in_ms})
+        pipe.execute()
+
+    def schedule(self, number: int, in_s: float) -> None:
+        for _ in range(number):
+            self.put_one(self.new_id(), "remind", in_ms=int(in_s * 1000))
+
+    def _take(self) -> tuple[str, int] | None:
+        """Take the first due job that no worker runs, and return its id and the number of the run."""
+        for found in self.client.zrangebyscore(self.queue, "-inf", self._now_ms(), 0, 100):
+            id = found.decode()
+            if self.client.set(f"arq:in-progress:{id}", b"1", px=self._lease_ms, nx=True):
+                self.client.expire(f"arq:retry:{id}", 88_400) if self.client.incr(f"arq:retry:{id}") else None
+                return id, int(self.client.get(f"arq:retry:{id}") or 0)
+        return None
+
+    def run_one(self, worker: Any, error: Error | None) -> None:
+        if (taken := self._take()) is None:
+            return
+        (id, tries), end_ms = taken, self._now_ms()
+        job = pickle.loads(self.client.get(f"arq:job:{id}") or b"N.")  # noqa: S301 (this world wrote it)
+        result = {"s": error is None, "r": _ERRORS[error.kind](error.message) if error else None}
+        ended = {**job, "t": tries, **result, "st": end_ms - 20, "ft": end_ms, "q": self.queue, "id": id}
+        pipe = self.client.pipeline()
+        pipe.set(f"arq:result:{id}", pickle.dumps(ended), px=self._keep_result_ms)
+        pipe.zrem("arq:abort", id)
+        pipe.zrem(self.queue, id)
+        pipe.delete(f"arq:in-progress:{id}", f"arq:retry:{id}", f"arq:job:{id}")
+        pipe.execute()
+
+    def retry(self, number: int, error: Error) -> None:
+        """Let attempts raise `Retry(defer=1)`."""
+        for _ in range(number):
+            if taken := self._take():
+                due_ms = int(self.client.zscore(self.queue, taken[0]) or 0)
+                self.client.zincrby(self.queue, 1000 + self._now_ms() - due_ms, taken[0])
+                self.client.delete(f"arq:in-progress:{taken[0]}")
+
+    def storm(self, number: int) -> None:
+        """Let attempts raise `Retry()`: the job stays due, and the next poll starts it again."""
+        taken = [found for _ in range(number) if (found := self._take())]
+        for id, _tries in taken:
+            self.client.delete(f"arq:in-progress:{id}")
+
+    def hold(self, name: str, number: int) -> None:
+        self.holds[name] += [self._take() for _ in range(number)]
+
+    def stop(self, *names: str) -> None:
+        """Stop workers: each deletes the report that all workers of the queue share."""
+        self.client.delete(f"{self.queue}:health-check")
+        self.kill(*names)
+
+    def fail_earlier(self, number: int, error: Error, ago_s: float) -> None:
+        """Let jobs fail whose function has `keep_result_forever`: other results last for an hour."""
+        self._keep_result_ms = None
+        super().fail_earlier(number, error, ago_s)
+        self._keep_result_ms = 3_600_000
+
+    def requeue_dead(self) -> None:
+        raise DoesNotApply("it has no tool that requeues a failed job")
+
+    def forget_done(self) -> None:
+        for key in self.client.scan_iter("arq:result:*"):
+            if pickle.loads(self.client.get(key) or b"N.")["s"]:  # noqa: S301 (this world wrote it)
+                self.client.delete(key)
+
+    def start_schedule(self, every_s: int) -> None:
+        raise DoesNotApply("its workers have the schedules in their settings: Redis stores none")
+
+    def lose(self) -> Iterator[float]:
+        """Let a job wait for longer than its record lives, behind jobs that keep the worker busy."""
+        self.start("w1")
+        self.put(self.slots)
+        self.hold("w1", self.slots)
+        self.put(1, expires_ms=30_000)
+        yield from pass_time(40)
+
+    def overrun(self) -> Iterator[float]:
+        """Let a job block the event loop of its worker until the in-progress key expires."""
+        yield from self.run_twice(315)
+
+    def poison(self) -> Iterator[float]:
+        self.start("w1", "w2", "w3")
+        self.put(1)
+        for name in ("w1", "w2"):
+            self.hold(name, 1)
+            yield 5
+            self.kill(name)
+            yield from pass_time(310)
+        self.hold("w3", 1)
+
+
+_ERRORS: Mapping[str, type[Exception]] = {
+    "CardDeclined": type("CardDeclined", (Exception,), {"__module__": __name__}),
+    "TimeoutError": TimeoutError,
+    "KeyError": KeyError,
+}
+CardDeclined = _ERRORS["CardDeclined"]  # Pickle writes an error by the name of its class.
+
+
 WORLDS: Mapping[str, Callable[[Redis, SimulatedClock, str], World]] = {
     world.system: world
-    for world in (Native, Rq, Sidekiq, BullMQ, Celery, Dispatcher, Orizuru, Redisched, SafePop, TimeoutSets)
+    for world in (Native, Rq, Sidekiq, BullMQ, Celery, Arq, Dispatcher, Orizuru, Redisched, SafePop, TimeoutSets)
 }

@@ -82,6 +82,7 @@ class HealthEvaluator:
             probe_results,
             system.finding_remedies,
             system.known_fields,
+            system.unknown_facts,
         )
         dated_queue = self._probes.update_queue(ref, evaluated)
         if _is_queue_idle(queue, rate):

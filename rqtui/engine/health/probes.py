@@ -463,7 +463,7 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
         now_ms, window_ms = queue.counted_ms, WINDOW_MS
         end_times: dict[State, list[int]] = {State.DONE: [], State.DEAD: []}
         for page, (state, is_cut) in zip(pages, places, strict=True):
-            times = [job.ended_ms if state is State.DONE else job.since_ms for job in page.jobs]
+            times = [_find_stored_end_ms(job) for job in page.jobs]
             known_times = [at_ms for at_ms in times if at_ms is not None]
             if len(known_times) < len(times):
                 return ()
@@ -482,6 +482,13 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
     return _build_combined_page_request(requests, count_recorded_ends)
 
 
+def _find_stored_end_ms(job: Job) -> int | None:
+    """Return when a done or dead job ended, or None if its system does not store that."""
+    if job.state is State.DONE and job.ended_ms is None and job.reserved_ms is None:
+        return None  # `since_ms` may be the time when it is deleted.
+    return job.since_ms if job.state is State.DEAD or job.ended_ms is None else job.ended_ms
+
+
 def _count_ends(minutes: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[RecordedEnds, ...]:
     """Count the runs since the start of the previous minute, and since the start of the fourth minute before this."""
     this_ms = now_ms - now_ms % MINUTE_MS
@@ -497,12 +504,17 @@ def _count_ends(minutes: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[R
 
 
 def _needs_ends_probe(system: System, queue: Queue) -> bool:
-    """Return whether a queue has both done and dead jobs while its system keeps no counters per minute."""
+    """Return whether a queue has both done and dead jobs while its system keeps no counters per minute.
+
+    Ended jobs that are keys of their own must all be known: a sample has other numbers.
+    """
     if system.records_ends:
         return bool(queue.counters.get("failed"))
     if history.has_minute_counters(system) or not queue.count_failed() or not queue.count_in_state(State.DONE):
         return False
-    return not any(place.is_shared or place.is_from_events for place in system.places)
+    if any(place.is_shared or place.is_from_events for place in system.places):
+        return False
+    return queue.has_exact_counts(State.DONE) and queue.has_exact_counts(State.DEAD)
 
 
 def _needs_checkpoint_probe(system: System, queue: Queue) -> bool:
@@ -586,9 +598,11 @@ def _build_shared_place_request(system: System, queue: Queue, place: Place) -> R
 def _build_newest_page_request(system: System, queue: Queue, place: Place) -> Request[Page]:
     """Build the request for the newest 100 done or dead jobs of a place, or for the next jobs of another place.
 
-    Done and dead jobs are appended to a place with a key; a place that is counted from events lists the newest first.
+    Done and dead jobs are appended to a place with a key; a place that is counted from events, and one whose jobs are
+    keys of their own, list the newest first.
     """
-    is_newest_last = place.state in (State.DONE, State.DEAD) and not place.is_from_events
+    is_newest_first = place.is_from_events or place.is_key_per_job
+    is_newest_last = place.state in (State.DONE, State.DEAD) and not is_newest_first
     offset = max(0, queue.count_in_place(place.name) - SAMPLE_JOBS) if is_newest_last else 0
     return system.page_request(queue.name, place.name, offset, SAMPLE_JOBS, 0)
 
@@ -782,8 +796,9 @@ MIN_STORM_PER_MINUTE = 2.0  # attempts of one job per minute, since it was put
 def _build_storm_request(system: System, queue: Queue) -> Request[RetryStorm | None]:
     """Build the request for the kind of job that is tried again and again without a pause.
 
-    The jobs are at the end of the ready place, are reserved, or wait for a short time. The rate of attempts of a job is
-    their number divided by the age of the job.
+    The jobs are at the end of the ready place, are reserved, or wait for a short time. In a ready place in the order of
+    due times they are at its head, because a retry at once keeps the due time. The rate of attempts of a job is their
+    number divided by the age of the job.
     """
     requests, counts, has_done = [], [], False
     for place in system.places:
@@ -792,7 +807,8 @@ def _build_storm_request(system: System, queue: Queue) -> Request[RetryStorm | N
             continue
         has_done = has_done or is_done
         if number:
-            first = max(0, number - STORM_JOBS) if place.state in (State.READY, State.DONE) else 0
+            is_at_end = place.state is State.READY and place.score != "due ms" or is_done and not place.is_key_per_job
+            first = max(0, number - STORM_JOBS) if is_at_end else 0
             read = system.scan_request if place.is_shared else system.page_request
             requests.append(read(queue.name, place.name, first, STORM_JOBS, 0))
             counts.append(number)
@@ -856,8 +872,14 @@ def _find_job_creation_ms(job: Job) -> int | None:
 
 
 def _needs_storm_probe(system: System, queue: Queue) -> bool:
-    """Return whether jobs of a queue may fail and be retried at once: it has failures, and ready or reserved jobs."""
-    if "tried" not in system.known_fields or queue.is_paused or not queue.counters.get("failed", 1):
+    """Return whether jobs of a queue may fail and be retried at once: it has failures, and ready or reserved jobs.
+
+    Where ended jobs are keys of their own, the counters count no attempt that is tried again.
+    """
+    if "tried" not in system.known_fields or queue.is_paused:
+        return False
+    counts_retries = not any(place.is_key_per_job for place in system.places)
+    if counts_retries and not queue.counters.get("failed", 1):
         return False
     return bool(queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED))
 

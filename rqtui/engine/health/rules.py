@@ -110,14 +110,16 @@ def attach_findings(
     probe_results: ProbeResults = NO_PROBE_RESULTS,
     remedies: Mapping[str, str] = MappingProxyType({}),
     known_fields: frozenset[str] | None = None,
+    unknown_facts: tuple[str, ...] = (),
 ) -> Queue:
     """Return a queue with its findings, the worst first, its verdict, and the kinds of data that are unknown.
 
-    `known_fields` are the fields of a job that the queue's system stores; None if that is not known. `remedies` maps a
+    `known_fields` are the fields of a job that the queue's system stores; None if that is not known. `unknown_facts`
+    are those that the system says it does not store. `remedies` maps a
     kind of finding to the fix that fits the queue's system. An empty fix removes the finding, because a finding of the
     system itself reports the same problem.
     """
-    unknown = _find_unknown_facts(queue, rate, known_fields)
+    unknown = (*_find_unknown_facts(queue, rate, known_fields), *(unknown_facts if queue.counts else ()))
     findings = [
         graded_finding for finding in queue.findings if (graded_finding := _grade_system_finding(finding, thresholds))
     ]
