@@ -232,8 +232,8 @@ class Worker(NamedTuple):
     started_ms: int | None = None  # when its process began
     job: bytes = b""  # the id of the job that the worker runs
     queues: tuple[str, ...] = ()  # all queues of the worker, if its system stores them
-    # The system's own word for what the worker does. An empty text, `idle`, `waits` and `connected` mean that it has no
-    # job, and `quiet` that it takes none.
+    # The system's own word for what the worker does. An empty text, `idle`, `waits` and `connected` mean that it can
+    # take a job, `busy` that it has one although none is listed, and `quiet` that it takes none. Others are only shown.
     state: str = ""
     facts: tuple[Fact, ...] = ()  # more labelled values, which its page lists
 

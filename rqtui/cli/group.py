@@ -155,6 +155,8 @@ def name_group(each: Group) -> str:
 
 def _print_commands(engine: Engine, groups: Groups) -> None:
     """Print how to act on the largest group with a value and a filter: the dry run, the change and its undo."""
+    from rqtui.operations.undo import UNDO_COMMAND, describe_undo
+
     largest = max(
         (each for each in groups.groups if each.filter_text and each.value is not None),
         key=lambda each: each.jobs,
@@ -166,7 +168,8 @@ def _print_commands(engine: Engine, groups: Groups) -> None:
     if command:
         others = ", ".join(verb for verb in groups.verbs if verb != groups.find_usual_verb(largest))
         output.print_note(f"to act on {name_group(largest)}, without changing anything yet: {command}")
+        system = engine.systems[groups.ref.system]
+        undo = describe_undo(system, groups.find_usual_verb(largest), place=largest.place, undo_key=UNDO_COMMAND)
         output.print_note(
-            "without --dry-run it changes the jobs, and rqtui undo undoes that."
-            + (f" Other verbs: {others}." if others else "")
+            f"without --dry-run it changes the jobs; {undo}." + (f" Other verbs: {others}." if others else "")
         )

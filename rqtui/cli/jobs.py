@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rqtui.system_base.system import Request
 
 PAGE_JOBS = 500  # jobs per round trip
+MAX_CALL = 200  # characters of a function call in a row
 MAX_SCANNED_JOBS = 100_000  # jobs that a filter looks through in one call; `next` is where the next call continues
 
 
@@ -359,7 +360,8 @@ def _summarize_job(job: Job) -> str:
     from rqtui.text.masking import mask_text
     from rqtui.text.tracebacks import summarize_error
 
-    summary = mask_text(job.problem or summarize_error(job.error) or job.call)
+    call = job.call if len(job.call) <= MAX_CALL else job.call[: MAX_CALL - 1] + "…"
+    summary = mask_text(job.problem or summarize_error(job.error) or call)
     return summary or documents.build_body_preview(job.body)[:60] or format_size(job.body_bytes)
 
 

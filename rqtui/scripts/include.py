@@ -163,7 +163,10 @@ def _generate_argument_checks(header: Header, selected: Sequence[str], _placed: 
 
 
 def _build_integer_checks(header: Header, selected: Sequence[str], sentence: str) -> str:
-    args = _index_declarations(header.args, selected or [arg.name for arg in header.args if arg.type == "int"])
+    names = selected or [arg.name for arg in header.args if arg.type == "int"]
+    if not names:
+        raise KeyError("an int before each")
+    args = _index_declarations(header.args, names)
     checks = " or ".join(
         f"#ARGV[{number}] > 15 or not string.find(ARGV[{number}], '^%-?%d*$')" for number, _arg in args.values()
     )

@@ -46,11 +46,17 @@ class FindingText:
 
 
 class Number(int):
-    """A number in the text of a health finding: `{number:job}` is `1 job` or `3 jobs`, `{seconds:age}` is `14m28`."""
+    """A number in the text of a health finding.
+
+    `{number:job}` is `1 job` or `3 jobs`, `{number:is|are}` the word for one or for several, `{seconds:age}` `14m28`.
+    """
 
     def __format__(self, spec: str) -> str:
         if spec == "age":
             return format_age(self * 1000)
+        if "|" in spec:
+            one, _bar, several = spec.partition("|")
+            return one if self == 1 else several
         return format_quantity(int(self), spec) if spec else super().__format__(spec)
 
 

@@ -153,7 +153,7 @@ class System:
     unmigrated_places: ClassVar[Mapping[str, str]] = {}
     # The ready places in the order in which workers take from them, if `places` has another order.
     take_order: ClassVar[tuple[str, ...]] = ()
-    # The places of a verb whose script declares no moves, if the table of verbs does not list them.
+    # The places in which a verb is offered, by verb, where `moves` of its script and the table of verbs do not say it.
     verb_places: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # The reason why a verb that a person may expect does not exist, by verb.
     missing_verbs: ClassVar[Mapping[str, str]] = {}
@@ -161,7 +161,8 @@ class System:
     missing_history: ClassVar[str] = "counts nothing"
     # Where the schedules are stored if not in Redis, such as "celery beat has a file".
     schedules_elsewhere: ClassVar[str] = ""
-    # Fields of a new job that are no column of `enqueue`: `build_new_job` converts them to other columns.
+    # Fields of a new job that are no column of `enqueue`, such as `delay_ms` where `enqueue` has only `due_ms`:
+    # `build_new_job` converts them to other columns.
     converted_fields: ClassVar[tuple[str, ...]] = ()
     # An example of the body of a new job, with which a form starts.
     body_template: ClassVar[str] = "{}"
@@ -399,9 +400,10 @@ class System:
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
         """Return the bytes that verb `name` writes in place of `job.member`, for scripts with the column `new`.
 
-        The script replaces the member only if it still has the bytes that were read; Lua never re-encodes a body.
-        Raises UsageError for a job that cannot be rewritten: that job stays as it is, and the other jobs are still
-        changed.
+        The script replaces the member only if it still has the bytes that were read; Lua never re-encodes a body. If a
+        job is an id and a record, set `Job.member` to the record as it was read, and `is_partial` if the page cut it.
+        `form` has the arguments of the script's header by name, such as `delay_ms`. Raises UsageError for a job that
+        cannot be rewritten: that job stays as it is, and the other jobs are still changed.
         """
         raise NotImplementedError
 
@@ -419,7 +421,9 @@ class System:
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
         """Return the columns of the script `enqueue` for a new job. The body of `row` is encoded by `encode_body`.
 
-        Override it if a typed body contains more than the body of the job.
+        Override it if a typed body contains more than the body of the job. `row` has only the fields that were given:
+        `body` (bytes), `id` (bytes or str), `name` (str), `delay_ms` and `due_ms` (int), `priority` (int) and others of
+        `enqueue` and of `converted_fields`. Raises UsageError for a body that no worker could run.
         """
         return {**row, "body": self.encode_body(bytes(row["body"]))}  # type: ignore[call-overload]
 
@@ -528,8 +532,7 @@ class System:
             return False
         if not place or row.scope != "job":
             return True
-        takes = row.takes or tuple(self.place(source).state for source in script.sources)
-        return self.place(place).state in takes and (not script.sources or place in script.sources)
+        return place in script.sources if script.sources else self.place(place).state in row.takes
 
     def find_target_places(self, name: str, job: Job) -> tuple[str, ...]:
         """Return the place to which verb `name` moves a job, in a tuple that is empty if the job leaves the queue.

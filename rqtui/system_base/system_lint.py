@@ -9,6 +9,7 @@ suite finds out what the scripts do; this module finds what would otherwise only
 from __future__ import annotations
 
 import inspect
+import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -107,6 +108,14 @@ def _check_keys(system: System) -> Iterator[str]:
                 first_paths.setdefault(key.name, script.path)
     for name, path in first_paths.items():
         yield f"{path}:1: KEYS has {name}, but `keys` returns {_join(keys)}: add it to one of them"
+    values = {"queue": _QUEUE_NAME, **system.options_of(_QUEUE_NAME)}
+    for place in system.places:
+        filled = re.sub(r"<(\w+)>", lambda match: values.get(match[1], match[0]), place.key)
+        if "<" not in filled and not place.is_from_events and filled not in keys.values():
+            yield (
+                f"{_find_class_position(system)}: place {place.name} has the key {place.key}, and none of the keys "
+                f"that `keys` returns is {filled}: correct one of them"
+            )
 
 
 def _check_readers(system: System) -> Iterator[str]:
@@ -186,16 +195,21 @@ def _check_findings(system: System) -> Iterator[str]:
         if texts.severity not in _SEVERITIES:
             yield f"{path}: [{kind}]: severity {texts.severity!r}: use one of {_join(_SEVERITIES)}"
         if f"'{kind}'" not in faults.source and f'"{kind}"' not in faults.source:
-            yield f"{path}: [{kind}]: faults.lua returns no such kind: remove the section, or correct its name"
+            yield (
+                f"{path}: [{kind}]: faults.lua has no quoted word '{kind}': write the kind in quotes where it is "
+                f"returned, or remove the section"
+            )
         yield from _check_placeholders(f"{path}: [{kind}]", texts, names)
 
 
 def _check_placeholders(at: str, texts: FindingText, names: frozenset[str]) -> Iterator[str]:
     for label, text in (("text", texts.text), ("remedy", texts.remedy)):
         try:
-            placeholders = {
-                name for _text, name, _spec, _conversion in string.Formatter().parse(text) if name is not None
-            }
+            placeholders = set()
+            for _text, name, spec, _conversion in string.Formatter().parse(text):
+                placeholders |= {name} if name is not None else set()
+                if spec != "age" and get_close_matches(spec or "", ["age"], 1, 0.7):
+                    yield f"{at}: {label} has {{{name}:{spec}}}: write {{{name}:age}} for a duration such as 14m28"
         except ValueError as error:
             yield f"{at}: {label}: {error}"
             continue

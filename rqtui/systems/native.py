@@ -48,6 +48,7 @@ class Native(System):
     first_heartbeat_ms = _GRACE_MS
     can_find_by_id = True
     known_fields = frozenset({"name", "tried", "error", "worker", "priority", "lease"})
+    verb_places = {"kill": ("scheduled", "ready")}  # the script kills reserved jobs too, for `repair`
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)

@@ -110,7 +110,11 @@ def check_only_declared_keys_change(prepare_script: ScriptPreparer) -> None:
     after = prepared.database.dump()
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     stray = {key for key in changed - allowed if not (script.derived and subject.is_derived(key))}
-    assert not stray, f"the script changed {stray}; its header declares {sorted(names)}"
+    stray_names = sorted(key.name for key in script.keys if subject.key(key.name) in stray) or sorted(stray)
+    assert not stray, (
+        f"the script changed {stray}; its header declares {sorted(names)}: name a key that is no place in a line "
+        f"`-- writes   {' '.join(stray_names)}`, and a key that the script builds from ids in a line `-- derived`"
+    )
 
 
 def check_neighbours_stay(prepare_script: ScriptPreparer) -> None:
@@ -135,7 +139,9 @@ def check_bodies_stay(prepare_script: ScriptPreparer) -> None:
     before = prepared.database.read_bodies()
     prepared.run()
     for id, body in prepared.database.read_bodies().items():
-        assert body == before[id] or (body is None and prepared.can_leave), f"the body of {id!r} changed"
+        assert body == before[id] or (body is None and prepared.can_leave), (
+            f"the body of {id!r} changed; `body` of the Subject returns the part that no verb changes, `facts` the rest"
+        )
 
 
 def check_second_run_is_refused(prepare_script: ScriptPreparer) -> None:

@@ -90,6 +90,8 @@ def run_system_checks(subject: Subject, client: Redis) -> None:
             check(_Check(subject, client))
         except Exception as error:
             error.add_note(f"in the check {check.__name__} of {subject.name}")
+            if isinstance(error, KeyError):
+                error.add_note("if this is a column of a row: `returns` of page.lua and show.lua name the columns")
             failed[check.__name__] = error
     if failed:
         raise ExceptionGroup(f"{len(failed)} checks failed: {'; '.join(failed)}", [*failed.values()])
@@ -105,6 +107,10 @@ def check_queue_is_found(check: _Check) -> None:
     engine = Engine(check.client, [unnamed_system])
     names = sorted(ref.queue for refs in engine.discover(fully=True) for ref in refs)
     assert check.ref.queue in names, f"the queue {check.ref.queue} was not found; found: {', '.join(names) or 'none'}"
+    assert unnamed_system.has_queue(check.client, check.ref.queue), (
+        f"`has_queue` says that there is no queue {check.ref.queue}, so a command finds it by its name only with the "
+        f"system in front: {check.ref}"
+    )
 
 
 def check_counts_equal_members(check: _Check) -> None:
@@ -234,6 +240,9 @@ def _compare_moved_job(check: _Check, verb: str, before: Job, after: Job) -> Non
     assert after.priority == before.priority, f"{source}: the priority is {after.priority}, not {before.priority}"
     if check.subject.has_plain_bodies:
         assert after.body == before.body, f"{source}: the body is {after.body!r} instead of {before.body!r}"
+    if verb == "release" and after.state is State.SCHEDULED:
+        assert after.due_ms == before.due_ms, f"{source}: the job is due at {after.due_ms}, not {before.due_ms}"
+        return
     error_ms = (after.due_ms or 0) - check.engine.fetch_server_time_ms()
     if verb == "reschedule":
         error_ms -= _DELAY_MS

@@ -104,6 +104,17 @@ def build_verbs_table() -> str:
     return "\n".join(rows)
 
 
+def build_known_verbs_table() -> str:
+    """Build the table of the verbs that people can use, with the states from which each takes jobs, and its fields."""
+    rows = ["| script | acts on | fields of its form |", "|---|---|---|"]
+    for verb in VERBS:
+        if not verb.script:
+            acts_on = f"jobs that are {', '.join(verb.takes)}" if verb.takes else f"a {verb.scope}"
+            fields = ", ".join(f"`{field.name}`" for field in verb.form if field.verb in ("", verb.name))
+            rows.append(f"| `{verb.name}` | {acts_on} | {fields} |")
+    return "\n".join(rows)
+
+
 def build_native_table() -> str:
     """Build the table of the native queue's scripts: what each does, and between which places jobs move."""
     scripts = registry.create_system("native").scripts
@@ -250,7 +261,7 @@ def build_fields_table(class_name: str) -> str:
 
 
 def build_system_methods_table() -> str:
-    """Build the table of the methods that the class of a system may have, from the first paragraph of each docstring.
+    """Build the table of the methods that the class of a system may have, from their docstrings.
 
     Methods that only a `System` without `ForeignSystem` has to write are left out.
     """
@@ -279,7 +290,7 @@ class _Method(NamedTuple):
     owner: str
     name: str
     signature: str
-    text: str  # the first paragraph of its docstring
+    text: str  # its docstring
     is_needed: bool  # the class raises NotImplementedError
     section: str  # the title of the comment `# -- title ---` above it
 
@@ -297,7 +308,7 @@ def _read_methods(path: Path, class_name: str, section: str = "") -> list[_Metho
         titles = [line.strip("- #") for line in lines[: node.lineno] if line.startswith("    # -- ")]
         names = ", ".join(each.arg for each in node.args.args[1:])
         is_property = any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
-        summary = " ".join(document.partition("\n\n")[0].split()).replace("|", "\\|")
+        summary = " ".join(document.split()).replace("|", "\\|")
         is_needed = ast.unparse(node.body[-1]) == "raise NotImplementedError"
         title = titles[-1] if titles else ""
         if not is_property and section in ("", title):
@@ -345,6 +356,7 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "docs" / "keys.md": {"keys": build_keys_table},
     ROOT / "docs" / "systems" / "README.md": {"verbs": build_verbs_table},
     ROOT / "docs" / "writing-a-system.md": {
+        "verbs": build_known_verbs_table,
         "attributes": build_system_attributes_table,
         "methods": build_system_methods_table,
         "fields": partial(build_fields_table, "Job"),

@@ -23,7 +23,7 @@ from rqtui.errors import Denied, Refused, ServerError, Unknown, Unreachable, Usa
 from rqtui.model import Fact, Focus, Queue, Ref
 from rqtui.scripts import script as scripts
 from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_name_number
-from rqtui.system_base.foreign_system import ForeignSystem, build_facts
+from rqtui.system_base.foreign_system import ForeignSystem, Number, build_facts
 from rqtui.system_base.system import System, quote_for_shell
 from rqtui.systems import registry
 from rqtui.testing.keyspace import Zset, dump, plant
@@ -529,3 +529,8 @@ def test_every_kind_that_faults_answers_has_words_and_no_other(name: str) -> Non
         fault.severity in ("info", "warning", "critical") and fault.text and fault.remedy
         for fault in system.finding_texts.values()
     )
+
+
+def test_the_text_of_a_finding_has_the_word_for_one_job_or_for_several() -> None:
+    text = "{number:job} {number:is|are} held"
+    assert [text.format(number=Number(number)) for number in (1, 3)] == ["1 job is held", "3 jobs are held"]

@@ -58,6 +58,10 @@ STRUCTURE = (
     (lambda: without_script("show"), "there is no show.lua"),
     (lambda: plant(places=(*REST, FIRST._replace(name="later"))), "`returns` has no value later"),
     (lambda: plant(places=tuple(REST)), f"`moves` names {FIRST.name}, which is no place: "),
+    (
+        lambda: plant(keys=lambda _self, queue: {**Rq().keys(queue), FIRST.name: "wrong"}),
+        f"none of the keys that `keys` returns is {Rq().keys('sample')[FIRST.name]}",
+    ),
 )
 OTHER = (
     (lambda: plant(decode_row=None), "no part of rqtui uses `decode_row`: write `decode_rows`"),
@@ -75,6 +79,7 @@ OTHER = (
     (lambda: plant_finding(severity="error"), "severity 'error': use one of critical, info, warning"),
     (lambda: plant_finding("{nubmer:job}"), "text has {nubmer}, which is no column of faults.lua: its columns are "),
     (lambda: plant_finding(remedy="rqtui reap {que}"), "remedy has {que}"),
+    (lambda: plant_finding("{number:agee}"), "text has {number:agee}: write {number:age} for a duration"),
     (lambda: plant_finding("{number"), "text: expected '}' before end of string"),
     (lambda: without_script("faults"), "there is no faults.lua, so none of its findings is ever reported"),
 )
@@ -101,7 +106,9 @@ def test_a_finding_without_a_text_and_a_text_without_a_finding_are_named() -> No
     system.finding_texts = {}
     assert any("there is no faults.toml beside it" in sentence for sentence in find_system_faults(system))
     system.finding_texts = {**Rq().finding_texts, "unheard": FindingText("info", "x", "y")}
-    assert any("[unheard]: faults.lua returns no such kind" in sentence for sentence in find_system_faults(system))
+    assert any(
+        "[unheard]: faults.lua has no quoted word 'unheard'" in sentence for sentence in find_system_faults(system)
+    )
 
 
 def test_a_place_that_is_only_published_needs_no_type_and_no_count() -> None:

@@ -349,7 +349,7 @@ def _format_worker_names(details: QueueDetails, width: int) -> str:
     """Format the number of a queue's workers and their names, shortened until all of them fit on a line."""
     number, workers = details.queue.workers, details.workers or ()
     if number is None:
-        return "its system stores no list of workers"
+        return "its system does not count workers"
     late = [worker for worker in workers if worker.is_late(details.now_ms)]
     live = [worker for worker in workers if worker not in late]
     fit_name = elision.create_name_fitter(format_field_value(worker.name) for worker in workers)

@@ -59,6 +59,11 @@ class JobboxQueues(ForeignSystem):
         names = (to_text(key).removeprefix(PREFIX).rpartition(":")[0] for key in found)
         return [*dict.fromkeys(name for name in names if name)]
 
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether one of the queue's places exists, so that commands find a queue by its name alone."""
+        keys = self.keys(queue)
+        return bool(client.exists(*(keys[place.name] for place in self.places)))
+
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
         """Build a job from a row of `page.lua`, or from the values of `show.lua`."""
         state, at_ms = self.place(place).state, _convert_seconds(row["score"])
