@@ -252,7 +252,7 @@ def is_minute_known(rate: Rate) -> bool | None:
 def _find_unknown_facts(queue: Queue, rate: Rate, known_fields: frozenset[str] | None) -> tuple[str, ...]:
     """Return the kinds of data that a queue's system does not store, such as failures, workers or waiting times.
 
-    A kind is missing if the queue has no counter, place, worker list or age of that kind.
+    A kind is missing if the queue has no counter, place, worker list or age of that kind, or if a finding needs it.
     """
     if not queue.counts:
         return ()
@@ -266,7 +266,7 @@ def _find_unknown_facts(queue: Queue, rate: Rate, known_fields: frozenset[str] |
         unknown_facts.append(WORKERS)
     if State.RESERVED not in counted_states:
         unknown_facts.append(LEASES)
-    elif known_fields is not None and "tried" not in known_fields:
+    elif (known_fields is not None and "tried" not in known_fields) or _has_unexplained_runs(queue):
         unknown_facts.append(REPEATED_RUNS)
     if queue.oldest_ready_ms is None and queue.count_in_state(State.READY):
         unknown_facts.append(WAITS)
@@ -274,6 +274,12 @@ def _find_unknown_facts(queue: Queue, rate: Rate, known_fields: frozenset[str] |
     if any(since_ms is None or queue.counted_ms - since_ms < EARLIER_RUNS_MS for since_ms in coverage_starts_ms):
         unknown_facts.append(EARLIER_RUNS)
     return tuple(unknown_facts)
+
+
+def _has_unexplained_runs(queue: Queue) -> bool:
+    """Return whether jobs ran twice, and no screen saw whether their first worker was killed or blocked."""
+    kinds = {finding.kind for finding in queue.findings}
+    return "doubled" in kinds and "runs-twice" not in kinds
 
 
 _LIMIT_KINDS = frozenset({"at-limit", "rate-limited"})  # a limit that a person set keeps ready jobs back
