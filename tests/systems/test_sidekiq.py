@@ -358,7 +358,7 @@ def test_processes_show_their_work_and_the_order_for_them(any_client: Redis) -> 
     any_client.hset(SIX, "quiet", "true")
     assert [worker.state for worker in engine.fetch_workers(LOW)] == ["busy", "quiet"]
     process(any_client, EIGHT, silent_s=30, held=(job("runs-8"),))
-    any_client.hset(SIX, "beat", repr(now_s() - 30))
+    any_client.pexpire(SIX, 30_000)  # The time to live counts, not the clock of the process.
     assert [worker.state for worker in engine.fetch_workers(LOW)] == ["silent", "silent"], "busy and quiet before"
 
 
@@ -672,3 +672,20 @@ def test_a_queue_is_known_by_its_name_or_its_list_where_sidekiq_is(
     unasked = next(system for system in registry.create_systems() if system.name == "sidekiq")
     asked = registry.create_system("sidekiq")
     assert (asked.has_queue(client, "mail"), unasked.has_queue(client, "mail")) == (is_seen_asked, is_seen_unasked)
+
+
+def test_a_process_whose_clock_is_wrong_is_judged_by_the_life_of_its_hash(client: Redis, url: str) -> None:
+    client.sadd("queues", "default")
+    process(client, EIGHT, silent_s=2, held=(job("runs"),))
+    client.hset(EIGHT, "beat", repr(now_s() - 180))
+    health = shell(url, "health", "sidekiq:default", "--json").json
+    assert not [finding for finding in health["findings"] if finding["queue"]]
+    assert shell(url, "reap", "sidekiq:default", "--once").code == 0
+    assert not client.llen("queue:default"), "the job still runs there"
+    process(client, EIGHT, silent_s=45, held=(job("runs"),))
+    client.hset(EIGHT, "beat", repr(now_s() + 180))
+    assert {finding["kind"] for finding in shell(url, "health", "sidekiq:default", "--json").json["findings"]} >= {
+        "lost-on-kill"
+    }
+    assert shell(url, "reap", "sidekiq:default", "--once").code == 0
+    assert client.llen("queue:default") == 1

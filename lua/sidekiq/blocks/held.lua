@@ -1,14 +1,15 @@
 -- Read the jobs that a process runs, and the age of its last heartbeat.
 --
--- needs    prefix now_ms decode
+-- needs    prefix heartbeat_age_ms decode
 -- gives    SILENT_MS  a process without a heartbeat for this long is dead; it sends one every 10 s
 --          silent_ms  the time since the last heartbeat; nil if the keys of the process are missing
 --          held       the hash of the running jobs, and {thread, queue, payload, start} of each that can be decoded
--- include: decode
+-- include: heartbeat, decode
 local SILENT_MS = 30000
 local function silent_ms(identity)
   local beat = redis.pcall('HGET', prefix .. identity, 'beat')
-  return type(beat) == 'string' and tonumber(beat) and now_ms - tonumber(beat) * 1000 or nil
+  local age_ms = type(beat) == 'string' and heartbeat_age_ms(identity, beat) or -1
+  return age_ms >= 0 and age_ms or nil
 end
 local function held(identity)
   local key, flat = prefix .. identity .. ':work', nil -- Sidekiq before version 7 uses `:workers`.

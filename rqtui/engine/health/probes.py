@@ -671,7 +671,8 @@ def _needs_workers_probe(system: System, queue: Queue) -> bool:
 def _build_long_run_request(system: System, queue: Queue) -> Request[LongRun | None]:
     """Build the request that compares the runs of reserved jobs with the latest ended runs of the same kind.
 
-    Of a system that deletes ended jobs, the runs are compared with the mean that the system stores per kind.
+    Of a system that deletes ended jobs, the runs are compared with the mean that the system stores per kind. No run
+    began before its job was enqueued: the clock of the worker that wrote so is behind.
     """
     places = _list_places_with_runs(system, queue)
     requests: list[Request[Any]] = [_build_newest_page_request(system, queue, place) for place in places]
@@ -690,15 +691,16 @@ def _build_long_run_request(system: System, queue: Queue) -> Request[LongRun | N
         for job in jobs:
             typical = usual.get(job.name)
             if job.state is State.RESERVED and job.name and job.reserved_ms and typical:
-                run_ms = queue.counted_ms - job.reserved_ms
+                begin_ms = max(job.reserved_ms, job.enqueued_ms or 0)
+                run_ms = queue.counted_ms - begin_ms
                 if run_ms >= max(
                     MIN_LONG_RUN_MS, LONG_RUN_FACTOR * typical.ms, LONGEST_RUN_FACTOR * typical.longest_ms
                 ):
-                    found.append((run_ms / max(1, typical.ms), job, typical))
+                    found.append((run_ms / max(1, typical.ms), begin_ms, job, typical))
         if not found:
             return None
-        _factor, job, typical = max(found, key=itemgetter(0))
-        begin_ms, is_mean = job.reserved_ms or 0, kinds is not None
+        _factor, begin_ms, job, typical = max(found, key=itemgetter(0))
+        is_mean = kinds is not None
         return LongRun(job.id, job.name, job.worker, begin_ms, typical.ms, typical.runs, len(found), is_mean)
 
     return _combine_requests(requests, find_long_run)
