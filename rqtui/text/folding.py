@@ -2,7 +2,8 @@
 
 Replaced are URLs, mail addresses, hosts, IP addresses, paths, dates, UUIDs, digests, numbers, quoted text, and tokens
 that mix letters and digits (`cus_NffrFeUfNV`, `req_a1f2`). Kept are words, names in a program (`KeyError: 'vat_id'`,
-`undefined method 'name'`, the code in a JSON reply) and the status of an HTTP reply, which distinguishes causes.
+`undefined method 'name'`, the code in a JSON reply), the status of an HTTP reply and the exit code of a process, which
+distinguish causes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _NOUNS = (
 _STATUS_BEFORE = (
     r"(?:status(?:\s?code)?|http(?:/[\d.#]+)?|http\s?error|(?:response|error)\s?code|error|code)['\"]?[ :=#(\['`]{1,3}"
 )
+_EXIT_BEFORE = r"(?:exit(?:ed)?(?:\s+with)?\s?(?:code|status)|signal|errno)['\"]?[ :=#(\['`]{1,3}"
 _STATUS_AFTER = (
     r"client\s+error|server\s+error|bad\s+request|unauthorized|payment\s+required|forbidden|not\s+found|gone|conflict"
     r"|request\s+timeout|payload\s+too|unprocessable|too\s+many|internal\s+server|bad\s+gateway"
@@ -54,8 +56,8 @@ _KEPT = (
     r"|(?P<key>(?<=[{,\s])\\?[\"'][A-Za-z_]\w{0,40}\\?[\"'](?=\s?(?::|=>)))"
     # A name in a program, or in a database.
     rf"|(?P<named>\b(?i:{_NOUNS})\s+[\"'`‘“«][A-Za-z_$][A-Za-z_$.:\\?!=-]*[\"'`’”»])"
-    # The status of an HTTP answer.
-    rf"|(?P<status>(?i:\b{_STATUS_BEFORE}[45]\d\d\b|(?<![\w.,:-])[45]\d\d(?=\s(?:{_STATUS_AFTER}))"
+    # The status of an HTTP reply, the exit code or signal of a process, the number of a system error.
+    rf"|(?P<status>(?i:\b{_EXIT_BEFORE}-?\d{{1,3}}\b|\b{_STATUS_BEFORE}[45]\d\d\b|(?<![\w.,:-])[45]\d\d(?=\s(?:{_STATUS_AFTER}))"
     rf"|[\"'`][45]\d\d\s(?:{_STATUS_AFTER})[^\"'`]*[\"'`]))"
 )
 _QUOTED = r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|`[^`']*[`']|“[^”]*”|«[^»]*»"""

@@ -27,6 +27,7 @@ from rqtui.text.folding import MAX_CHARS, fold_message
         ("'bob'", "#"),
         ("rows 1, 2, 3 are bad", "rows # are bad"),
         ("(2006, 'MySQL server has gone away')", "(#, MySQL server has gone away)"),
+        ("signal strength 77 and exit 3", "signal strength # and exit #"),
         ("wrote to S3 in utf-8", "wrote to S3 in utf-8"),
         ("some_CamelCaseName is no id", "some_CamelCaseName is no id"),
         ("get_UserName and app_ServiceWorker are names", "get_UserName and app_ServiceWorker are names"),
@@ -47,6 +48,10 @@ def test_parts_that_differ_from_job_to_job_are_folded(message: str, folded: str)
         ('{"code": "card_declined", "id": "ch_1"}', '{"code": "expired_card", "id": "ch_1"}'),
         ("(2006, 'MySQL server has gone away')", "(1213, 'Deadlock found when trying to get lock')"),
         ('Failed(Cause("refused"))', 'Failed(Other("refused"))'),
+        ("exit code 1: no such host", "exit code 137: no such host"),
+        ("non-zero exit status 1.", "non-zero exit status 2."),
+        ("the process ended (signal 9)", "the process ended (signal 11)"),
+        ("[Errno 111] refused", "[Errno 28] refused"),
         ("Object of type 'Context' is not known", "Object of type 'Date' is not known"),
     ],
 )
