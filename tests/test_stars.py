@@ -39,7 +39,7 @@ STARS: dict[str, tuple[str, str, str]] = {
     ),
     "verdict": (
         "overview-80x24",
-        "no worker is alive",
+        "no worker serves this queue",
         "engine/test_health.py::test_a_verdict_explains_why_and_what_helps",
     ),
     "unlock and lock": (

@@ -63,7 +63,7 @@ def test_health_names_the_application_of_a_queue_whose_name_two_prefixes_have(cl
         client.lpush(f"{prefix}:mail:wait", "1")
         client.hset(f"{prefix}:mail:1", mapping={"name": "send", "timestamp": NOW, "data": "{}", "opts": "{}"})
     ran = shell(url, "--system", "bullmq", "--system", "bullmq:prefix=shop", "health")
-    names = [line.split()[1] for line in ran.out.splitlines() if "no worker is alive" in line]
+    names = [line.split()[1] for line in ran.out.splitlines() if "no worker serves this queue" in line]
     assert sorted(names) == ["bullmq:mail:", "bullmq@shop:mail:"]
 
 

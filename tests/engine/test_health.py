@@ -165,7 +165,7 @@ def test_the_worst_finding_is_the_verdict() -> None:
         (
             QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=6_000),
             Rate(),
-            "no worker is alive, and 1 job is ready: start a worker: rqtui work mail -- COMMAND",
+            "no worker serves this queue, and 1 job is ready: start a worker: rqtui work mail -- COMMAND",
         ),
         (
             QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=540_000, workers=1),

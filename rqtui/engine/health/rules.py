@@ -483,6 +483,8 @@ def _find_missing_workers(queue: Queue, rate: Rate, thresholds: Thresholds, _res
         wait_ms = queue.counted_ms - rate.idle_since_ms
     if queue.workers != 0 or queue.is_paused or rate.last_out_s != 0 or not wait_ms:
         return None
+    if any(finding.kind == "no-consumer" for finding in queue.findings):
+        return None  # Workers run, but serve other queues: the system itself reports that.
     if queue.count_in_state(State.RESERVED) > queue.expired:  # A worker took a job since the workers were listed.
         return None
     severity = thresholds.late.find_severity(wait_ms)
@@ -492,7 +494,7 @@ def _find_missing_workers(queue: Queue, rate: Rate, thresholds: Thresholds, _res
         "no-live-worker",
         severity,
         queue.name,
-        f"no worker is alive, and {_format_count(ready, 'job')} {_inflect_verb(ready, 'is')} ready",
+        f"no worker serves this queue, and {_format_count(ready, 'job')} {_inflect_verb(ready, 'is')} ready",
         f"start a worker: rqtui work {quote_for_shell(queue.name)} -- COMMAND",
         key="w",
         since_ms=queue.counted_ms - wait_ms,

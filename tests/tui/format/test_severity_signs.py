@@ -19,7 +19,9 @@ def test_the_narrow_column_of_states_shows_the_worst_finding_in_a_few_words() ->
     findings = {
         Finding("failing", "critical", "q", "55 % of attempts fail", jobs=900): "✕ 55 % fail",
         Finding("dead-many", "warning", "q", "5 000 jobs are dead", jobs=5_000): "▲ 5k dead",
-        Finding("no-live-worker", "warning", "q", "no worker is alive, and 3 jobs are ready", jobs=3): "▲ no worker",
+        Finding(
+            "no-live-worker", "warning", "q", "no worker serves this queue, and 3 jobs are ready", jobs=3
+        ): "▲ no worker",
         Finding("paused", "info", "q", "paused"): "· paused",
         Finding("left-in-paused", "warning", "q", "24 jobs in a list that nobody reads"): "▲ left in paused",
         Finding("lost-on-kill", "critical", "q", "3 jobs will be lost", until_ms=28_400): "✕ jobs lost in 28s",
