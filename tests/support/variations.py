@@ -1,6 +1,7 @@
 """Describe what a Lua script does when one part of its request or of its database is different.
 
 A variation changes one argument, one column of a row, the number of rows, one key, or one field of a job's record.
+Numbers are also varied around each number that the script contains, where `<` and `<=` differ.
 `describe_variations` runs all of them in a few calls of one script, and yields a line for each part that differs.
 """
 
@@ -111,10 +112,21 @@ def _convert_word_to_bytes(word: object) -> bytes:
 def _vary_requests(prepared: PreparedScript, argv: list[bytes], before: keyspace.Keyspace) -> Iterator[Variation]:
     """Yield variations of a request: each argument and column by its type, and other numbers of rows."""
     script, names = prepared.script, [arg.name for arg in prepared.script.args]
+    bounds = list_script_numbers(script.source)
     for at, arg in enumerate(script.args):
-        for value in dict.fromkeys(map(_convert_word_to_bytes, _list_argument_values(prepared, arg, argv[at], before))):
-            if value != argv[at] and not (arg.name in LIFETIMES and value in (b"1", b"2", b"1.5")):
-                yield Variation(arg.name, _format_changed_value(value, argv[at]), [*argv[:at], value, *argv[at + 1 :]])
+        usual = dict.fromkeys(map(_convert_word_to_bytes, _list_argument_values(prepared, arg, argv[at], before)))
+        around = _list_numbers_around(bounds) if arg.type in ("int", "float") and arg.name != "cursor" else []
+        if arg.name == "body_bytes":
+            body = prepared.database.subject.body(prepared.database.client, prepared.targets[0].id) or b""
+            around += _list_numbers_around([len(body)])
+        near = dict.fromkeys(map(_convert_word_to_bytes, around))
+        for subject, values in ((arg.name, usual), (f"{arg.name} near a bound", near)):
+            for value in values:
+                if value != argv[at] and not (arg.name in LIFETIMES and value in (b"1", b"2", b"1.5")):
+                    words = [*argv[:at], value, *argv[at + 1 :]]
+                    if arg.name == "due_ms" and "delay_ms" in names:  # a delay would be preferred
+                        words[names.index("delay_ms")] = b""
+                    yield Variation(subject, _format_changed_value(value, argv[at]), words)
     if argv:
         yield Variation("arguments", "one-less", argv[:-1])
     yield Variation("arguments", "one-more", [*argv, b"x"])
@@ -151,6 +163,16 @@ def _vary_requests(prepared: PreparedScript, argv: list[bytes], before: keyspace
             if value != row[at]:
                 words = [*head, *row[:at], value, *row[at + 1 :], *others]
                 yield Variation(f"column {column.name}", title, words)
+
+
+def list_script_numbers(source: str) -> list[int]:
+    """Return the numbers from 2 on that a script contains, without its comments, texts, and indexes of KEYS and ARGV."""
+    code = re.sub(r"--[^\n]*|'[^']*'|\[\d+\]", "", source)
+    return sorted({int(float(number)) for number in re.findall(r"(?<![\w.])\d+(?:e\d+)?(?![\w.])", code)} - {0, 1})
+
+
+def _list_numbers_around(bounds: Sequence[int]) -> list[int]:
+    return sorted({near for bound in bounds for near in (bound - 1, bound, bound + 1)})
 
 
 def _list_argument_values(
@@ -196,6 +218,7 @@ def build_damaged_databases(
     declared = {to_text(key) for key in keys}
     read = re.findall(r"'HM?GET', *\w+,([^()]*)\)", prepared.script.source)
     fields = {field for names in read for field in re.findall(r"'([\w.:]+)'", names)}
+    bounds = list_script_numbers(prepared.script.source)
     for key, entry in before.items():
         name = to_bytes(key)
         if any(other in name for other in others) and key not in declared:
@@ -204,6 +227,8 @@ def build_damaged_databases(
         yield Variation(key, "of-a-wrong-type", argv, [("DEL", name), _build_value_of_wrong_type(name, entry.type)])
         for part, value, edits in _build_key_edits(name, entry, job, others):
             yield Variation(f"{key} {part}" if part else key, value, argv, edits)
+        for part, value, edit in _build_edits_near_bounds(name, entry, job, others, bounds):
+            yield Variation(f"{key} {part} near a bound", value, argv, [edit])
         if entry.type == "hash" and key in declared:
             for field in sorted(fields - {*map(to_text, entry.value)}):
                 for setting in SETTINGS:
@@ -255,6 +280,34 @@ def _build_key_edits(
             else [(*remove(name), member), (*add(name, score), other)]
         )
         yield "the job", title, put
+
+
+def _build_edits_near_bounds(
+    name: bytes, entry: Entry, job: bytes, others: list[bytes], bounds: Sequence[int]
+) -> Iterator[tuple[str, str, Command]]:
+    """Yield edits of the numbers of one key, in the fields of a hash or the job's score, to values around the bounds.
+
+    A time becomes a time so long ago.
+    """
+    if entry.type == "hash":
+        for field, value in entry.value.items():
+            if value.isdigit() and field not in others:
+                for other in _list_values_near_bounds(int(value), bounds):
+                    yield _format_changed_value(field), str(other), ("HSET", name, field, other)
+    if entry.type == "zset":
+        member = next((member for member in entry.value if job in member), None)
+        for other in _list_values_near_bounds(entry.value[member], bounds) if member is not None else ():
+            yield "the score", str(other), ("ZADD", name, other, member)
+
+
+def _list_values_near_bounds(value: float, bounds: Sequence[int]) -> list[float]:
+    """Return numbers around the bounds; for a time in ms or s, the times that are so many ms before `NOW_S`."""
+    around = _list_numbers_around(bounds)
+    if 1e12 < value < 1e13:
+        return [NOW_S * 1000 - each for each in around]
+    if 1e9 < value < 1e11:
+        return [NOW_S - each / 1000 for each in around]
+    return [*around]
 
 
 def _list_damaged_values(value: bytes) -> Iterator[tuple[str, bytes]]:
