@@ -86,5 +86,5 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _failed.add(report.nodeid)
 
 
-if FOLDER in os.environ:
+if __name__ == "sitecustomize" and FOLDER in os.environ:  # a test imports this module under its own name
     _start_recording()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import shutil
 import subprocess
 import sys
@@ -191,3 +192,9 @@ def test_the_recorder_writes_down_each_script_that_a_test_calls(
             script.build_call({}, {})
     lines = [line for path in tmp_path.iterdir() for line in path.read_text("utf-8").splitlines()]
     assert lines == [f"{script.path}\ttest_x"]
+
+
+def test_the_recorder_starts_only_as_sitecustomize(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(recorder.FOLDER, str(tmp_path))
+    importlib.reload(recorder)
+    assert recorder._coverage is None and not [*tmp_path.iterdir()]

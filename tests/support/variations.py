@@ -166,7 +166,7 @@ def _vary_requests(prepared: PreparedScript, argv: list[bytes], before: keyspace
 
 
 def list_script_numbers(source: str) -> list[int]:
-    """Return the numbers from 2 on that a script contains, without its comments, texts, and indexes of KEYS and ARGV."""
+    """Return the numbers from 2 on in a script, without its comments, texts, and indexes of KEYS and ARGV."""
     code = re.sub(r"--[^\n]*|'[^']*'|\[\d+\]", "", source)
     return sorted({int(float(number)) for number in re.findall(r"(?<![\w.])\d+(?:e\d+)?(?![\w.])", code)} - {0, 1})
 

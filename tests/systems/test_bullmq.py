@@ -19,9 +19,10 @@ from shell import shell
 from waiting import wait_until
 
 from rqtui.engine.engine import Engine, build_engine
-from rqtui.errors import UsageError
+from rqtui.errors import UsageError, WrongType
 from rqtui.model import Fact, Finding, Focus, Job, PageSelection, Queue, Ref, Worker
 from rqtui.reports import errors, schedules, workers
+from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.testing import keyspace
 
@@ -584,7 +585,7 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
         "1 job in bull:mail:paused, which workers do not read because the queue is not paused, such as a",
         "rqtui act resume bullmq:mail",
     ),
-    "at-limit": (at_limit, "at its limit of 1 job at once: 1 run, and 1 ready job wait", "--set concurrency="),
+    "at-limit": (at_limit, "at its limit of 1 job at once: 1 running, and 1 ready job waits", "--set concurrency="),
     "starving": (starving, "job a of priority 10 has waited for 15m", "act reprioritise bullmq:mail a"),
     "interrupted": (interrupted, "job a was running when 2 workers died", "rqtui show bullmq:mail a"),
     "rate-limited": (rate_limited, "at its rate limit of 3 per 900 s: 1 job ready", "redis-cli DEL bull:mail:limiter"),
@@ -651,6 +652,24 @@ def test_each_fault_of_bullmq_is_named_and_what_helps_can_be_pasted(any_client: 
         assert not found_findings[kind].jobs or found_findings[kind].jobs in (1, 10_000)
 
     run_cases((each, partial(holds, each)) for each in FAULTS)
+
+
+@pytest.mark.parametrize(("others", "is_found"), [(0, False), (1, True)])
+def test_a_job_starves_only_if_another_one_is_ready(client: Redis, others: int, *, is_found: bool) -> None:
+    queue(client)
+    starving(client)
+    client.zremrangebyrank(P + "prioritized", 0, 2 - others)
+    assert ("starving" in findings(client)) is is_found
+
+
+@pytest.mark.parametrize("key", ["failed", "wait"])
+def test_a_delete_from_a_named_place_refuses_a_key_of_another_type(client: Redis, key: str) -> None:
+    queue(client)
+    client.set(P + key, "another program's")
+    system = registry.create_system("bullmq")
+    call = system.build_call("delete", "mail", {"place": key}, [{"id": b"gone"}])
+    with pytest.raises(WrongType):
+        scripts.run_call(client, call)
 
 
 def test_a_job_that_ran_twice_is_information_for_an_hour(client: Redis) -> None:
