@@ -189,12 +189,12 @@ def _append_idle_poll(throughput: tuple[float, ...]) -> tuple[float, ...]:
 
 def _convert_recorded_ends(history: _QueueHistory, recorded: RecordedEnds) -> Checkpoint:
     """Return the totals of a queue before its recorded attempts ended. Its ready jobs at that time are unknown."""
-    totals, ended = history.totals, recorded.completed + recorded.failed
-    earlier_totals = Totals(
-        totals.enqueued - ended,
-        totals.completed - recorded.completed,
-        totals.failed - recorded.failed,
-        totals.dead - (recorded.failed if recorded.is_final else 0),
+    totals, first, ended = history.totals, history.checkpoints[0].totals, recorded.completed + recorded.failed
+    earlier_totals = Totals(  # Totals never fall, so each is at most that of the first poll.
+        min(first.enqueued, totals.enqueued - ended),
+        min(first.completed, totals.completed - recorded.completed),
+        min(first.failed, totals.failed - recorded.failed),
+        min(first.dead, totals.dead - (recorded.failed if recorded.is_final else 0)),
     )
     return Checkpoint(history.polled_at_ms - recorded.window_ms, earlier_totals)
 

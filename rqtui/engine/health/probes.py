@@ -276,7 +276,11 @@ class Probes:
         if previous is None or _select_probe_criteria(queue) != _select_probe_criteria(previous):
             system = self._systems[ref.system]
             for name, kind in PROBE_KINDS.items():
-                (set.add if kind.is_needed(system, queue) else set.discard)(self._refs_by_kind[name], ref)
+                if kind.is_needed(system, queue):
+                    self._refs_by_kind[name].add(ref)
+                elif ref in self._refs_by_kind[name]:
+                    self._refs_by_kind[name].discard(ref)
+                    self._drop_outdated_result(ref, name)
         if previous is not None and (queue.findings or previous.findings):
             queue = self._add_start_times(
                 ref, queue, is_start_unknown=not previous.counted_ms or ref in self._first_probed
@@ -284,6 +288,13 @@ class Probes:
         self._first_probed.discard(ref)
         self._queues[ref] = queue
         return queue
+
+    def _drop_outdated_result(self, ref: Ref, kind_name: str) -> None:
+        """Drop the result about one job from a probe that runs no more, because the job may have ended since."""
+        stored, field_name = self._states.get(ref), _RESULTS_ABOUT_ONE_JOB.get(kind_name)
+        if stored is not None and field_name is not None:
+            stored.results = stored.results._replace(**{field_name: None})
+            self._updated.add(ref)
 
     def _add_start_times(self, ref: Ref, queue: Queue, *, is_start_unknown: bool) -> Queue:
         """Set `since_ms` of findings without one to the time when rqtui first saw a finding of that kind.
@@ -351,6 +362,7 @@ def _select_probe_criteria(queue: Queue) -> tuple[object, ...]:
     return queue.counts, queue.counters, finding_kinds, (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
 
 
+_RESULTS_ABOUT_ONE_JOB = {"runs": "long_run", "order": "overtaken", "storm": "storm"}  # by kind of probe
 ProbeRequests = dict[tuple[Ref, str], Request[Any]]
 NEVER_S = float("-inf")
 

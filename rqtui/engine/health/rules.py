@@ -32,6 +32,7 @@ from rqtui.system_base.system import quote_for_shell
 if TYPE_CHECKING:
     from rqtui.connection.connect import ServerInfo
 
+MIN_FAILED = 2  # failed attempts from which on a share is reported: one of ten is no pattern either
 MIN_ATTEMPTS = 10  # attempts from which on a share of failures is reported: one of three is no pattern
 MIN_DEAD_SHARE = 0.01  # of the finished jobs: of a hundred thousand in five minutes some always become dead
 MIN_GROWING_MS = 60_000  # a backlog that grows for less time is a burst
@@ -344,6 +345,8 @@ def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, res
     """
     recent, share = rate.recent, rate.recent.failure_share
     if share is None or recent.completed + recent.failed < MIN_ATTEMPTS:
+        return None
+    if max(recent.failed, recent.minute_failed) < MIN_FAILED:
         return None
     minute_attempts, minute_sample = recent.minute_completed + recent.minute_failed, ""
     if minute_attempts >= MIN_ATTEMPTS:
@@ -662,9 +665,14 @@ def _inflect_verb(number: int, verb: str) -> str:
 
 
 def _find_long_run(queue: Queue, _rate: Rate, _thresholds: Thresholds, results: ProbeResults) -> Finding | None:
-    """Report a reserved job that runs for much longer than ended jobs of the same kind. Its worker may be stuck."""
+    """Report a reserved job that runs for much longer than ended jobs of the same kind. Its worker may be stuck.
+
+    A job that another finding names, because its worker is dead, does not run.
+    """
     run = results.long_run
     if run is None or not queue.count_in_state(State.RESERVED):
+        return None
+    if any(run.id in finding.ids for finding in queue.findings):
         return None
     from rqtui.text.formats import format_duration  # Imported late because it is rarely needed.
     from rqtui.text.sanitise import format_id, safe
