@@ -431,6 +431,14 @@ class RecentActivity(NamedTuple):
         return self.failed / ended if ended else None
 
 
+class FailedStreak(NamedTuple):
+    """Failed attempts of a queue without a success between them, while attempts still come at their pace."""
+
+    attempts: int
+    since_ms: int  # when the first of them failed, by the server's clock
+    last_ms: int
+
+
 class Rate(NamedTuple):
     """The throughput of a queue in jobs per second in the last minute, and its recent activity.
 
@@ -446,6 +454,7 @@ class Rate(NamedTuple):
     usual_wait_ms: int | None = None  # the usual age of the oldest ready job before that period; None: unknown
     idle_since_ms: int | None = None  # since when ready jobs wait, none is reserved and none ends; None: not the case
     window_ms: int = 0  # a duration: the time that the rates per second cover; 0: they are unknown
+    failed_streak: FailedStreak | None = None  # ten or more failed attempts in a row
 
     @property
     def last_out_s(self) -> float:

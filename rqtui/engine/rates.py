@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from rqtui.model import Count, Queue, Rate, RecentActivity, Ref, State
+from rqtui.model import Count, FailedStreak, Queue, Rate, RecentActivity, Ref, State
 
 HISTORY_POLLS = 60  # polls whose throughput is stored for the sparkline
 WINDOW_MS = 300_000  # recent activity: long enough for ten attempts of a slow queue, short enough to see a fix work
@@ -25,6 +25,7 @@ CHECKPOINT_INTERVAL_MS = 15_000  # between two checkpoints
 AGE_INTERVAL_MS = 60_000  # between two stored ages of the oldest ready job, from which the usual wait is computed
 MAX_AGES = 60
 MAX_HEAD_MS = 50  # the age of a job is rounded
+MIN_STREAK = 10  # failed attempts in a row that are reported where they are too rare for a share of five minutes
 MIN_USUAL_AGES = 10  # ages that are needed to compute a usual wait
 MAX_PLAUSIBLE_AGE_MS = 366 * 86_400_000
 NO_RATE = Rate()  # the rate of a queue that was polled only once
@@ -84,6 +85,7 @@ class _QueueHistory:
     ages: tuple[int, ...] = ()
     last_age_ms: int = 0  # when the last age was stored
     usual_wait_ms: int | None = None  # median of the older ages
+    streak: FailedStreak | None = None  # the failed attempts since the last success
     next_update_ms: int = 0  # when a checkpoint or age must be stored or deleted
     unmatched_departures: _Departures = ()  # jobs that left without an end event
     assumed_completions: _Departures = ()  # those of them that count as completed, because no event had come
@@ -118,6 +120,7 @@ class Rates:
         ):  # Fast in the usual case, where they are the same objects.
             history.totals = _compute_totals(history, queue)
             history.counts, history.counters = queue.counts, queue.counters
+            history.streak = _extend_streak(history.streak, previous_totals, history.totals, queue.counted_ms)
         history.polled_at_s, history.polled_at_ms, totals = now_s, queue.counted_ms, history.totals
         if queue.counted_ms >= history.next_update_ms:
             _update_checkpoints(history, queue)
@@ -128,11 +131,13 @@ class Rates:
             history.throughput = (
                 (*history.throughput, out_s)[-HISTORY_POLLS:] if out_s else _append_idle_poll(history.throughput)
             )
+        streak = _find_current_streak(history)
         if totals == history.checkpoints[0].totals:
-            return self._reuse_idle_rate(history, due_since_ms, idle_since_ms)
+            idle_rate = self._reuse_idle_rate(history, due_since_ms, idle_since_ms)
+            return idle_rate if streak is None else idle_rate._replace(failed_streak=streak)
         window_ms, rates = _compute_minute_rates(history)
-        recent = _compute_recent_activity(history)
-        return Rate(*rates, history.throughput, due_since_ms, recent, idle_since_ms=idle_since_ms, window_ms=window_ms)
+        recent, since_ms = _compute_recent_activity(history), idle_since_ms
+        return Rate(*rates, history.throughput, due_since_ms, recent, None, since_ms, window_ms, streak)
 
     def _reuse_idle_rate(self, history: _QueueHistory, due_since_ms: int | None, idle_since_ms: int | None) -> Rate:
         """Return the rate of a queue without recent activity, as the last such object if its fields are equal."""
@@ -315,6 +320,31 @@ def _update_checkpoints(history: _QueueHistory, queue: Queue) -> None:
     history.next_update_ms = int(
         min(checkpoints[-1].at_ms + CHECKPOINT_INTERVAL_MS, history.last_age_ms + AGE_INTERVAL_MS, delete_ms)
     )
+
+
+def _extend_streak(streak: FailedStreak | None, previous: Totals, totals: Totals, now_ms: int) -> FailedStreak | None:
+    """Return the failed attempts since the last success, with those since the previous poll.
+
+    A success in the same time, and totals that fell because a person emptied the queue, end them.
+    """
+    failed = totals.failed - previous.failed
+    if totals.completed != previous.completed or failed < 0:
+        return None
+    if not failed:
+        return streak
+    return FailedStreak((streak.attempts if streak else 0) + failed, streak.since_ms if streak else now_ms, now_ms)
+
+
+def _find_current_streak(history: _QueueHistory) -> FailedStreak | None:
+    """Return the failed attempts of a queue in a row, if they are many and still come.
+
+    They come no more if none came for five minutes, and for twice the mean time between two of them.
+    """
+    streak = history.streak
+    if streak is None or streak.attempts < MIN_STREAK:
+        return None
+    pause_ms = max(WINDOW_MS, 2 * (streak.last_ms - streak.since_ms) // (streak.attempts - 1))
+    return streak if history.polled_at_ms - streak.last_ms <= pause_ms else None
 
 
 def _compute_window_ms(history: _QueueHistory) -> int:

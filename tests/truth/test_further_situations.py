@@ -133,6 +133,22 @@ def play_few_failures_among_old_ones(world: World) -> Iterator[float]:
         yield 10
 
 
+def play_slow_failures(world: World) -> Iterator[float]:
+    """Let one job come every ten minutes, and all fail for two hours after one that went well."""
+    world.start("w1")
+    for step in range(13):
+        world.put(1)
+        world.run(1, *([CARD] if step else []))
+        yield from pass_time(600, 50)
+
+
+def play_slow_failures_that_end(world: World) -> Iterator[float]:
+    yield from play_slow_failures(world)
+    world.put(1)
+    world.run(1)
+    yield 5
+
+
 THREE = ("native", "rq", "sidekiq")
 # Sidekiq knows that processes run, and says so.
 OTHER_PROCESSES = Expected(

@@ -114,7 +114,7 @@ _NO_ACTIVITY = RecentActivity()[1:]
 
 def _is_queue_idle(queue: Queue, rate: Rate) -> bool:
     """Return whether a queue's findings depend only on its counts and on the age of its oldest ready job."""
-    is_late = queue.overdue or queue.expired or queue.findings
+    is_late = queue.overdue or queue.expired or queue.findings or rate.failed_streak
     return not is_late and not rate.out_s and rate.recent[1:] == _NO_ACTIVITY
 
 
@@ -135,7 +135,7 @@ def _is_evaluation_valid(cached: _CachedEvaluation, previous: Queue, queue: Queu
         and _counted_fields(queue) == _counted_fields(previous)
         and rules.is_minute_known(rate) == rules.is_minute_known(cached.rate)
         and (rate is cached.rate or _is_queue_idle(queue, rate))
-        and not (queue.overdue or queue.expired or queue.findings)
+        and not (queue.overdue or queue.expired or queue.findings or rate.failed_streak)
     )
 
 

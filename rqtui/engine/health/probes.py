@@ -291,9 +291,9 @@ class Probes:
 
     def _drop_outdated_result(self, ref: Ref, kind_name: str) -> None:
         """Drop the result about one job from a probe that runs no more, because the job may have ended since."""
-        stored, field_name = self._states.get(ref), _RESULTS_ABOUT_ONE_JOB.get(kind_name)
-        if stored is not None and field_name is not None:
-            stored.results = stored.results._replace(**{field_name: None})
+        stored, drop_result = self._states.get(ref), _DROP_RESULT_ABOUT_ONE_JOB.get(kind_name)
+        if stored is not None and drop_result is not None:
+            stored.results = drop_result(stored.results)
             self._updated.add(ref)
 
     def _add_start_times(self, ref: Ref, queue: Queue, *, is_start_unknown: bool) -> Queue:
@@ -362,7 +362,11 @@ def _select_probe_criteria(queue: Queue) -> tuple[object, ...]:
     return queue.counts, queue.counters, finding_kinds, (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
 
 
-_RESULTS_ABOUT_ONE_JOB = {"runs": "long_run", "order": "overtaken", "storm": "storm"}  # by kind of probe
+_DROP_RESULT_ABOUT_ONE_JOB: Mapping[str, Callable[[ProbeResults], ProbeResults]] = {  # by kind of probe
+    "runs": lambda results: results._replace(long_run=None),
+    "order": lambda results: results._replace(overtaken=None),
+    "storm": lambda results: results._replace(storm=None),
+}
 ProbeRequests = dict[tuple[Ref, str], Request[Any]]
 NEVER_S = float("-inf")
 

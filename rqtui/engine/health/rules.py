@@ -341,11 +341,11 @@ def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, res
     """Report a queue in which a large share of the attempts of the last five minutes failed.
 
     If the last minute was much worse, its share is reported. If no attempt failed in the last minute, the problem is
-    over.
+    over. Where there were few attempts, those in a row that failed are reported.
     """
     recent, share = rate.recent, rate.recent.failure_share
     if share is None or recent.completed + recent.failed < MIN_ATTEMPTS:
-        return None
+        return _find_failed_streak(queue, rate, thresholds, results)
     if max(recent.failed, recent.minute_failed) < MIN_FAILED:
         return None
     minute_attempts, minute_sample = recent.minute_completed + recent.minute_failed, ""
@@ -368,6 +368,16 @@ def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, res
     finding = Finding("failing", severity, queue.name, text, key="e", since_ms=since_ms, jobs=recent.failed)
     finding = _add_causes(finding, results.causes)
     return replace(finding, detail=", ".join(filter(None, (minute_sample, finding.detail))))
+
+
+def _find_failed_streak(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report a slow queue whose last attempts all failed, while its attempts still come at their pace."""
+    streak, severity = rate.failed_streak, thresholds.failing.find_severity(100)
+    if streak is None or not severity:
+        return None
+    text = f"the last {_format_count(streak.attempts, 'attempt')} failed"
+    finding = Finding("failing", severity, queue.name, text, key="e", since_ms=streak.since_ms, jobs=streak.attempts)
+    return _add_causes(finding, results.causes)
 
 
 def _find_many_dead_jobs(queue: Queue, _rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
