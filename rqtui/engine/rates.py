@@ -63,6 +63,9 @@ class RecordedEnds(NamedTuple):
     is_final: bool = True  # False: a failed attempt may be tried again, so it is no dead job
 
 
+EarlierActivity = Checkpoint | RecordedEnds | FailedStreak
+
+
 @dataclass(slots=True)
 class _QueueHistory:
     """The stored data of one queue's previous polls: the last counts, checkpoints and throughput.
@@ -157,14 +160,21 @@ class Rates:
             )
         return rate
 
-    def add_earlier_activity(self, ref: Ref, earlier: Checkpoint | RecordedEnds) -> RecentActivity:
-        """Add jobs that ended before the first poll of a queue. Return the queue's recent activity with them."""
+    def add_earlier_activity(self, ref: Ref, earlier: EarlierActivity) -> tuple[RecentActivity, FailedStreak | None]:
+        """Add jobs that ended before the first poll of a queue.
+
+        Returns the queue's recent activity with them, and its failed attempts in a row.
+        """
         history = self._histories[ref]
+        if isinstance(earlier, FailedStreak):
+            if history.streak is None or history.streak.attempts < earlier.attempts:
+                history.streak = earlier
+            return _compute_recent_activity(history), _find_current_streak(history)
         checkpoint = earlier if isinstance(earlier, Checkpoint) else _convert_recorded_ends(history, earlier)
         if checkpoint.at_ms < history.checkpoints[0].at_ms:
             history.checkpoints = (checkpoint, *history.checkpoints)
             history.next_update_ms = 0
-        return _compute_recent_activity(history)
+        return _compute_recent_activity(history), _find_current_streak(history)
 
     def find_totals(self, ref: Ref) -> Totals | None:
         """Return the totals of a queue at its last poll, or None if the queue was not polled."""

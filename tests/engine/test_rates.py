@@ -10,9 +10,10 @@ from rqtui.engine.rates import (
     WINDOW_MS,
     Checkpoint,
     Rates,
+    RecordedEnds,
     Totals,
 )
-from rqtui.model import Count, EventCoverage, Queue, Rate, RecentActivity, Ref, State
+from rqtui.model import Count, EventCoverage, FailedStreak, Queue, Rate, RecentActivity, Ref, State
 
 NOW_MS = 1_800_000_000_000
 MAIL = Ref("any", "mail")
@@ -78,8 +79,31 @@ def test_an_idle_queue_is_stored_by_few_checkpoints() -> None:
 def test_a_checkpoint_before_the_first_poll_shows_recent_activity_at_once() -> None:
     rates = Rates()
     last(queue(0, {"in": 900, "out": 400, "failed": 300, "dead": 100}, ready=500), rates=rates)
-    lately = rates.add_earlier_activity(MAIL, Checkpoint(NOW_MS - WINDOW_MS, Totals(800, 350, 250, 90)))
+    lately, streak = rates.add_earlier_activity(MAIL, Checkpoint(NOW_MS - WINDOW_MS, Totals(800, 350, 250, 90)))
+    assert streak is None
     assert lately == RecentActivity(WINDOW_MS, enqueued=100, completed=50, failed=50, dead=10, ready_growth=40)
+
+
+def test_earlier_totals_are_at_most_those_of_the_first_poll() -> None:
+    rates = Rates()
+    counters = {"in": 900, "out": 400, "failed": 300}
+    last(queue(0, {**counters, "dead": 90}, ready=500), queue(5_000, {**counters, "dead": 110}, ready=500), rates=rates)
+    lately, _streak = rates.add_earlier_activity(MAIL, RecordedEnds(2 * WINDOW_MS, 5, 30, is_final=False))
+    assert lately.dead == 20, "the attempts that a system recorded do not say which of their jobs died"
+
+
+def test_failed_attempts_in_a_row_are_counted_until_one_succeeds_or_none_comes_any_more() -> None:
+    rates, minute_ms = Rates(), 60_000
+    counters = [{"in": 50, "out": 20, "failed": failed, "dead": 0} for failed in range(12)]
+    polls = [queue(at * 10 * minute_ms, each, ready=1) for at, each in enumerate(counters)]
+    rate = last(*polls, rates=rates)
+    first_ms = NOW_MS + 10 * minute_ms
+    assert rate.failed_streak == FailedStreak(11, first_ms, first_ms + 100 * minute_ms)
+    assert last(*polls, queue(125 * minute_ms, counters[-1], ready=1)).failed_streak is not None
+    assert last(*polls, queue(131 * minute_ms, counters[-1], ready=1)).failed_streak is None, "none came any more"
+    success = {**counters[-1], "out": 21, "failed": 12}
+    assert last(*polls, queue(111 * minute_ms, success, ready=1)).failed_streak is None
+    assert last(*polls, queue(111 * minute_ms, {"in": 0, "out": 20, "failed": 0, "dead": 0})).failed_streak is None
 
 
 def test_places_that_grow_show_where_there_are_no_counters() -> None:

@@ -162,7 +162,7 @@ def text() -> Iterator[str]:
         yield f"== a checkpoint of {before_ms} ms is added after two polls"
         rates, series = Rates(), SERIES["counters of a busy queue"]
         yield from describe(series[:2], rates)
-        added = rates.add_earlier_activity(
+        added, _streak = rates.add_earlier_activity(
             MAIL, Checkpoint(START_MS + before_ms, Totals(-100, -70, -30, -10, ready=15))
         )
         yield f"recent {' '.join(map(str, added))}"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rqtui.config.thresholds import Thresholds
 from rqtui.engine.health import rules
 from rqtui.engine.health.probes import SUSPICIOUS_WAIT_MS, Probes
-from rqtui.engine.rates import NO_RATE, Checkpoint, Rates, RecordedEnds
+from rqtui.engine.rates import NO_RATE, EarlierActivity, Rates
 from rqtui.model import Queue, Rate, RecentActivity, Ref
 from rqtui.system_base.system import System
 
@@ -42,7 +42,7 @@ class HealthEvaluator:
         self,
         queues: Mapping[Ref, Queue],
         rates: MutableMapping[Ref, Rate],
-        checkpoints: Sequence[tuple[Ref, Checkpoint | RecordedEnds]],
+        checkpoints: Sequence[tuple[Ref, EarlierActivity]],
     ) -> dict[Ref, Queue]:
         """Return the queues of a snapshot with their findings attached, and complete their rates.
 
@@ -51,7 +51,8 @@ class HealthEvaluator:
         """
         for ref, checkpoint in checkpoints:
             if ref in rates:
-                rates[ref] = rates[ref]._replace(recent=self._rates.add_earlier_activity(ref, checkpoint))
+                recent, streak = self._rates.add_earlier_activity(ref, checkpoint)
+                rates[ref] = rates[ref]._replace(recent=recent, failed_streak=streak)
         for ref in self._probes.take_updated_queues():
             self._cache.pop(ref, None)
         evaluated: dict[Ref, Queue] = {}

@@ -20,9 +20,9 @@ from rqtui.engine import history
 from rqtui.engine.dead_sample import DeadSample, build_dead_sample_request, is_outdated
 from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.engine.history import History
-from rqtui.engine.rates import MINUTE_MS, WINDOW_MS, Checkpoint, RecordedEnds, Totals
+from rqtui.engine.rates import MIN_STREAK, MINUTE_MS, WINDOW_MS, Checkpoint, EarlierActivity, RecordedEnds, Totals
 from rqtui.errors import RqtuiError, describe_and_log_error
-from rqtui.model import Cause, Finding, Job, KindStatistics, Page, Place, Queue, Ref, Schedule, State
+from rqtui.model import Cause, FailedStreak, Finding, Job, KindStatistics, Page, Place, Queue, Ref, Schedule, State
 from rqtui.system_base.system import Replies, Request, System, isolate_request
 from rqtui.text.causes import find_short_error_cause
 from rqtui.text.masking import mask_text
@@ -223,11 +223,9 @@ class Probes:
                 state.by_queue.setdefault(each.queue, []).append(each)
         self._updated |= {Ref(system, queue) for queue in {*before, *state.by_queue}}
 
-    def store_results(
-        self, results: Mapping[tuple[Ref, str], Any], now_s: float
-    ) -> list[tuple[Ref, Checkpoint | RecordedEnds]]:
+    def store_results(self, results: Mapping[tuple[Ref, str], Any], now_s: float) -> list[tuple[Ref, EarlierActivity]]:
         """Store probe results, and return the checkpoints of the last minutes that they contain, the latest first."""
-        checkpoints: list[tuple[Ref, Checkpoint | RecordedEnds]] = []
+        checkpoints: list[tuple[Ref, EarlierActivity]] = []
         for (ref, kind_name), result in results.items():
             if kind_name == "schedules":
                 self._store_schedules(ref.system, result or ())
@@ -420,15 +418,18 @@ def _needs_system_probe(system: System, queue: Queue) -> bool:
     return system.needs_probe(queue)
 
 
-def _build_checkpoint_request(system: System, queue: Queue) -> Request[tuple[Checkpoint, ...] | None]:
-    """Build the request for a queue's totals at the start of each recent minute, from counters stored by minute."""
-    request = history.build_history_request(system, queue.name, WINDOW_MS // history.MINUTE_MS + 2)
+def _build_checkpoint_request(system: System, queue: Queue) -> Request[tuple[EarlierActivity, ...] | None]:
+    """Build the request for a queue's totals at the start of each recent minute, from counters stored by minute.
+
+    The result also has the failed attempts of the last hours in a row, if there are many.
+    """
+    request = history.build_history_request(system, queue.name, HOURS_MS // history.MINUTE_MS)
     last_ms = queue.counted_ms // history.MINUTE_MS * history.MINUTE_MS
     # With scheduled jobs, the ready ones among the new jobs cannot be counted.
     has_scheduled = bool(queue.count_in_state(State.SCHEDULED))
     ready = queue.count_in_state(State.READY)
 
-    def parse_checkpoints(replies: Replies) -> tuple[Checkpoint, ...]:
+    def parse_checkpoints(replies: Replies) -> tuple[EarlierActivity, ...]:
         counters_by_minute = request.parse(replies)
         checkpoints, counters = [], counters_by_minute.counters
         depths = dict(
@@ -446,9 +447,23 @@ def _build_checkpoint_request(system: System, queue: Queue) -> Request[tuple[Che
             checkpoints.append(
                 Checkpoint(minute_ms, Totals(enqueued, completed, failed, counters.get("dead", 0), ready_then))
             )
-        return tuple(checkpoints)
+        streak = _find_streak_in_minutes(
+            history.compute_growth_per_minute([counters_by_minute], queue.counted_ms - HOURS_MS, queue.counted_ms)
+        )
+        return (*checkpoints, *streak)
 
     return _ignore_request_errors(Request(request.calls, parse_checkpoints))
+
+
+def _find_streak_in_minutes(minutes: Sequence[tuple[int, Mapping[str, int]]]) -> tuple[FailedStreak, ...]:
+    """Return the failed attempts in a row up to now, from the counters per minute; nothing if they are few."""
+    attempts, first_ms, last_ms = 0, 0, 0
+    for minute_ms, growth in sorted(minutes, key=itemgetter(0), reverse=True):
+        if history.sum_flow_counters(growth, "out"):
+            break
+        if failed := history.sum_flow_counters(growth, "failed"):
+            attempts, first_ms, last_ms = attempts + failed, minute_ms, last_ms or minute_ms
+    return (FailedStreak(attempts, first_ms, last_ms),) if attempts >= MIN_STREAK else ()
 
 
 def _compute_recent_growth(
@@ -458,7 +473,7 @@ def _compute_recent_growth(
     return history.compute_growth_per_minute([history_by_minute], last_ms - WINDOW_MS, now_ms)
 
 
-def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[RecordedEnds, ...] | None] | None:
+def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[EarlierActivity, ...] | None] | None:
     """Build the request that counts the runs of the last minutes by the end times stored with done and failed jobs.
 
     Only a period for which the queue still has both is counted: done jobs are often deleted earlier than dead ones.
@@ -475,7 +490,7 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
             requests.append(_build_newest_page_request(system, queue, place))
             places.append((place.state, job_count > SAMPLE_JOBS))
 
-    def count_recorded_ends(pages: list[Page]) -> tuple[RecordedEnds, ...]:
+    def count_recorded_ends(pages: list[Page]) -> tuple[EarlierActivity, ...]:
         now_ms, window_ms = queue.counted_ms, WINDOW_MS
         end_times: dict[State, list[int]] = {State.DONE: [], State.DEAD: []}
         for page, (state, is_cut) in zip(pages, places, strict=True):
@@ -493,9 +508,19 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
             (part_ms, *(sum(at_ms >= now_ms - part_ms for at_ms in end_times[s]) for s in (State.DONE, State.DEAD)))
             for part_ms in dict.fromkeys(windows_ms)
         ]
-        return tuple(RecordedEnds(part_ms, completed, failed) for part_ms, completed, failed in counted)
+        ends = (RecordedEnds(part_ms, completed, failed) for part_ms, completed, failed in counted)
+        return (*ends, *_find_streak_in_ends(end_times[State.DONE], end_times[State.DEAD]))
 
     return _build_combined_page_request(requests, count_recorded_ends)
+
+
+def _find_streak_in_ends(done_ms: Sequence[int], dead_ms: Sequence[int]) -> tuple[FailedStreak, ...]:
+    """Return the jobs that died after the last success, from the times of both; nothing if they are few.
+
+    That a success is still stored shows that no later one was deleted.
+    """
+    failed_ms = [at_ms for at_ms in dead_ms if at_ms > max(done_ms)]
+    return (FailedStreak(len(failed_ms), min(failed_ms), max(failed_ms)),) if len(failed_ms) >= MIN_STREAK else ()
 
 
 def _find_stored_end_ms(job: Job) -> int | None:
@@ -505,7 +530,7 @@ def _find_stored_end_ms(job: Job) -> int | None:
     return job.since_ms if job.state is State.DEAD or job.ended_ms is None else job.ended_ms
 
 
-def _count_ends(minutes: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[RecordedEnds, ...]:
+def _count_ends(minutes: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[EarlierActivity, ...]:
     """Count the runs since the start of the previous minute, and since the start of the fourth minute before this."""
     this_ms = now_ms - now_ms % MINUTE_MS
     found = []
