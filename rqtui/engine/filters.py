@@ -260,7 +260,7 @@ def _parse_term_pattern(expression: str, position: int, field: str) -> tuple[re.
     if not field and plain_word[0] in _LONE_OPERATORS:
         raise UsageError(
             "the filter compares with < <= > >= only age, attempts and body fields, as in age>10m, attempts>=3 or "
-            f"""`.amount>100`; write '"{plain_word[0]}"' to search for this text."""
+            f""".amount>100; write '"{plain_word[0]}"' to search for this text."""
         )
     return _compile_words(plain_word[0], is_whole_value=is_whole_value), plain_word.end()
 
