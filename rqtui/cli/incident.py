@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output, sampling
 from rqtui.cli.arguments import QUEUE, open_engine, report_places_without_events
-from rqtui.cli.past import AT, build_recorded_fields, read_recorded_moment
+from rqtui.cli.past import AT, build_recorded_fields, open_recording, read_recorded_moment
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.cli.settled_snapshot import take_settled_snapshot
+from rqtui.errors import RecordingError
 
 if TYPE_CHECKING:
     from rqtui.model import Finding
     from rqtui.operations.journal import Operation, Sighting
+    from rqtui.recording.store import Reader
+    from rqtui.reports.course import Course
     from rqtui.reports.errors import Group
-    from rqtui.reports.incident import Incident
+    from rqtui.reports.incident import Effect, Incident
 
 _CANARY_JOBS = 5
 
@@ -31,11 +35,15 @@ def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
     if at is not None:
         return _write_past_incident(session, queue, at)
     engine, [ref] = open_engine(session, [queue])
-    settled = take_settled_snapshot(engine, [ref])
+    recording = open_recording(session)
+    settled = take_settled_snapshot(engine, [ref], recording)
     [counted] = settled.snapshot.queues
     operations, sightings, problems = _load_journal(session.settings.url)
     steps = yield_incident_reports(engine, ref, counted, settled.snapshot.taken_ms, operations, sightings)
     report = sampling.build_with_progress(steps, "reading")
+    if recording is not None:
+        with recording:
+            report = _add_recorded_past(report, recording, operations, sightings)
     unknown = (*counted.unknown, *settled.unwatched.get(ref, ()))
     argument = engine.format_argument(ref)
     if session.as_json:
@@ -59,6 +67,12 @@ def _write_past_incident(session: Session, queue: str, at: str) -> int:
     [counted] = moment.snapshot.queues
     causes = [(cause.cause, cause.jobs) for cause in moment.causes]
     report = build_past_incident(counted, moment.at_ms, causes, operations, sightings)
+    recording = open_recording(session)
+    if recording is not None:
+        with recording:
+            earlier = [each for each in operations if each.at_ms <= moment.at_ms]
+            seen = [each for each in sightings if each.at_ms <= moment.at_ms]
+            report = _add_recorded_past(report, recording, earlier, seen)
     if session.as_json:
         causes_document = [{"cause": documents.mask_job_text(cause), "jobs": jobs} for cause, jobs in causes]
         document = _build_document(report, queue, ()) | {"commands": [], "causes": causes_document}
@@ -69,6 +83,19 @@ def _write_past_incident(session: Session, queue: str, at: str) -> int:
     for problem in problems:
         output.print_message(problem)
     return DONE
+
+
+def _add_recorded_past(
+    report: Incident, recording: Reader, operations: Sequence[Operation], sightings: Sequence[Sighting]
+) -> Incident:
+    """Return the report with the recorded course and effects. A damaged recording is reported and adds nothing."""
+    from rqtui.recording.course import add_past, read_past
+
+    try:
+        return add_past(report, read_past(recording, report.ref, report.queue, report.taken_ms, operations, sightings))
+    except RecordingError as error:
+        output.print_message(str(error))
+        return report
 
 
 def _load_journal(redis_url: str) -> tuple[list[Operation], list[Sighting], list[str]]:
@@ -113,6 +140,9 @@ def _build_document(report: Incident, argument: str, unknown: tuple[str, ...]) -
         "counts": report.queue.map_counts_by_place(),
         "findings": [build_finding(finding) for finding in report.queue.findings],
         "unknown": [*unknown],
+        "since_at_ms": report.recorded_begin_ms
+        or (report.queue.findings[0].since_ms if report.queue.findings else None),
+        "course": None if report.course is None else _build_course_document(report.course),
         "errors": _build_error_document(report),
         "workers": _build_worker_document(report),
         "differences": None if compared is None else _build_differences_document(report),
@@ -124,6 +154,7 @@ def _build_document(report: Incident, argument: str, unknown: tuple[str, ...]) -
                 "ended_at_ms": precedent.ended_ms,
                 "text": documents.escape_undecodable(precedent.sighting.text),
                 "changes": [to_document(change) for change in precedent.changes],
+                "effect": None if precedent.effect is None else _build_effect_document(precedent.effect),
             }
             for precedent in report.precedents
         ],
@@ -144,7 +175,7 @@ def _build_error_document(report: Incident) -> dict[str, Any] | None:
 
 
 def _build_worker_document(report: Incident) -> dict[str, Any] | None:
-    from rqtui.reports.incident import count_hosts
+    from rqtui.reports.incident import count_hosts, count_versions
 
     if not report.are_workers_known:
         return None
@@ -152,7 +183,34 @@ def _build_worker_document(report: Incident) -> dict[str, Any] | None:
         "states": dict(Counter(entry.health.value for entry in report.workers)),
         "silent": [documents.escape_undecodable(entry.name) for entry in report.silent_workers],
         "hosts": dict(count_hosts(report.workers)),
+        "versions": dict(count_versions(report.workers)),
     }
+
+
+def _build_course_document(course: Course) -> dict[str, Any]:
+    """Build the document of what a finding counts over time. A missing minute is a gap."""
+    from rqtui.reports.course import compute_trend
+
+    trend = compute_trend(course)
+    return {
+        "series": course.series.name,
+        "is_per_minute": not course.series.is_level,
+        "source": course.source,
+        "begin_at_ms": course.begin_ms,
+        "end_at_ms": course.end_ms,
+        "known_ms": course.known_ms,
+        "exact": not course.is_lower_bound,
+        "points": [{"at_ms": at_ms, "span_ms": span_ms, "value": value} for at_ms, span_ms, value in course.points],
+        "marks": [
+            {"at_ms": mark.at_ms, "kind": mark.kind, "text": documents.escape_undecodable(mark.text)}
+            for mark in course.marks
+        ],
+        "trend": {"word": trend.word, "last_10_min": trend.last, "before_10_min": trend.before},
+    }
+
+
+def _build_effect_document(effect: Effect) -> dict[str, Any]:
+    return {"series": effect.series.name, "before_10_min": effect.before, "after_10_min": effect.after}
 
 
 def _build_differences_document(report: Incident) -> dict[str, Any]:

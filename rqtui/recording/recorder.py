@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rqtui.config.state_folder import create_private_folder
 from rqtui.engine.ticker import ServerLost, SnapshotTaken
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from rqtui.engine.ticker import TickerEvent
 
 log = logging.getLogger("rqtui.recording")
+T = TypeVar("T")
 
 MAX_GAP_MS = 90_000  # polls of a queue that are further apart do not belong together: the time between is unwatched
 SEEN_INTERVAL_MS = 5_000  # between two updates of a finding that is present
@@ -88,6 +90,7 @@ class Recorder:
         self._is_continued = False
         self._busy_since_s = 0.0
         self._retry_s = self._maintenance_s = self._journal_s = 0.0  # when due, by `time.monotonic`
+        self._reads: deque[tuple[Callable[[Writer], Any], Callable[[Any, str], None]]] = deque()
         self._thread = threading.Thread(target=self._run, name="rqtui-recorder", daemon=True)
         self._thread.start()
 
@@ -128,6 +131,15 @@ class Recorder:
             self._accumulator.add_outage(error, int(time.time() * 1000))
         self._wake.set()
 
+    def read(self, read: Callable[[Writer], T], handle_result: Callable[[T | None, str], None]) -> None:
+        """Call `read` with the open file on the recorder's thread, so that a process opens its recording only once.
+
+        `handle_result` gets the result, or None and a sentence if the file cannot be read now. It is called on the
+        recorder's thread, and must not block. After `close` it may never be called.
+        """
+        self._reads.append((read, handle_result))
+        self._wake.set()
+
     @property
     def has_pending_records(self) -> bool:
         """Whether records wait to be written."""
@@ -146,6 +158,7 @@ class Recorder:
             self._wake.clear()
             if time.monotonic() >= self._retry_s:
                 self._try_write()
+            self._answer_reads()
         self._retry_s = 0.0
         with self._lock:
             self._accumulator.flush_minutes()
@@ -190,6 +203,18 @@ class Recorder:
             self._handle_failure(batch, RETRY_S, describe_and_log_error(error, log))
         else:
             self.problem, self._busy_since_s = "", 0.0
+
+    def _answer_reads(self) -> None:
+        """Call the functions that wait to read the file. Without an open file they get the problem."""
+        while self._reads:
+            read, handle_result = self._reads.popleft()
+            result, problem = None, self.problem or "the recording is not open yet."
+            if self._writer is not None:
+                try:
+                    result, problem = read(self._writer), ""
+                except Exception as error:  # The recorder must continue to record.
+                    problem = describe_and_log_error(error, log)
+            handle_result(result, problem)
 
     def _open_writer(self) -> Writer:
         if self._writer is None:

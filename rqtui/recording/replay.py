@@ -34,7 +34,8 @@ from rqtui.model import (
     State,
     Verdict,
 )
-from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting, parse_operation
+from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting
+from rqtui.recording.course import parse_recorded_operations
 from rqtui.recording.moment import NOT_RECORDED_THEN, Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
 from rqtui.recording.store import Reader, translate_store_errors
@@ -318,11 +319,7 @@ class ReplayEngine(Engine):
 
     def _list_operations(self, at_ms: int) -> tuple[Operation, ...]:
         """Return the changes until a moment, the newest first. A change that cannot be read is left out."""
-        operations = []
-        for change in self._reader.read_last_changes(at_ms, MAX_OPERATIONS):
-            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
-                operations.append(replace(parse_operation(dict(change.fields)), at_ms=change.at_ms, undo=()))
-        return tuple(operations)
+        return tuple(parse_recorded_operations(self._reader.read_last_changes(at_ms, MAX_OPERATIONS)))
 
     def _list_sightings(self, at_ms: int) -> tuple[Sighting, ...]:
         """Return the findings of queues that began or ended in the hour before a moment, the oldest first."""

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+from rqtui.engine import history as stats
 from rqtui.engine.engine import Engine
 from rqtui.errors import RqtuiError
 from rqtui.model import Queue, Ref, State
 from rqtui.operations.journal import Operation, Sighting
 from rqtui.reports import comparison as comparisons
 from rqtui.reports.comparison import Comparison, Selection
+from rqtui.reports.course import Course, Series, build_counted_course, build_marks, choose_series, choose_span
 from rqtui.reports.errors import Errors, yield_error_reports
 from rqtui.reports.workers import UNHEALTHY, WorkerEntry, has_workers, load_workers
 
@@ -24,16 +27,25 @@ REACTION_MS = 3_600_000  # a change this soon after a finding appeared is shown 
 MAX_PRECEDENTS = 5
 
 
+class Effect(NamedTuple):
+    """The mean of a series in the ten minutes before a change and in the ten minutes after; None: unknown."""
+
+    series: Series
+    before: float | None
+    after: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Precedent:
     """An earlier appearance of a finding of the same kind, and the changes of the queue in the hour after it.
 
-    `ended_ms` is when the finding disappeared; None: no screen recorded that.
+    `ended_ms` is when the finding disappeared; None: nothing recorded that. `effect` is None without a recording.
     """
 
     sighting: Sighting
     changes: tuple[Operation, ...]
     ended_ms: int | None
+    effect: Effect | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,9 @@ class Incident:
     precedents: tuple[Precedent, ...] = ()
     problems: tuple[str, ...] = field(default=())
     recorded_causes: tuple[tuple[str, int], ...] | None = None  # causes and jobs of a past moment
+    course: Course | None = None  # of what the worst finding counts; None: nothing is recorded or counted
+    is_complete: bool = True  # False while parts are still being read
+    recorded_begin_ms: int | None = None  # when the worst finding began, as far as it is known
 
     @property
     def silent_workers(self) -> list[WorkerEntry]:
@@ -72,7 +87,7 @@ def yield_incident_reports(
     operations: Sequence[Operation],
     sightings: Sequence[Sighting],
 ) -> Iterator[Incident | None]:
-    """Yield None for each round trip, and at last the report of one queue.
+    """Yield a first report, then None for each round trip, and at last the complete report of one queue.
 
     `queue` has the findings of a snapshot that was taken at `taken_ms`. `operations` are the changes of this Redis that
     the journal has, the newest first, `sightings` its findings, the oldest first.
@@ -84,6 +99,8 @@ def yield_incident_reports(
         changes=tuple(each for each in operations if ref in each.refs and each.at_ms >= taken_ms - DAY_MS),
         precedents=tuple(find_precedents(ref, queue, taken_ms, operations, sightings)),
     )
+    incident = replace(incident, course=_read_counted_course(engine, ref, queue, taken_ms, operations, sightings))
+    yield replace(incident, is_complete=False)
     errors: Errors | None = None
     for step in yield_error_reports(engine, [ref]):
         errors = step or errors
@@ -98,6 +115,29 @@ def yield_incident_reports(
         incident = replace(incident, are_workers_known=False)
     compared, reason = yield from _compare_dead_jobs(engine, ref, queue)
     yield replace(incident, comparison=compared, not_compared=reason)
+
+
+def _read_counted_course(
+    engine: Engine,
+    ref: Ref,
+    queue: Queue,
+    now_ms: int,
+    operations: Sequence[Operation],
+    sightings: Sequence[Sighting],
+) -> Course | None:
+    """Read what the worst finding counts from the minute counters of the system; None if it has none of it."""
+    system, worst = engine.systems[ref.system], queue.findings[0] if queue.findings else None
+    series = choose_series(worst.kind if worst else "")
+    if not stats.has_history(system) or series.is_level:
+        return None
+    begin_ms, end_ms = choose_span(worst.since_ms if worst else None, now_ms)
+    minutes = (end_ms - begin_ms) // stats.MINUTE_MS + 1
+    [history] = engine.send_requests_isolated([lambda: stats.build_history_request(system, ref.queue, minutes)])
+    if not isinstance(history, stats.History):
+        return None  # The counters could not be read; the reports of the errors and workers say why.
+    course = build_counted_course(history, series, begin_ms, end_ms)
+    marks = build_marks(ref, begin_ms, end_ms, operations, sightings)
+    return replace(course, marks=marks) if course else None
 
 
 def build_past_incident(
@@ -171,3 +211,9 @@ def find_precedents(
 def count_hosts(entries: Sequence[WorkerEntry]) -> Counter[str]:
     """Count workers by their host; workers without one are left out."""
     return Counter(entry.worker.host for entry in entries if entry.worker is not None and entry.worker.host)
+
+
+def count_versions(entries: Sequence[WorkerEntry]) -> Counter[str]:
+    """Count workers by the version that they report, such as `RQ 2.6, Python 3.12`. Others are left out."""
+    facts = (fact for entry in entries if entry.worker is not None for fact in entry.worker.facts)
+    return Counter(fact.value for fact in facts if fact.name == "version" and isinstance(fact.value, str))

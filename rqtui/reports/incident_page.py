@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from rqtui.engine.health.rules import format_finding
 from rqtui.operations.journal import Operation, format_clock
+from rqtui.reports import course as courses
 from rqtui.reports.comparison import explain_no_difference, format_difference, format_side
-from rqtui.reports.incident import Incident, count_hosts
+from rqtui.reports.incident import Effect, Incident, count_hosts, count_versions
 from rqtui.reports.jobs import mask_job_text
-from rqtui.text.formats import format_instant, format_quantity
+from rqtui.text.formats import format_age, format_instant, format_quantity
 from rqtui.text.sanitise import format_id, safe
 
 MAX_CAUSES = MAX_CHANGES = MAX_DIFFERENCES = 8  # lines of a section
@@ -18,11 +19,15 @@ MAX_NAMES = 5
 
 
 def build_page_lines(
-    report: Incident, name: str, commands: Sequence[str], unknown: Sequence[str] = ()
+    report: Incident,
+    name: str,
+    commands: Sequence[str],
+    unknown: Sequence[str] = (),
+    plot_size: tuple[int, int] = (72, 4),
 ) -> Iterator[str]:
     """Yield the page line by line. A section begins with an empty line and its title; its lines are indented.
 
-    `commands` are what helps now, `unknown` the facts that cannot be known.
+    `commands` are what helps now, `unknown` the facts that cannot be known. `plot_size` are cells and rows.
     """
     places = ", ".join(f"{place} {number}" for place, number in report.queue.map_counts_by_place().items())
     yield f"{safe(name)} ({report.ref.system}) at {format_clock(report.taken_ms)}: {places}"
@@ -33,6 +38,8 @@ def build_page_lines(
         yield "  none"
     if unknown:
         yield f"  unknown: {', '.join(unknown)}"
+    yield from _build_title_lines("since when")
+    yield from _build_course_lines(report, *plot_size)
     yield from _build_title_lines("errors")
     yield from _build_error_lines(report)
     yield from _build_title_lines("workers")
@@ -48,12 +55,42 @@ def build_page_lines(
             end = f"over at {format_instant(ended_ms, report.taken_ms)}" if ended_ms else "its end was not recorded"
             yield f"  {began}  {safe(precedent.sighting.text)} ({end})"
             yield from (f"  {line}" for line in _build_change_lines(precedent.changes, report.taken_ms))
+            if precedent.effect is not None:
+                yield f"    {_describe_effect(precedent.effect)}"
     yield from _build_title_lines("what helps now")
     yield from (f"  {command}" for command in commands) if commands else ["  nothing needs to be done"]
 
 
 def _build_title_lines(text: str) -> list[str]:
     return ["", text]
+
+
+def _build_course_lines(report: Incident, width: int, height: int) -> Iterator[str]:
+    """Yield since when the worst finding exists, the plot of what it counts, and whether that grows."""
+    begin_ms = report.recorded_begin_ms
+    if begin_ms is None and report.queue.findings:
+        begin_ms = report.queue.findings[0].since_ms
+    if begin_ms is not None:
+        age = format_age(max(0, report.taken_ms - begin_ms))
+        yield f"  since {format_instant(begin_ms, report.taken_ms)} ({age}), as far as is known"
+    elif report.queue.findings:
+        yield "  unknown: no earlier look at this queue is recorded"
+    if (course := report.course) is None:
+        yield "  nothing is recorded or counted per minute of this queue"
+        return
+    yield f"  {courses.describe_source(course)}"
+    yield f"  {courses.describe_trend(course)}"
+    yield from (f"  {line}" for line in courses.draw_course(course, width - 2, height))
+    yield from (f"  {line}" for line in courses.build_mark_lines(course))
+
+
+def _describe_effect(effect: Effect) -> str:
+    """Return what became of a series after changes: its means in the ten minutes before and after."""
+    before, after = (
+        "unknown" if value is None else courses.format_value(value) for value in (effect.before, effect.after)
+    )
+    minutes = courses.TREND_MINUTES
+    return f"{effect.series.title}: {before} in the {minutes} min before the change, {after} in the {minutes} min after"
 
 
 def _build_error_lines(report: Incident) -> Iterator[str]:
@@ -99,6 +136,11 @@ def _build_worker_lines(report: Incident) -> Iterator[str]:
         yield f"  silent, and holding {held} of those that were read: {names}{more}"
     if hosts := count_hosts(report.workers):
         yield f"  hosts: {', '.join(f'{safe(host)} {number}' for host, number in hosts.most_common(MAX_NAMES))}"
+    versions = count_versions(report.workers).most_common(MAX_NAMES)
+    if versions:
+        yield f"  versions: {'; '.join(f'{safe(version)}: {number}' for version, number in versions)}"
+    elif report.workers:
+        yield f"  versions: unknown, the workers of {report.ref.system} do not store theirs"
 
 
 def _build_difference_lines(report: Incident) -> Iterator[str]:

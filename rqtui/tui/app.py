@@ -42,7 +42,6 @@ from rqtui.tui.services.batches import Batches
 from rqtui.tui.services.connection_lost import AWAY_ACTIONS, AWAY_BINDINGS, ConnectionLost
 from rqtui.tui.services.demo import DemoStrip
 from rqtui.tui.services.frame_content import FrameContent
-from rqtui.tui.services.incident import IncidentPages
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.palette import CommandProvider, Palette
@@ -165,7 +164,6 @@ class Cockpit(App[None]):
             profiles.list_profile_commands,
             profiles.switch_to_url,
         )
-        self.incident_pages = IncidentPages(self, new_session, navigation)
         self.demo = DemoStrip(self, demo, navigation) if demo else None
         for binding in keys.build_demo_bindings(demo.controls) if demo else ():
             self.bind(binding.key, binding.action, description=binding.description, show=binding.show)
@@ -350,6 +348,11 @@ class Cockpit(App[None]):
         """Show why the session is not recorded. Everything else works as before."""
         if message.session is self.session:
             self.show_toast(message.event, "warning", timeout=10)
+
+    def on_recording_read(self, message: session.RecordingRead) -> None:
+        """Pass what was read from the recording to the view that waits for it."""
+        if message.session is self.session:
+            message.event()
 
     def on_failed(self, message: session.Failed) -> None:
         """Handle a failed refresh: keep the last snapshot on screen, dimmed, and show the error as a toast."""
@@ -689,7 +692,7 @@ class Cockpit(App[None]):
         if self._is_replay:
             self.show_toast("The incident page needs the jobs, which are not recorded.", "warning")
             return
-        self.incident_pages.show_incident()
+        self.navigation.open_incident()
 
     def action_demo(self) -> None:
         """Show the page of things to try in the running demo."""

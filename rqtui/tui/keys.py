@@ -96,6 +96,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
     ),
     GeneralKey("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
     GeneralKey("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),
+    GeneralKey("open_group", "enter", "", "jobs", "the jobs with the error that the keys act on", ("incident",)),
     GeneralKey("open_job", "enter", "", "open", "open the job of a link; fetch a long body", ("job",)),
     GeneralKey("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
     GeneralKey(
@@ -280,6 +281,7 @@ FOOTER_AFTER_VERBS = ("filter", "search", "mark")  # shown right after the verbs
 FOOTER_END = ("undo", "views", "palette", "help")  # at the end of each footer; undo only if there is a change to undo
 _FOOTER_TOO = {  # keys that work everywhere and belong to one view's footer
     "loops": ("dispatcher", "reaper", "dispatch_step", "reap_step"),
+    "incident": ("errors", "workers", "operations", "refresh"),
     "metrics": ("refresh",),
     "redis": ("refresh",),
 }
@@ -338,6 +340,7 @@ _BINDING_IDS_OF_ROWS = {  # rows that cover several bindings, or a binding of th
     "mark_loaded": ("table.mark-loaded",),
     "unmark": ("table.unmark-all",),
     "open_job": ("job.open",),
+    "open_group": ("incident.open",),
     "place": tuple(f"place_{digit}" for digit in DIGITS),
 }
 _current_keymap: dict[str, str] = {}  # keys of the config file by binding id, global because a person has one keyboard

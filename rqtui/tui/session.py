@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.message import Message
 
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from rqtui.operations.undo import UndoRecorder
     from rqtui.recording.recorder import Recorder
     from rqtui.recording.replay import ReplayState
+    from rqtui.recording.store import Writer
     from rqtui.reports.postmortem import ErrorCauses
     from rqtui.scenarios.run import Run
     from rqtui.system_base.system import System
     from rqtui.tui.widgets.queue_preview import DeathCauses
 
+T = TypeVar("T")
 MAX_CHANGES = 200  # most recent changes that are kept
 
 
@@ -81,6 +83,12 @@ class RecordingFailed(SessionMessage):
     """Message that the session cannot be recorded, as a sentence."""
 
     event: str
+
+
+class RecordingRead(SessionMessage):
+    """Message with the function that handles what was read from the recording of the session."""
+
+    event: Callable[[], None]
 
 
 class Failed(SessionMessage):
@@ -177,6 +185,23 @@ class Session:
 
     def _report_recording_problem(self, sentence: str) -> None:
         self._post(RecordingFailed(self, sentence))
+
+    def read_recording(self, read: Callable[[Writer], T], handle_result: Callable[[T | None, str], None]) -> bool:
+        """Call `read` with the recording that this process has open, on the recorder's thread.
+
+        `handle_result` receives the result, or None and the problem, on the app's thread. Returns False if this session
+        is not recorded, and calls nothing then. The file is not opened a second time.
+        """
+        if self._recorder is None:
+            return False
+        self._recorder.read(
+            read,
+            lambda result, problem: self._post_recording_result(lambda: handle_result(result, problem)),
+        )
+        return True
+
+    def _post_recording_result(self, handle_result: Callable[[], None]) -> None:
+        self._post(RecordingRead(self, handle_result))
 
     def stop_recording(self, timeout_s: float = 0.0) -> None:
         """Stop recording, and wait up to `timeout_s` until everything that was read is in the file."""

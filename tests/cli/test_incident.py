@@ -34,6 +34,7 @@ def test_the_page_names_cause_difference_and_commands(url: str) -> None:
     titles = [line for line in lines[1:] if line and not line.startswith(" ")]
     assert titles == [
         "findings",
+        "since when",
         "errors",
         "workers",
         "what differs",

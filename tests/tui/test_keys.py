@@ -26,7 +26,10 @@ from rqtui.tui.widgets.table import Table
 from rqtui.tui.widgets.text_dialog import Pages
 from rqtui.verbs import VERBS
 
-MODULES = [import_module(f"rqtui.tui.screens.{name}") for name in (*VIEWS_BY_NAME, "search", "groups", "differences")]
+MODULES = [
+    import_module(f"rqtui.tui.screens.{name}")
+    for name in (*VIEWS_BY_NAME, "search", "groups", "differences", "incident")
+]
 VIEWS = {
     view.NAME: view
     for module in (board, error_group, job, overview, *MODULES)

@@ -7,19 +7,18 @@ whole place, not only in the sample from which the table was built, and the conf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.content import Content
 
-from rqtui.engine import ticker
 from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.reports import errors
 from rqtui.reports.comparison import Selection
 from rqtui.reports.errors import Errors as Report
-from rqtui.reports.errors import Group, Grouping, Key, Members, Width
+from rqtui.reports.errors import Group, Grouping, Key, Width
 from rqtui.text import elision, formats
 from rqtui.text.masking import mask_text
 from rqtui.text.names import to_bytes
@@ -29,6 +28,7 @@ from rqtui.text.sanitise import safe, safe_lines
 from rqtui.tui import keys
 from rqtui.tui.format import timeline
 from rqtui.tui.format.rows import Column, Row
+from rqtui.tui.screens.group_search import NO_ERROR_TEXT, GroupSearch, build_group_target, build_job_key
 from rqtui.tui.screens.report_view import ReportView, yield_second_line_variants
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import frame
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.verbs import Verb
 
-NO_ERROR_TEXT = "(no error is stored)"
 FRAME_CELLS = 10, 26  # minimum and maximum cells of the column of frames
 _WIDTHS = tuple(Width)  # widest first
 _WIDTH_NAMES = {Width.CLASS: "by class", Width.FRAME: "by frame", Width.CAUSE: "by cause", Width.MESSAGE: "by message"}
@@ -67,10 +66,7 @@ class Errors(ReportView):
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
         super().__init__(refs)
         self._example_job: Job | None = None  # the example in the last snapshot
-        self._members: dict[Ref, dict[bytes, Job]] = {}  # members found so far of the group to act on
-        self._search_step: Members | None = None
-        self._search_request = 0  # id of the running search
-        self._pending_verb: tuple[Verb, Group] | None = None  # the verb and the group for which members are searched
+        self._group_search = GroupSearch(self, self._update_frame_if_drawn)
         self.width = Width.CAUSE
         self._frame_cells = 0  # width of the frames column; 0: no column
         self._last_group: Group | None = None  # the group under the cursor at the last draw
@@ -233,16 +229,7 @@ class Errors(ReportView):
         group = self.find_selected_group()
         if group is None:
             return Target(self.refs[0]) if len(self.refs) == 1 else Target()
-        example = group.example
-        ref = Ref(example.system, example.queue)
-        jobs = [
-            job
-            for job in (() if self._is_report_partial else group.jobs)
-            if (job.system, job.queue, job.place) == (*_convert_ref_to_pair(ref), example.place)
-        ]
-        snapshot = self.session.snapshot
-        queue = snapshot.find_queue(ref) if snapshot else None
-        return Target(ref, example.place, tuple(jobs), queue=queue, state=example.state)
+        return build_group_target(self.session, group, is_partial=self._is_report_partial)
 
     def on_table_opened(self, _event: Table.Opened) -> None:
         """Open the view of the error group under the cursor."""
@@ -295,10 +282,10 @@ class Errors(ReportView):
         self.table.expect_similar_list()
         self._rebuild_rows()
         if group is not None:
-            example_key = _build_job_key(group.example)
+            example_key = build_job_key(group.example)
             self.table.move_to(
                 next(
-                    (other.id for other in self.list_error_groups() if example_key in map(_build_job_key, other.jobs)),
+                    (other.id for other in self.list_error_groups() if example_key in map(build_job_key, other.jobs)),
                     "",
                 )
             )
@@ -363,6 +350,10 @@ class Errors(ReportView):
         )
         pane.show_text(_format_group_details(group, job, self.measure_details_width(pane), self._now_ms))
 
+    def _update_frame_if_drawn(self) -> None:
+        if self.is_drawn:
+            self._update_frame()
+
     # -- acting on a group ----------------------------------------------------------------------------------------
 
     def handle_verb(self, verb: Verb) -> bool:
@@ -373,86 +364,21 @@ class Errors(ReportView):
         group = self.find_selected_group()
         if group is None or verb.scope != "job":
             return False
-        if verb.script and group.count > 1:
-            self.host.show_toast(
-                f"{verb.label}: {keys.apply_keymap('that is for one job; Enter shows those of this error.')}", "warning"
-            )
-            return True
-        if self._pending_verb is not None:
-            return True
-        states = tuple(state for state in errors.STATES if not verb.takes or state in verb.takes)
-        self._members, self._search_step = {}, None
-        self._pending_verb = verb, group
-        grouping = self.report.grouping if self.report else Grouping()
-        self._search_request = self.session.run_steps(
-            partial(_yield_group_members, tuple(self.list_queues_in_scope()), group.key, grouping, states),
-            self._handle_search_step,
-        )
-        self._update_frame()
-        return True
-
-    def _handle_search_step(self, message: ticker.CallFinished) -> None:
-        if message.request_id != self._search_request:
-            return  # an answer of a stopped search
-        step: Members | None = message.result
-        if step is not None:
-            self._search_step = step
-            self._members.setdefault(step.ref, {}).update((job.id, job) for job in step.jobs)
-        if message.is_last:
-            pending, self._pending_verb, members = self._pending_verb, None, self._members
-            self._members = {}
-            if message.error:
-                self.host.show_toast(message.error, "error")
-            elif pending is not None:
-                self._start_verb_on_members(*pending, members)
-        if self.is_drawn:
-            self._update_frame()
-
-    def _start_verb_on_members(self, verb: Verb, group: Group, members: dict[Ref, dict[bytes, Job]]) -> None:
-        systems = self.session.systems
-        jobs_by_queue = []
-        for ref, jobs_by_id in members.items():
-            jobs = [job for job in jobs_by_id.values() if systems[ref.system].can(verb.name, job.place)]
-            if jobs:
-                jobs_by_queue.append((ref, jobs))
-        description = f'error "{group.message or NO_ERROR_TEXT}"'
-        if not jobs_by_queue:
-            self.host.show_toast(f"{verb.name}: no job with {description} is there any more.", "warning")
-            return
-        listed_keys = {_build_job_key(job) for job in group.jobs if systems[job.system].can(verb.name, job.place)}
-        found_keys = {_build_job_key(job) for _ref, jobs in jobs_by_queue for job in jobs}
-        newest_searched = self._search_step.of if self._search_step is not None and self._search_step.left else 0
-        self.host.start_verb_on_jobs(
-            verb.name, jobs_by_queue, description, _describe_search_difference(listed_keys, found_keys, newest_searched)
+        return self._group_search.start_verb(
+            verb, group, self.list_queues_in_scope(), self.report.grouping if self.report else Grouping()
         )
 
     def build_status(self) -> list[Piece]:
         """Return the progress of a running search for members of a group, else the status of the report."""
-        if self._pending_verb is None:
-            return super().build_status()
-        found_jobs = sum(len(jobs) for jobs in self._members.values())
-        searched, total = (self._search_step.looked, self._search_step.of) if self._search_step else (0, 0)
-        numbers = [formats.format_count(number, width=9) for number in (found_jobs, searched, total)]
-        progress = f"{numbers[0]} found, {numbers[1]} of {numbers[2]}"
-        return [
-            Piece(
-                f"{self._pending_verb[0].label}: {progress} searched · {keys.find_current_key('back')} stops ",
-                "accented",
-            )
-        ]
+        return self._group_search.build_progress() or super().build_status()
 
     def step_back(self) -> bool:
         """Handle Esc: stop a running search for members of a group, before which nothing was changed."""
-        if self._pending_verb is not None:
-            self._pending_verb = None
-            self.session.stop_steps(self._search_request)
-            return True
-        return super().step_back()
+        return self._group_search.stop() or super().step_back()
 
     def on_unmount(self) -> None:
         """Stop the search for members and the report when the view of errors is closed."""
-        self._pending_verb = None
-        self.session.stop_steps(self._search_request)
+        self._group_search.stop()
         super().on_unmount()
 
     def handle_acted_jobs(self, _ids: object) -> None:
@@ -460,34 +386,9 @@ class Errors(ReportView):
         self._next_report_s = 0.0
 
 
-def _yield_group_members(
-    refs: tuple[Ref, ...], key: Key, grouping: Grouping, states: Sequence[State], engine: Engine
-) -> Iterator[Members]:
-    return errors.yield_group_members(engine, refs, key, grouping, states)
-
-
 def _is_member(grouping: Grouping, key: Key, job: Job) -> bool:
     """Return whether a job is in the error group with this key."""
     return errors.is_failure(job) and grouping.find_group_key(errors.parse_job_error(job)) == key
-
-
-def _build_job_key(job: Job) -> tuple[str, str, bytes]:
-    return job.system, job.queue, job.id
-
-
-def _describe_search_difference(
-    row_jobs: Collection[object], found_jobs: Collection[object], searched_count: int
-) -> str:
-    """Describe how the jobs that were found differ from those in the row: `31 jobs found now`."""
-    more, missing = len(set(found_jobs) - set(row_jobs)), len(set(row_jobs) - set(found_jobs))
-    texts = (
-        [f"{formats.format_quantity(more, 'job')} found now, not yet counted in the list"] if more and row_jobs else []
-    )
-    texts += [f"{formats.format_quantity(missing, 'job')} of the list no longer there"] if missing else []
-    texts += (
-        [f"only the newest {formats.format_count(searched_count, width=9)} were searched"] if searched_count else []
-    )
-    return ", ".join(texts).capitalize() + "." if texts else ""
 
 
 def _build_queue_ref(job: Job) -> Ref:
@@ -526,10 +427,6 @@ def _format_example_job(job: Job, width: int, now_ms: int) -> Content:
     )
     life_line = timeline.format_job_timeline(job, max(20, min(width, 100)), now_ms)
     return Content("\n").join([heading, *lines, *([Content(), life_line] if life_line else [])])
-
-
-def _convert_ref_to_pair(ref: Ref) -> tuple[str, str]:
-    return ref.system, ref.queue
 
 
 def _convert_group_to_job(group: Group) -> Job:

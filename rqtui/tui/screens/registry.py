@@ -30,6 +30,7 @@ _VIEWS_OF_ROWS = {  # opened for a row, a place or a text
     "search": "Search",
     "groups": "Groups",
     "differences": "Differences",
+    "incident": "IncidentPage",
 }
 
 

@@ -51,6 +51,18 @@ class Navigation:
         """Open the page of a job."""
         self.push_view(self._create_view("job", ref, job))
 
+    def open_incident(self) -> None:
+        """Open the page about the queue under the cursor, or build it again if it is open."""
+        view, ref = self.view, self.find_target().ref
+        if view is None or self.has_dialog:
+            return
+        if view.NAME == "incident":
+            view.recompute()
+        elif ref is None:
+            self._host.show_toast("Put the cursor on a queue: the page is about one queue.", "warning")
+        else:
+            self.push_view(self._create_view("incident", ref))
+
     def open_search(self, expression: str) -> None:
         """Open the search for a filter expression in the jobs of all queues. Raises UsageError if it is invalid."""
         self.push_view(self._create_view("search", expression))

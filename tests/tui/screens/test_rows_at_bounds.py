@@ -49,7 +49,18 @@ from rqtui.text.pieces import convert_cell_to_pieces
 from rqtui.tui.format import columns
 from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.format.rows import Column, Row, fit_columns
-from rqtui.tui.screens import board_layout, error_group, errors, events, kinds, loops, operations, schedules, workers
+from rqtui.tui.screens import (
+    board_layout,
+    error_group,
+    errors,
+    events,
+    group_search,
+    kinds,
+    loops,
+    operations,
+    schedules,
+    workers,
+)
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import question_text, queue_preview
 
@@ -287,7 +298,7 @@ def describe_functions() -> Iterator[str]:
             yield f"nearest {nearest_ms} {verb}: {[*write(loops._format_nearest_job(verb, nearest_ms))]}"
     for row_jobs, found_jobs in (((), ()), ((), (1,)), ((1,), (1, 2)), ((1, 2), (2,)), ((1, 2), (2, 3, 4))):
         for searched in (0, 5_000):
-            yield f"{row_jobs} {found_jobs}: {errors._describe_search_difference(row_jobs, found_jobs, searched)}"
+            yield f"{row_jobs} {found_jobs}: {group_search._describe_search_difference(row_jobs, found_jobs, searched)}"
     for width in (0, 27, 28, 29, 80, 86, 87, 88, 200):
         yield f"line of {width}: {question_text.compute_line_width(width)}"
     for refs in ((MAIL,), (MAIL, NEWS, ELSEWHERE), (MAIL,) * 4):
