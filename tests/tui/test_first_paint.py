@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aging import move_queue_into_past
 from families import run_in_one_test
 from ptys import run_in_pty
 from redis import Redis
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from screens import WIDE, Seeded, run_on_event_loop, screen
+from screens import WIDE, Screen, Seeded, run_on_event_loop, screen
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
@@ -34,6 +35,7 @@ from rqtui.tui.terminal.diff_output import (
 )
 
 pytestmark = pytest.mark.newest_textual
+HOUR_MS = 3_600_000
 
 # The program as it is started; it writes down what is imported with the first frame, and whether garbage was
 # collected at each of the frames that it has sent.
@@ -204,32 +206,45 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
 async def test_a_key_on_the_overview_sends_few_bytes(
     key: str, most: int, url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Everything is counted that a key causes: the two rows, the preview, and the snapshot that the preview needs."""
     for number in range(12):
         Seeded(client, f"queue{number:02}").put(*(f"job{at:02}" for at in range(20)))
+        move_queue_into_past(client, f"queue{number:02}", 3 * HOUR_MS)  # Ages in hours do not change meanwhile.
     updates: list[ChopsUpdate | LayoutUpdate] = []
     for name in ("render_partial_update", "render_full_update"):
         _record_updates(name, updates, monkeypatch)
     console, cells = Console(color_system="truecolor", force_terminal=True), SentCells()
-    async with screen(url, WIDE) as ui:
+    async with screen(url, WIDE, interval_s=3600.0) as ui:  # Only keys cause snapshots.
         await ui.until_shown("queue11")
-        await ui.press("j", "j", "k")
-        await ui.until_refreshed()
-        await ui.until_refreshed()
-        if key != "enter":
-            ui.app.session.ticker.stop()  # A snapshot would be painted with the key.
-        await ui.pilot.pause()
+        for preparing_key in ("j", "j", "j"):
+            await ui.press(preparing_key)
+            await _wait_for_painted_snapshot(ui)
         first = len(updates)
         await ui.press(key)
-        if key == "enter":
-            await ui.until_refreshed()
-        await ui.until(lambda: len(updates) > first)
+        await _wait_for_painted_snapshot(ui)
     own = [
         (PartialUpdate if isinstance(each, ChopsUpdate) else FullUpdate).from_update(each, cells) for each in updates
     ]
     sent = [len(each.render_segments(console).encode()) for each in own]
     assert sum(sent[:first]) > 5_000
-    # The key takes 1 kB, and took 7 to 12 when whole rows were sent.
-    assert 100 < sum(sent[first:]) <= most
+    # The key alone takes 0.6 kB. It took 7 to 12 kB when whole rows were sent, and 2.4 kB with a preview that changed
+    # its lines when the counters of the last hour came.
+    assert 600 < sum(sent[first:]) <= most
+
+
+async def _wait_for_painted_snapshot(ui: Screen) -> None:
+    """Wait until a snapshot with the data of the top view, of its present row, is painted."""
+
+    def is_read() -> bool:
+        view, snapshot = ui.app.navigation.view, ui.app.session.snapshot
+        assert view is not None and snapshot is not None
+        if not isinstance(view, Overview):
+            return view.build_focus(ui.app.session.refs) == ui.app.session.last_focus
+        return view.ref() in [history.ref for history in snapshot.results.get("history", ())]
+
+    await ui.until(is_read, "a snapshot for the row under the cursor")
+    await ui.pilot.pause()
+    ui.app.screen._on_timer_update()
 
 
 def _record_updates(name: str, updates: list[ChopsUpdate | LayoutUpdate], monkeypatch: pytest.MonkeyPatch) -> None:

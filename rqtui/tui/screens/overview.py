@@ -34,6 +34,8 @@ from rqtui.tui.widgets.lines_pane import LinesPane
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from rqtui.engine.filters import Term
     from rqtui.engine.ticker import CallFinished
     from rqtui.reports.other_databases import OtherDatabase
@@ -50,6 +52,7 @@ COUNTED_IN_TURN = 50  # of 1 000 queues each is counted within 40 s, for 0.5 % o
 RECENT_FROM_ROWS = 30  # terminal rows from which on the recent activity is shown
 MIN_RECENT_LINES = 5  # minimum lines of recent activity
 MAX_PREVIEW_QUEUES = 20  # queues whose preview data is cached
+PREVIEW_WAIT_S = 0.3  # how long the preview of another row waits for the counters of its last hour
 PREVIEW_STEP_MS = 5_000  # the preview of a queue at rest is as old as this at most
 INDENT = 2  # cells per level of groups
 EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
@@ -116,6 +119,7 @@ class Overview(View):
         self._overview_shape = queues.OverviewShape()
         self._recent_text = Content()
         self._is_preview_ready = False  # The first paint does not wait for the modules of the preview.
+        self._preview_timer: Timer | None = None  # runs while the preview waits for the counters of its queue
         self._preview_inputs: tuple[object, ...] = ()  # the inputs from which `_preview_lines` were built
         self._preview_lines: list[Content] = []
         self._now_ms = 0
@@ -695,6 +699,22 @@ class Overview(View):
 
     # -- the preview --------------------------------------------------------------------------------------------------
 
+    def _show_preview_when_read(self) -> None:
+        """Show the preview of the row to which the cursor moved, at once or with the counters of its last hour.
+
+        On a fast link these come within a blink, and a plot that is painted once takes half of the bytes. The preview
+        of the previous row keeps its title until then. After `PREVIEW_WAIT_S` the rest is shown without the counters.
+        """
+        if self._preview_timer is not None:
+            self._preview_timer.stop()
+            self._preview_timer = None
+        selected = self._find_selected_row()
+        is_shown = self.has_preview and self._is_preview_ready
+        if is_shown and isinstance(selected, Ref) and self._counters.is_awaited(selected):
+            self._preview_timer = self.set_timer(PREVIEW_WAIT_S, self._show_preview)
+        else:
+            self._show_preview()
+
     def _show_preview(self) -> None:
         """Set the titles of the preview panes of the selected queue, and redraw the panes."""
         if not self.has_preview or not self._is_preview_ready:
@@ -767,6 +787,7 @@ class Overview(View):
             self._workers.get(selected),
             changes,
             self.session.is_replay,
+            self._counters.is_awaited(selected),
         )
         inputs = (preview_data, width, height)
         if inputs != self._preview_inputs:  # Of a queue at rest nothing is built again.
@@ -961,7 +982,7 @@ class Overview(View):
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Update keys, header and preview for the row to which the cursor moved."""
         self._update_frame()
-        self._show_preview()
+        self._show_preview_when_read()
         self.host.show_keys()
         self.host.show_header()
         if len(self.session.refs) > MAX_COUNTED_AT_ONCE or self.has_preview:

@@ -32,6 +32,7 @@ class MinuteCounters:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._histories: dict[Ref, History] = {}
+        self._failed_refs: set[Ref] = set()  # queues whose counters could not be read at the last attempt
         self._requests: dict[tuple[Ref, int], Request[Any]] = {}
 
     def build_requests(self, ref: Ref | None) -> dict[str, tuple[Request[Any], ...]]:
@@ -56,12 +57,22 @@ class MinuteCounters:
             if isinstance(history, History):
                 cached = self._histories.pop(history.ref, None)
                 self._histories[history.ref] = cached.merge(history) if cached else history
+        requests = self._session.last_focus.requests.get("history", ())
+        for request, result in zip(requests, snapshot.results.get("history", ()), strict=False):
+            refs = {ref for (ref, _minutes), known in self._requests.items() if known is request}
+            self._failed_refs = self._failed_refs | refs if isinstance(result, Exception) else self._failed_refs - refs
         while len(self._histories) > MAX_QUEUES:
             del self._histories[next(iter(self._histories))]
 
     def find_history(self, ref: Ref) -> History | None:
         """Return the counters of a queue, or None before they were read."""
         return self._histories.get(ref)
+
+    def is_awaited(self, ref: Ref) -> bool:
+        """Return whether the counters of a queue will come with the next snapshot and were not read before."""
+        system = self._session.systems.get(ref.system)
+        is_read = ref in self._histories or ref in self._failed_refs
+        return system is not None and not is_read and not self._session.is_replay and stats.has_history(system)
 
 
 class QueuePlot:
@@ -95,7 +106,8 @@ class QueuePlot:
         if ref is None or queue is None or rows < LEAST_ROWS:
             return []
         history = self._counters.find_history(ref)
-        details = queue_preview.QueueDetails(queue, self._rates.get(ref, Rate()), self._now_ms, history)
+        rate, is_awaited = self._rates.get(ref, Rate()), self._counters.is_awaited(ref)
+        details = queue_preview.QueueDetails(queue, rate, self._now_ms, history, is_history_awaited=is_awaited)
         heading = Content.assemble(
             ("queue ", "$muted"), (safe(self._session.format_name(ref)), "b $strong"), ("  ", "$muted")
         )

@@ -40,6 +40,7 @@ _TREND_FROM_ROWS = 5  # previews with this many rows keep one of them for the la
 _MAX_FINDINGS = 6
 _NAME_CELLS = (64, 32, 24, 16, 10)  # lengths of a worker's name; the first with which all names fit on a line
 _BARS_FROM_ROWS = 26  # previews with this many rows show bars for the places below a plot
+_AWAITED = "reading the last hour"  # in place of a plot whose data the next snapshot brings
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class QueueDetails:
     workers: tuple[Worker, ...] | None = None
     changes: tuple[RecentEvent, ...] = ()  # changes of this queue that were sent from this session
     is_recorded: bool = False  # of a recording, whose metrics view has the history
+    is_history_awaited: bool = False  # whether the next snapshot brings `history`, so that its lines are kept free
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ def build_queue_preview(details: QueueDetails, width: int, height: int, *, ascii
     The plot takes the lines that the text leaves free. With less space a line with a sparkline replaces it.
     """
     finding_lines = _format_queue_findings(details, width, max(1, height - 2 if height >= _TREND_FROM_ROWS else height))
-    bars = _format_place_bars(details, width) if details.history is None or height >= _BARS_FROM_ROWS else []
+    has_history = details.history is not None or details.is_history_awaited
+    bars = _format_place_bars(details, width) if not has_history or height >= _BARS_FROM_ROWS else []
     place_lines = [*_format_places_summary(details, width), *bars]
     free = height - len(finding_lines) - 1  # with an empty line below the findings
     plot_rows = free - len(place_lines) - 2
@@ -108,6 +111,8 @@ def build_queue_preview(details: QueueDetails, width: int, height: int, *, ascii
 
 def _format_trend_line(details: QueueDetails, width: int, ascii_only: bool) -> Content:
     """Format what the plot would show in one line: `failed per minute, last hour ▁▂▅▇▃  peak 20/s at 18:21`."""
+    if details.is_history_awaited:
+        return Content.styled(_AWAITED, "$muted")
     series = _choose_plot_series(details)
     points, label = (
         (series.lower, "failed per minute, last hour")
@@ -155,6 +160,8 @@ def format_rates_line(details: QueueDetails, width: int) -> Content:
 def build_queue_plot(details: QueueDetails, width: int, height: int, *, ascii_only: bool) -> list[Content]:
     """Plot the finished attempts, the failed ones hatched and in red, and a mark at each change of this session."""
     cells, rows = width - LABEL_CELLS - 1, height - 1
+    if details.is_history_awaited:
+        return [*[Content()] * rows, Content.styled(" " * (LABEL_CELLS + 1) + _AWAITED, "$muted")]
     dots = cells * (1 if ascii_only else 2)
     series = _choose_plot_series(details)
     area = plot.resample_points(series.area, series.begin_ms, series.end_ms, dots, is_level=series.is_level)
@@ -236,7 +243,9 @@ def _choose_plot_series(details: QueueDetails) -> _Series:
             f"out, last {formats.format_quantity(len(polls), 'refresh')}",
             has_clock=False,
         )
-    begin_ms, end_ms = details.now_ms - HISTORY_MINUTES * stats.MINUTE_MS, details.now_ms
+    # The preview's time is rounded down, so that the counters may have a minute that begins after it.
+    end_ms = max(details.now_ms, max(details.history.minutes, default=0) + 1)
+    begin_ms = end_ms - HISTORY_MINUTES * stats.MINUTE_MS
     minutes = stats.compute_growth_per_minute([details.history], begin_ms, end_ms)
     failed = _compute_minute_rates(minutes, "failed", end_ms)
     completed = _compute_minute_rates(minutes, "out", end_ms)

@@ -1,13 +1,44 @@
-"""Test the titles of the preview of a queue."""
+"""Test the preview of a queue: its titles, and its lines before and after the counters of the last hour came."""
 
 from __future__ import annotations
 
-from rqtui.model import Ref
+import pytest
+
+from rqtui.engine.history import History
+from rqtui.model import Count, Queue, Rate, Ref, State, Verdict
 from rqtui.recording.records import ErrorCount
 from rqtui.tui.widgets import queue_preview
+
+MINUTE_MS = 60_000
+NOW_MS = 1_764_000_000_000 // MINUTE_MS * MINUTE_MS + 30_000
+REF = Ref("native", "mail")
+QUEUE = Queue("mail", "native", (Count("ready", State.READY, 6),), NOW_MS, workers=0, verdict=Verdict("ok", "fine"))
 
 
 def test_recorded_causes_name_their_sample_and_no_time() -> None:
     causes = queue_preview.collect_recorded_causes([ErrorCount(Ref("native", "mail"), 0, "TimeoutError", 25)], 7)
     title = queue_preview.format_causes_title(causes, 1_764_000_000_000)
     assert title == "1 cause in 25 failed jobs, as findings named them"
+
+
+def build_lines(now_ms: int, history: History | None, height: int) -> list[str]:
+    details = queue_preview.QueueDetails(QUEUE, Rate(), now_ms, history, is_history_awaited=history is None)
+    return [line.plain.rstrip() for line in queue_preview.build_queue_preview(details, 74, height, ascii_only=True)]
+
+
+@pytest.mark.parametrize("height", [24, 30, 8, 5])
+def test_only_the_plot_of_a_preview_changes_when_the_counters_come(height: int) -> None:
+    counted = {"enqueued": 9, "acked": 3}
+    history = History(REF, counted, {NOW_MS - 90_000: counted}, NOW_MS - 90_000)
+    before, after = build_lines(NOW_MS, None, height), build_lines(NOW_MS, history, height)
+    assert len(before) == len(after)
+    replaced = [line.strip() for line, other in zip(before, after, strict=True) if line != other and line]
+    assert replaced == ["reading the last hour"]
+
+
+def test_jobs_of_a_minute_that_begins_after_the_time_of_the_preview_did_not_wait_for_the_hour_before() -> None:
+    """The time of the preview is rounded down, so that the last minute of the counters may begin after it."""
+    begin_ms = NOW_MS // MINUTE_MS * MINUTE_MS
+    history = History(REF, {"enqueued": 6}, {begin_ms: {"enqueued": 0}})
+    lines = build_lines(begin_ms, history, 24)
+    assert sum(line.count("#") for line in lines) == sum("#" in line for line in lines) > 5
