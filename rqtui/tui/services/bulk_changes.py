@@ -158,11 +158,9 @@ class BulkChanges:
 
     def _build_question_lines(self, selection: JobSelection, plan: plans.Plan | None) -> list[Content]:
         session, width = self._session, question_text.compute_line_width(self._host.app.size.width)
-        lines = question_text.format_location(
-            selection.refs, selection.target.place, session.url, selection.total, width
-        )
+        lines = question_text.format_location(selection.refs, selection.target.place, session.url, selection.total)
         if selection.about:
-            about = formats.fit_to_width(safe(selection.about), width - 15).rstrip()
+            about = safe(selection.about)
             singular, plural = (
                 ("It matches", "They match") if about.startswith("/") else ("It has the", "They have the")
             )

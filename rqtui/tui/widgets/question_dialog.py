@@ -200,7 +200,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         # The frame, the buttons and a problem take five rows.
         rows_left = self.app.size.height - 5 - 2 * bool(self._guard) - (self._describe_duration is not None)
         line_width = question_text.compute_line_width(self.app.size.width)
-        text_rows = sum(max(1, -(-line.cell_length // line_width)) for line in self._lines)
+        text_rows = sum(max(1, line.get_height({}, line_width)) for line in self._lines)
         body_count = sum(1 for field in self._fields if field.kind in _BODY_KINDS)
         body_rows = max(4, min(_compute_editor_rows(self._bodies), rows_left - text_rows - len(self._fields)))
         needed_rows = len(self._fields) - body_count + body_count * body_rows

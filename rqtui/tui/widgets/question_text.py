@@ -153,12 +153,11 @@ def _format_shares(label: str, counts: Sequence[tuple[str, int]]) -> list[Conten
     return [format_labelled_line(label, values)] if counts else []
 
 
-def format_location(refs: Sequence[Ref], place: str, url: str, total: int, width: int) -> list[Content]:
+def format_location(refs: Sequence[Ref], place: str, url: str, total: int) -> list[Content]:
     """Format the sentence that says in which queues the `total` jobs of a change are, and on which server."""
     names = ", ".join(safe(ref.queue) for ref in refs[:3])
-    more = f" and {len(refs) - 3} more queues" if len(refs) > 3 else ""
+    more = f" and {formats.format_quantity(len(refs) - 3, 'more queue')}" if len(refs) > 3 else ""
     where = f"{place} of {names}" if len(refs) == 1 and place else names + more
-    where = formats.fit_to_width(where, max(12, width - 16 - formats.cell_len(safe(url)))).rstrip()
     return [Content.assemble("It is in " if total == 1 else "They are in ", where, (f", on {safe(url)}.", "$muted"))]
 
 
@@ -184,18 +183,16 @@ def format_job_count(number: int) -> str:
 
 
 def _format_most_frequent(label: str, counts: list[tuple[str, int]], width: int, whole: int) -> list[Content]:
-    """Format the most frequent values of a dry run, one line each, and the number of the others."""
+    """Format the most frequent values of a dry run, wrapped to the width of a line, and the number of the others."""
     shown = counts[: _MAX_ROWS + (len(counts) == _MAX_ROWS + 1)]
-    lines = [
-        format_labelled_line(
-            label if not index else "",
-            (f"{'all' if number == whole else formats.format_count(number):>7}  ", "$strong"),
-            formats.fit_to_width(text, max(12, width - _LABEL_CELLS - 9)).rstrip(),
-        )
-        for index, (text, number) in enumerate(shown)
-    ]
-    others = counts[len(shown) :]
-    if others:
-        other_total = formats.format_count(sum(number for _words, number in others))
-        lines.append(format_labelled_line("", (f"{other_total:>7}  with {len(others)} others", "$muted")))
+    lines = []
+    for index, (text, number) in enumerate(shown):
+        number_text = f"{'all' if number == whole else formats.format_count(number):>7}  "
+        first, *others = filter(None, Content(text).wrap(max(12, width - _LABEL_CELLS - len(number_text))))
+        lines.append(format_labelled_line("" if index else label, (number_text, "$strong"), first.plain))
+        lines += [Content(" " * (_LABEL_CELLS + len(number_text)) + line.plain) for line in others]
+    rest = counts[len(shown) :]
+    if rest:
+        rest_total = formats.format_count(sum(number for _words, number in rest))
+        lines.append(format_labelled_line("", (f"{rest_total:>7}  with {len(rest)} others", "$muted")))
     return lines

@@ -303,7 +303,7 @@ def describe_functions() -> Iterator[str]:
         yield f"line of {width}: {question_text.compute_line_width(width)}"
     for refs in ((MAIL,), (MAIL, NEWS, ELSEWHERE), (MAIL,) * 4):
         for place, total in (("dead", 1), ("", 2)):
-            yield from write(question_text.format_location(refs, place, "redis://here", total, 60))
+            yield from write(question_text.format_location(refs, place, "redis://here", total))
     for done, total in ((0, 0), (0, 2), (3, 0), (3, 2_500)):
         yield from write(question_text.format_progress("requeue", done, total, ("5/s", "")))
     for number in (None, 0, 0.4, 1, 1500.0):

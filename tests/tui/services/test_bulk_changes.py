@@ -74,6 +74,31 @@ def test_ages_fall_into_classes(age_ms: int, label: str) -> None:
     assert plans.classify_age(job, 10**12) == label
 
 
+LONG_ERROR = (
+    "shop.errors.CardDeclined: the charge of the customer was declined by the bank of the card, which names neither "
+    "a reason nor a time after which the charge may be sent again"
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [(("e", "R"), f'"{LONG_ERROR}".'), (("enter", "5", "asterisk", "R"), LONG_ERROR.removeprefix("shop.errors."))],
+)
+@run_on_event_loop
+async def test_a_question_shows_a_long_error_in_full(
+    keys: tuple[str, ...], error: str, url: str, seeded: Seeded
+) -> None:
+    many_dead(seeded, {LONG_ERROR: 3, "KeyError: 'user'": 1})
+    async with screen(url, NARROW) as ui:
+        await ui.until_shown("mail")
+        await ui.press(*keys)
+        await ui.until(lambda: isinstance(ui.app.screen, Question), "a question")
+        await ui.until(lambda: "e.g." in ui.text(), "the dry run")
+        region = ui.app.screen.query_one("#words").content_region
+        lines = [line[region.x : region.right] for line in ui.text().split("\n")[region.y : region.bottom]]
+        assert error in " ".join(" ".join(lines).split()), ui.text()
+
+
 def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded: Seeded, client: Redis) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 3, "KeyError: 'user'": 1})
     before = client.dump(seeded.engine.systems["native"].keys("mail")["dead"])  # type: ignore[attr-defined]
