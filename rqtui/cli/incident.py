@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output, sampling
 from rqtui.cli.arguments import QUEUE, open_engine, report_places_without_events
-from rqtui.cli.past import AT, build_recorded_fields, open_recording, read_recorded_moment
+from rqtui.cli.past import AT, build_recorded_fields, load_journal, open_recording, read_recorded_moment
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.cli.settled_snapshot import take_settled_snapshot
 from rqtui.errors import RecordingError
@@ -38,7 +38,7 @@ def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
     recording = open_recording(session)
     settled = take_settled_snapshot(engine, [ref], recording)
     [counted] = settled.snapshot.queues
-    operations, sightings, problems = _load_journal(session.settings.url)
+    operations, sightings, problems = load_journal(session.settings.url)
     steps = yield_incident_reports(engine, ref, counted, settled.snapshot.taken_ms, operations, sightings)
     report = sampling.build_with_progress(steps, "reading")
     if recording is not None:
@@ -63,7 +63,7 @@ def _write_past_incident(session: Session, queue: str, at: str) -> int:
     from rqtui.reports.incident_page import build_page_lines
 
     moment = read_recorded_moment(session, at, [queue])
-    operations, sightings, problems = _load_journal(session.settings.url)
+    operations, sightings, problems = load_journal(session.settings.url)
     [counted] = moment.snapshot.queues
     causes = [(cause.cause, cause.jobs) for cause in moment.causes]
     report = build_past_incident(counted, moment.at_ms, causes, operations, sightings)
@@ -96,17 +96,6 @@ def _add_recorded_past(
     except RecordingError as error:
         output.print_message(str(error))
         return report
-
-
-def _load_journal(redis_url: str) -> tuple[list[Operation], list[Sighting], list[str]]:
-    """Load the changes and the findings of one Redis from the journal, and sentences about what could not be read."""
-    from rqtui.config.state_folder import find_state_folder
-    from rqtui.connection.connect import hide_url_passwords
-    from rqtui.operations import journal
-
-    url, problems = hide_url_passwords(redis_url), list[str]()
-    operations = [each for each in journal.load_operations(find_state_folder(), problems=problems) if each.url == url]
-    return operations, journal.load_sightings(find_state_folder(), url), problems
 
 
 def list_commands(report: Incident, argument: str) -> list[str]:

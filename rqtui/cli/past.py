@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,6 +15,7 @@ from rqtui.durations import parse_duration, parse_instant
 from rqtui.errors import RecordingError, UsageError
 
 if TYPE_CHECKING:
+    from rqtui.operations.journal import Operation, Sighting
     from rqtui.recording.moment import Moment
     from rqtui.recording.store import Reader
 
@@ -33,6 +34,25 @@ def open_recording(session: Session) -> Reader | None:
     except RecordingError as error:
         output.print_message(str(error))
         return None
+
+
+class LoadedJournal(NamedTuple):
+    """The changes (the newest first) and findings (the oldest first) of one Redis, and what could not be read."""
+
+    operations: list[Operation]
+    sightings: list[Sighting]
+    problems: list[str]
+
+
+def load_journal(redis_url: str) -> LoadedJournal:
+    """Load the changes and the findings of one Redis from the journal of this machine."""
+    from rqtui.config.state_folder import find_state_folder
+    from rqtui.connection.connect import hide_url_passwords
+    from rqtui.operations import journal
+
+    url, problems = hide_url_passwords(redis_url), list[str]()
+    operations = [each for each in journal.load_operations(find_state_folder(), problems=problems) if each.url == url]
+    return LoadedJournal(operations, journal.load_sightings(find_state_folder(), url), problems)
 
 
 AT = Annotated[

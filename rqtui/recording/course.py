@@ -15,7 +15,7 @@ from rqtui.operations.journal import Operation, Sighting, parse_operation
 from rqtui.recording.records import MINUTE_MS, Period, RecordedChange, RecordedFinding, RecordedPlace
 from rqtui.recording.store import DAY_MS, Reader, Writer
 from rqtui.reports import course as courses
-from rqtui.reports.course import Course, Point, Series
+from rqtui.reports.course import Course, Mark, Point, Series
 from rqtui.reports.incident import Effect, Incident, Precedent, find_precedents
 
 PAST_MS = 30 * DAY_MS  # findings and changes that are looked for
@@ -79,6 +79,22 @@ def add_past(report: Incident, past: RecordedPast) -> Incident:
     if course is None or is_enough:
         course = recorded
     return replace(report, course=course, precedents=past.precedents, recorded_begin_ms=past.begin_ms)
+
+
+def read_marks(
+    store: Reader | Writer,
+    refs: Sequence[Ref],
+    begin_ms: int,
+    end_ms: int,
+    operations: Sequence[Operation],
+    sightings: Sequence[Sighting],
+) -> tuple[Mark, ...]:
+    """Read when findings of some queues began and changes ended in a time span, with those of the journal added."""
+    recorded = parse_recorded_operations(store.read_changes(begin_ms, end_ms))
+    findings = [each for each in store.read_findings(begin_ms, end_ms) if each.ref in refs]
+    all_operations, all_sightings = merge_operations(operations, recorded), merge_sightings(findings, sightings)
+    marks = [courses.build_marks(ref, begin_ms, end_ms, all_operations, all_sightings) for ref in refs]
+    return tuple(sorted(mark for of_queue in marks for mark in of_queue))
 
 
 def read_points(store: Reader | Writer, ref: Ref, series: Series, begin_ms: int, end_ms: int) -> tuple[Point, ...]:

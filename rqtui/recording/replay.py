@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from rqtui.engine.engine import FULL_FOCUS, Engine
-from rqtui.engine.history import UNFINISHED_STATES
 from rqtui.errors import RecordingError, RqtuiError
 from rqtui.model import (
     NO_EVENT_COVERAGE,
@@ -36,6 +35,7 @@ from rqtui.model import (
 )
 from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting
 from rqtui.recording.course import parse_recorded_operations
+from rqtui.recording.flows import MinuteTotals, read_totals
 from rqtui.recording.moment import NOT_RECORDED_THEN, Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
 from rqtui.recording.store import Reader, translate_store_errors
@@ -71,19 +71,6 @@ class ReplayState(NamedTuple):
     causes: tuple[ErrorCount, ...] = ()
     operations: tuple[Operation, ...] = ()  # until the moment, the newest first
     sightings: tuple[Sighting, ...] = ()  # findings that began or ended in the hour before the moment
-
-
-class MinuteTotals(NamedTuple):
-    """The recorded minute or hour of several queues together. Flows are jobs; a number is None if it is unknown."""
-
-    at_ms: int
-    span_ms: int
-    watched_ms: int
-    enqueued: int
-    completed: int
-    failed: int
-    unfinished: int | None
-    oldest_ready_ms: int | None  # the highest age
 
 
 class RecordedSystem(System):
@@ -334,16 +321,11 @@ class ReplayEngine(Engine):
         return tuple(sorted(sightings, key=lambda sighting: sighting.at_ms))
 
     def build_minutes_request(self, refs: Sequence[Ref], minutes: int) -> Request[tuple[MinuteTotals, ...]]:
-        """Build the request for the recorded minutes of some queues together, up to the moment of the snapshot."""
-        return Request((), lambda _replies: self._read_minutes(refs, minutes))
+        """Build the request for the recorded steps of some queues together, up to the moment of the snapshot."""
+        return Request((), lambda _replies: self._read_totals(refs, minutes))
 
-    def _read_minutes(self, refs: Sequence[Ref], minutes: int) -> tuple[MinuteTotals, ...]:
-        queues = {queue.ref: queue for queue in self._reader.list_queues()}
-        periods: dict[tuple[int, int], list[Period]] = defaultdict(list)
-        begin_ms, end_ms = self._at_ms - minutes * MINUTE_MS, self._at_ms + 1
-        for period in self._reader.read_periods_of_queues(set(refs), begin_ms, end_ms):
-            periods[period.at_ms, period.span_ms].append(period)
-        return tuple(_sum_periods(*key, group, queues) for key, group in sorted(periods.items()))
+    def _read_totals(self, refs: Sequence[Ref], minutes: int) -> tuple[MinuteTotals, ...]:
+        return read_totals(self._reader, refs, self._at_ms - minutes * MINUTE_MS, self._at_ms + 1)
 
     # -- what needs Redis -------------------------------------------------------------------------------------------
 
@@ -455,28 +437,4 @@ def _build_recent_activity(period: Period) -> RecentActivity:
     """Return the activity of the recorded minute or hour, of which the header shows the share of failures."""
     return RecentActivity(
         min(period.span_ms, period.watched_ms), period.enqueued, period.completed, period.failed, period.died
-    )
-
-
-def _sum_periods(
-    at_ms: int, span_ms: int, periods: Sequence[Period], queues: Mapping[Ref, RecordedQueue]
-) -> MinuteTotals:
-    """Return the totals of the records of several queues with the same start."""
-    counts = [
-        (place.state, count)
-        for period in periods
-        for place, count in zip(queues[period.ref].places, period.counts, strict=False)
-    ]
-    unfinished = [count for state, count in counts if state in UNFINISHED_STATES]
-    ages = [period.oldest_ready_max_ms for period in periods if period.oldest_ready_max_ms is not None]
-    is_nothing_ready = all(count == 0 for state, count in counts if state is State.READY)
-    return MinuteTotals(
-        at_ms,
-        span_ms,
-        max(period.watched_ms for period in periods),
-        sum(period.enqueued for period in periods),
-        sum(period.completed for period in periods),
-        sum(period.failed for period in periods),
-        None if None in unfinished else sum(map(int, filter(None, unfinished))),
-        max(ages) if ages else 0 if is_nothing_ready else None,
     )

@@ -175,6 +175,39 @@ class _Store:
         ids = ", ".join(str(id) for id, queue in self._load_queues().items() if queue.ref in refs)
         return self._read_periods(f"AND queue_id IN ({ids})", begin_ms, end_ms)
 
+    def read_steps(self, refs: Collection[Ref], begin_ms: int, end_ms: int, step_ms: int) -> list[Period]:
+        """Return what was recorded of some queues in steps of a time span, merged by SQLite, the oldest first.
+
+        A step without a record is left out. An hour is a step of its own if `step_ms` is shorter. Counts and ages are
+        the last ones of a step. The severity is that of the last record.
+        """
+        queues = self._load_queues()
+        ids = ", ".join(str(id) for id, queue in queues.items() if queue.ref in refs)
+        first_ms = begin_ms - begin_ms % step_ms
+        source = f"FROM period WHERE at_ms >= :begin AND at_ms < :end AND queue_id IN ({ids}) GROUP BY 1, queue_id"
+        values = {"begin": first_ms, "end": end_ms, "step": step_ms}
+        sums = self._query(
+            "SELECT at_ms / :step * :step, queue_id, max(:step, max(span_ms)), min(begin_ms), max(end_ms),"
+            " sum(watched_ms), sum(polls), sum(enqueued), sum(completed), sum(failed), sum(died),"
+            f" max(ready_max), max(oldest_ready_max_ms), min(workers_min) {source} ORDER BY 1, queue_id",
+            values,
+        )
+        # In a query with one max(), SQLite takes the other columns from the row that has it.
+        last = self._query(
+            "SELECT at_ms / :step * :step, queue_id, max(at_ms), counts, estimated, oldest_ready_ms, workers, overdue,"
+            f" expired, is_paused, severity {source} ORDER BY 1, queue_id",
+            values,
+        )
+        with self._translate_errors():
+            return [
+                _parse_period(
+                    queues[total[1]],
+                    (*total[:11], *end[3:5], total[11], end[5], total[12], end[6], total[13], *end[7:]),
+                )
+                for total, end in zip(sums, last, strict=False)
+                if total[1] in queues
+            ]
+
     def read_all_periods(self, begin_ms: int, end_ms: int) -> list[Period]:
         """Return the minutes and hours of all queues that begin in a time span, the oldest first."""
         return self._read_periods("", begin_ms, end_ms)

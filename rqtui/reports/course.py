@@ -240,6 +240,12 @@ def list_column_maxima(points: Sequence[Point], begin_ms: int, end_ms: int, cell
     return columns
 
 
+def build_sparkline(columns: Sequence[float | None]) -> str:
+    """Return one line with a cell for each value, scaled to the highest; a known zero is `▁`, a gap is blank."""
+    top = max((value for value in columns if value is not None), default=0.0)
+    return "".join(_draw_cell(value, top, 0, 1) for value in columns)
+
+
 def _draw_cell(value: float | None, top: float, row: int, height: int) -> str:
     if value is None:
         return " "

@@ -32,7 +32,7 @@ from rqtui.tui.widgets import frame, plot
 from rqtui.tui.widgets.plot import AREA, LINE, Points
 
 if TYPE_CHECKING:
-    from rqtui.recording.replay import MinuteTotals
+    from rqtui.recording.flows import MinuteTotals
 
 MAX_QUEUES = 50  # queues plotted together
 AREA_SIGN, LINE_SIGN = "▆", "┄"  # the legend of a plot, in its title: the filled part and the dotted line
