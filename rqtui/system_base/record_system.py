@@ -65,6 +65,8 @@ class RecordSystem(ForeignSystem):
     bytes are not returned has an empty `record`.
     """
 
+    derived_counters = frozenset({"in", "out", "failed", "dead"})  # of what one rqtui saw, so they begin at 0 each time
+
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         self.record_sample = RecordSample()

@@ -348,15 +348,13 @@ def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, res
         return _find_failed_streak(queue, rate, thresholds, results)
     if max(recent.failed, recent.minute_failed) < MIN_FAILED:
         return None
-    minute_attempts, minute_sample = recent.minute_completed + recent.minute_failed, ""
+    minute_attempts, sample = recent.minute_completed + recent.minute_failed, ""
     if minute_attempts >= MIN_ATTEMPTS:
         if not recent.minute_failed:
             return None  # The cause is over.
         if recent.minute_failed / minute_attempts > share + SUDDEN_SHARE:
             share = recent.minute_failed / minute_attempts
-            minute_sample = (
-                f"{_format_number(recent.minute_failed)} of {_format_number(minute_attempts)} in the last minute"
-            )
+            sample = f"{_format_number(recent.minute_failed)} of {_format_number(minute_attempts)} in the last minute"
     severity = thresholds.failing.find_severity(100 * share)
     if not severity:
         return None
@@ -364,10 +362,13 @@ def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, res
         severity = "info"  # A few attempts fail and their retries succeed, so nothing has to be done.
     lowest_limit = next(limit for limit in thresholds.failing if limit is not None)
     since_ms = find_failing_since_ms(results.failure_shares, lowest_limit / 100)
+    if since_ms is None and not sample:
+        ended = _format_number(recent.completed + recent.failed)
+        sample = f"{_format_number(recent.failed)} of {ended} in the last {_format_age(max(1_000, recent.duration_ms))}"
     text = f"{100 * share:.0f} % of attempts fail"
     finding = Finding("failing", severity, queue.name, text, key="e", since_ms=since_ms, jobs=recent.failed)
     finding = _add_causes(finding, results.causes)
-    return replace(finding, detail=", ".join(filter(None, (minute_sample, finding.detail))))
+    return replace(finding, detail=", ".join(filter(None, (sample, finding.detail))))
 
 
 def _find_failed_streak(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
