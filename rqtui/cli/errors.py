@@ -54,7 +54,7 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE, at: AT
             output.print_message(f"{silent} no errors.")
         none = "no job has died, and none waits for another try"
         if unheard:
-            none = f"no error is stored; whether jobs of {' and '.join(unheard)} failed is unknown"
+            none = f"no error was read; whether jobs of {' and '.join(unheard)} failed is unknown"
         sampling.write_sample_size(error_report.size, "" if error_report.groups else none)
     return sampling.choose_sampling_exit_code(error_report.size)
 
