@@ -55,6 +55,7 @@ _SHORT_STATES = {
     "held-by-limit": "held by limit",
     "foreign-restore": "runs again",
 }
+_BEFORE_REMEDY, _BEFORE_KEY = ": ", " · "  # between a verdict's problem and its fix
 _TIME_LEFT = " left  "  # the end of the time left to act
 SORTS = ("worst first", "name", "ready", "dead", "oldest", "out")
 SHARE_CELLS, BAR_CELLS, LONG_BAR_CELLS = 12, 30, 44  # cells: a thin line, and bars that contain counts
@@ -157,7 +158,13 @@ def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
         Column("spark", "trend", _count_spark_cells(shape), drop=drops["spark"], style="muted"),
         Column("oldest", "oldest", 6, align="right", drop=drops["oldest"], style="muted"),
         Column("workers", "workers", 7, align="right", drop=drops["workers"]),
-        Column("verdict", "state", max(13, 27 - shape.name) if shape.is_narrow else shape.verdict, weight=5),
+        Column(
+            "verdict",
+            "state",
+            max(13, 27 - shape.name) if shape.is_narrow else shape.verdict,
+            weight=5,
+            fit=_fit_verdict,
+        ),
     )
 
 
@@ -228,13 +235,23 @@ def format_time_left(queue: Queue | None, now_ms: int) -> str:
 
 
 def build_verdict_pieces(queue: Queue, now_ms: int = 0) -> tuple[Piece, ...]:
-    """Return the sign of the severity, the time left to act, and the sentence of a queue's worst finding."""
-    sentence = queue.verdict.text
+    """Return the sign of the severity, the time left to act, the sentence of a queue's worst finding, and its fix."""
+    sentence, fix = queue.verdict.text, ""
     remedy = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""
     if remedy and sentence.endswith(remedy):  # only this part has key names to replace; the rest may hold foreign data
-        sentence = sentence.removesuffix(remedy) + keys.apply_keymap(remedy)
-    sentence_piece = Piece(safe(sentence), "" if queue.findings else "muted")
-    return *_build_severity_pieces(queue, now_ms), sentence_piece
+        problem = sentence.removesuffix(remedy)
+        sentence = problem.removesuffix(_BEFORE_REMEDY).removesuffix(_BEFORE_KEY)
+        fix = problem.removeprefix(sentence) + keys.apply_keymap(remedy)
+    style = "" if queue.findings else "muted"
+    return *_build_severity_pieces(queue, now_ms), Piece(safe(sentence), style), *([Piece(safe(fix))] if fix else [])
+
+
+def _fit_verdict(text: str, _width: int) -> str:
+    """Leave out the fix of a verdict that has no space for all of it: half of a command is useless.
+
+    The details of the queue show it whole. A sentence without a fix is returned unchanged, and cut by the table.
+    """
+    return "" if text.startswith((_BEFORE_REMEDY, " ")) else text
 
 
 def measure_longest_verdict(queues: Collection[Queue]) -> int:
