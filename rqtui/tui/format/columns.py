@@ -34,6 +34,8 @@ _FLEXIBLE_NAMES = ("job", "call", "error", "body", "worker", "owner")  # columns
 _SHORT_ID_TITLE = "…id"  # the title of ids whose common beginning is left out
 _NAME_CELLS = 10  # least width of a job's name on a narrow screen
 _PROBLEM_CELLS = 28  # least width of a job's problem, which matters more than its body
+_FEW_ERRORS, _MANY_ERRORS = 0.3, 0.6  # shares of jobs up to which the column of errors becomes, and stays, narrow
+_RARE_ERROR_CELLS = 16  # least width of a column with few errors
 _MAX_WORKERS = 100  # worker names compared when a name is cut
 _LABEL_CELLS, _FIELD_CELLS = 12, 12  # most cells for a field's title, and enough cells for a field on a narrow screen
 _TIME_TITLES = {
@@ -90,7 +92,7 @@ class ColumnChoice(NamedTuple):
     `filled` are the names of columns with content. `common_cells` are pairs of (column name, value) that every job
     shares, shown once in the frame instead of in each row. `name_cells` is the width of the longest job name, or of a
     problem's text if `has_problem`. `workers` are recently seen worker names, which must stay distinguishable when they
-    are cut.
+    are cut. `has_rare_errors` is whether few jobs have an error, so that the other columns get their cells first.
     """
 
     filled: frozenset[str] = _DEFAULT_FILLED
@@ -100,6 +102,7 @@ class ColumnChoice(NamedTuple):
     name_cells: int = 24
     has_problem: bool = False
     workers: frozenset[str] = frozenset()
+    has_rare_errors: bool = False
 
     @property
     def common_values(self) -> tuple[tuple[str, str], ...]:
@@ -142,7 +145,13 @@ def choose_job_columns(previous: ColumnChoice, jobs: Sequence[Job], now_ms: int)
         max(4, base.name_cells, _measure_longest_name(jobs)),
         any(job.problem for job in jobs),
         _collect_worker_names(previous.workers, jobs),
+        _are_errors_rare(jobs, base.has_rare_errors),
     )
+
+
+def _are_errors_rare(jobs: Sequence[Job], were_rare: bool) -> bool:
+    """Return whether few of these jobs have an error. Columns keep their widths until their share changes much."""
+    return sum(bool(job.error) for job in jobs) <= len(jobs) * (_MANY_ERRORS if were_rare else _FEW_ERRORS)
 
 
 def _measure_longest_name(jobs: Sequence[Job]) -> int:
@@ -282,6 +291,8 @@ def _build_named_columns(name: str, state: State, choice: ColumnChoice, *, is_ti
     if name == "job":
         min_cells = _PROBLEM_CELLS if choice.has_problem else _NAME_CELLS
         return [column._replace(width=min(min_cells, choice.name_cells), most=choice.name_cells)]
+    if name == "error" and choice.has_rare_errors:
+        return [column._replace(width=_RARE_ERROR_CELLS, weight=1)]
     if name in ("worker", "owner"):
         return [column._replace(fit=elision.create_name_fitter(choice.workers))]
     return [_build_time_column(state, choice, is_timed=is_timed) if name == "time" else column]

@@ -119,6 +119,24 @@ def test_a_column_that_is_empty_in_all_rows_yields_its_cells_and_a_filled_one_st
     assert columns.choose_job_columns(failed, fresh, 0).filled == failed.filled
 
 
+def test_a_column_of_few_errors_leaves_its_cells_to_names_and_fields() -> None:
+    def measure_widths(choice: columns.ColumnChoice) -> dict[str, int]:
+        names = columns.choose_column_names(State.READY, choice.filled)
+        result = columns.build_columns(State.READY, names, columns.SHORT_ID_CELLS, choice)
+        return {result[slot.column].key: slot.width for slot in fit_columns(result, 80, 2)}
+
+    jobs = page(20, name="send_reminder_of_an_invoice")
+    failing = [replace(each, name=f"{each.name}{at % 2}", error="TimeoutError: smtp") for at, each in enumerate(jobs)]
+    few = [*failing[:4], *(replace(each, error="") for each in failing[4:])]
+    rare = columns.choose_job_columns(columns.ColumnChoice(), few, 0)
+    common = columns.choose_job_columns(columns.ColumnChoice(), failing, 0)
+    assert measure_widths(rare)["job"] > measure_widths(common)["job"] < len(failing[0].name)
+    assert measure_widths(rare)["error"] < measure_widths(common)["error"]
+    half = [*failing[:9], *few[9:]]
+    assert columns.choose_job_columns(rare, half, 0).has_rare_errors
+    assert not columns.choose_job_columns(common, half, 0).has_rare_errors, "the widths stay"
+
+
 def test_columns_stay_from_page_to_page_and_change_when_they_distinguish_nothing() -> None:
     jobs = page(60)
     choice = columns.choose_job_columns(columns.ColumnChoice(), jobs[:40], 0)
