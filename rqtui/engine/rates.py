@@ -55,9 +55,9 @@ class Checkpoint(NamedTuple):
 
 
 class RecordedEnds(NamedTuple):
-    """How many attempts succeeded and failed in the last `window_ms`, by the end times stored with the jobs."""
+    """How many attempts succeeded and failed since `since_ms`, by the end times stored with the jobs."""
 
-    window_ms: int
+    since_ms: int  # the server's clock
     completed: int
     failed: int
     is_final: bool = True  # False: a failed attempt may be tried again, so it is no dead job
@@ -211,7 +211,7 @@ def _convert_recorded_ends(history: _QueueHistory, recorded: RecordedEnds) -> Ch
         min(first.failed, totals.failed - recorded.failed),
         min(first.dead, totals.dead - (recorded.failed if recorded.is_final else 0)),
     )
-    return Checkpoint(history.polled_at_ms - recorded.window_ms, earlier_totals)
+    return Checkpoint(recorded.since_ms, earlier_totals)
 
 
 def _start_queue_history(queue: Queue, now_s: float) -> _QueueHistory:

@@ -88,7 +88,7 @@ def test_earlier_totals_are_at_most_those_of_the_first_poll() -> None:
     rates = Rates()
     counters = {"in": 900, "out": 400, "failed": 300}
     last(queue(0, {**counters, "dead": 90}, ready=500), queue(5_000, {**counters, "dead": 110}, ready=500), rates=rates)
-    lately, _streak = rates.add_earlier_activity(MAIL, RecordedEnds(2 * WINDOW_MS, 5, 30, is_final=False))
+    lately, _streak = rates.add_earlier_activity(MAIL, RecordedEnds(NOW_MS - 2 * WINDOW_MS, 5, 30, is_final=False))
     assert lately.dead == 20, "the attempts that a system recorded do not say which of their jobs died"
 
 
@@ -104,6 +104,13 @@ def test_failed_attempts_in_a_row_are_counted_until_one_succeeds_or_none_comes_a
     success = {**counters[-1], "out": 21, "failed": 12}
     assert last(*polls, queue(111 * minute_ms, success, ready=1)).failed_streak is None
     assert last(*polls, queue(111 * minute_ms, {"in": 0, "out": 20, "failed": 0, "dead": 0})).failed_streak is None
+
+
+def test_jobs_that_ended_in_the_second_before_the_first_poll_count_as_recent() -> None:
+    rates = Rates()
+    last(queue(0, ready=0, done=5, dead=20), queue(900, ready=0, done=5, dead=20), rates=rates)
+    recent, _streak = rates.add_earlier_activity(MAIL, RecordedEnds(NOW_MS - 300, 5, 20))
+    assert (recent.duration_ms, recent.completed, recent.failed) == (1200, 5, 20)
 
 
 def test_places_that_grow_show_where_there_are_no_counters() -> None:

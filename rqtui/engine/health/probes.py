@@ -508,7 +508,7 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
             (part_ms, *(sum(at_ms >= now_ms - part_ms for at_ms in end_times[s]) for s in (State.DONE, State.DEAD)))
             for part_ms in dict.fromkeys(windows_ms)
         ]
-        ends = (RecordedEnds(part_ms, completed, failed) for part_ms, completed, failed in counted)
+        ends = (RecordedEnds(now_ms - part_ms, completed, failed) for part_ms, completed, failed in counted)
         return (*ends, *_find_streak_in_ends(end_times[State.DONE], end_times[State.DEAD]))
 
     return _build_combined_page_request(requests, count_recorded_ends)
@@ -540,7 +540,7 @@ def _count_ends(minutes: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[E
         begin_ms = this_ms - back * MINUTE_MS
         runs = [each for each in minutes if each[0] >= begin_ms]
         failed = sum(each[2] for each in runs)
-        found.append(RecordedEnds(now_ms - begin_ms, sum(each[1] for each in runs) - failed, failed, is_final=False))
+        found.append(RecordedEnds(begin_ms, sum(each[1] for each in runs) - failed, failed, is_final=False))
     return tuple(found)
 
 
