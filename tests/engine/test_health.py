@@ -499,6 +499,18 @@ def test_the_equally_severe_finding_about_more_jobs_is_the_verdict() -> None:
     assert [one.jobs for one in both.findings] == [700, 1]
 
 
+def test_the_record_of_a_missing_worker_without_jobs_stands_behind_jobs_that_no_worker_takes() -> None:
+    waiting = Finding("no-live-worker", "warning", "mail", "30 jobs are ready", jobs=30)
+    for record in (
+        Finding("stale-process", "warning", "mail", "", jobs=90),
+        Finding("worker-gone", "warning", "mail", ""),
+    ):
+        found = rules.attach_findings(QUEUE._replace(findings=(record, waiting))).findings
+        assert [one.kind for one in found] == ["no-live-worker", record.kind]
+    held = Finding("worker-gone", "warning", "mail", "1 held by 1 worker", ids=(b"a",), jobs=1)
+    assert rules.attach_findings(QUEUE._replace(findings=(waiting, held))).findings[0] is held
+
+
 def test_the_worst_of_several_findings_is_the_verdict_and_all_are_listed() -> None:
     queue = QUEUE._replace(counts=build_counts(dead=1_200, ready=5, done=5_000), counters={}, is_paused=True)
     result = rules.attach_findings(queue, Rate(recent=RecentActivity(300_000, completed=49, failed=51)))

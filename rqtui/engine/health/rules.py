@@ -58,6 +58,7 @@ _URGENT_KINDS = ("wrong-type", "uncounted", "failing", "dead-grows", "retry-stor
 _PATIENT_KINDS = (
     "no-live-worker",
     "idle-workers",
+    "stale-process",
     "long-run",
     "schedule-stopped",
     "overtaken",
@@ -181,7 +182,7 @@ def compute_valid_until_ms(queue: Queue, rate: Rate, thresholds: Thresholds, res
 
 def _build_finding_sort_key(finding: Finding) -> tuple[float, ...]:
     """Return the sort key of a finding: severity, the kind, the least time left to fix it, then the most jobs."""
-    kind = finding.kind
+    kind = "stale-process" if finding.kind == "worker-gone" and not finding.ids else finding.kind  # no job is stuck
     rank = (
         _URGENT_KINDS.index(kind)
         if kind in _URGENT_KINDS
