@@ -44,9 +44,9 @@ class ReportedFinding(NamedTuple):
 class Expected(NamedTuple):
     """A finding of the queue that must be reported: its kinds and severity, and a pattern of its text.
 
-    The text includes causes and remedy. Without `severity`, kinds in `CRITICAL` are critical and others warnings. In
-    the pattern, `HELD` stands for the number of jobs that a worker holds, `KEY` for the key of the ready jobs, and
-    `START` for what the command that starts a worker must contain.
+    The text includes causes and remedy. Without `severity`, kinds in `CRITICAL` are critical and others warnings;
+    `loud` is either. In the pattern, `HELD` stands for the number of jobs that a worker holds, `KEY` for the key of the
+    ready jobs, and `START` for what the command that starts a worker must contain.
     """
 
     kinds: set[str]
@@ -56,7 +56,8 @@ class Expected(NamedTuple):
     def fits(self, told: ReportedFinding, world: World) -> bool:
         """Return whether a finding is the expected one."""
         severity = self.severity or ("critical" if told.kind in CRITICAL else "warning")
-        if (told.kind in self.kinds, told.severity, told.queue) != (True, severity, world.queue):
+        severities = ("warning", "critical") if severity == "loud" else (severity,)
+        if told.kind not in self.kinds or told.severity not in severities or told.queue != world.queue:
             return False
         values = {"HELD": str(count_held(world)), "KEY": re.escape(world.ready_key())}
         values["START"] = "rqtui work" if world.system == "native" else re.escape(world.queue)

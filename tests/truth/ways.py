@@ -30,12 +30,14 @@ class Answer(NamedTuple):
 
     findings: tuple[ReportedFinding, ...]
     unknown: frozenset[str] = frozenset()
+    is_listed: bool = True  # False: no such queue was found
 
 
 class Screen:
     """What a screen does: discover queues, listen to events, and refresh."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, discovery_interval_s: float = MIN_DISCOVERY_INTERVAL_S) -> None:
+        self._discovery_interval_ms = int(discovery_interval_s * 1000)
         self.answers: list[Answer] = []
         self._engine = Engine(connect(world.url), registry.create_systems([world.spec]))
         self._ref = Ref(world.system, world.queue)
@@ -47,7 +49,7 @@ class Screen:
     def refresh(self) -> None:
         """Take a snapshot and keep its answer."""
         if self._now_ms() >= self._discover_ms:
-            self._discover_ms = self._now_ms() + int(MIN_DISCOVERY_INTERVAL_S * 1000)
+            self._discover_ms = self._now_ms() + self._discovery_interval_ms
             for _ in self._engine.discover():
                 pass
         taken = self._engine.take_snapshot()
@@ -57,7 +59,7 @@ class Screen:
             found = tuple(_describe(each, self._now_ms()) for each in queue.findings)
             self.answers.append(Answer(found, frozenset(queue.unknown)))
         else:
-            self.answers.append(Answer(()))
+            self.answers.append(Answer((), is_listed=False))
 
     def close(self) -> None:
         """Close the connections."""

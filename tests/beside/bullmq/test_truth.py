@@ -1,11 +1,14 @@
-"""Situations of the truth suite, made by stock BullMQ: a queue that works at its limit, and workers that end."""
+"""Situations of the truth suite, made by stock BullMQ. Limits, and workers that end in several ways."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 import pytest
-from beside.bullmq.stock import Stock
+from beside import truth
+from beside.bullmq.stock import P, Stock
+from beside.stock import Worker
 from redis import Redis
 from waiting import wait_until
 
@@ -13,6 +16,73 @@ from rqtui.engine.engine import build_engine
 from rqtui.systems.registry import create_systems
 
 pytestmark = pytest.mark.beside
+
+
+class Scene(truth.Scene):
+    """The queue `mail` of BullMQ."""
+
+    system = "bullmq"
+    queue = "mail"
+
+    def __init__(self, stock: Stock) -> None:
+        super().__init__(stock)
+        self._workers: list[Worker] = []
+
+    def _put(self, name: str, data: object, ids: Sequence[str], **options: object) -> None:
+        self.stock.do("many", queue=self.queue, rows=[[name, data, {"jobId": id, **options}] for id in ids])
+
+    def put(self, *ids: str) -> None:
+        self._put("work", {}, ids)
+
+    def put_failing(self, *ids: str) -> None:
+        self._put("confirm", {"order": 7}, ids)
+
+    def put_due(self, *ids: str) -> None:
+        self._put("work", {}, ids, delay=1)
+
+    def put_held(self, *ids: str) -> None:
+        self._put("hold", {"key": "go"}, ids)
+
+    def start(self, name: str) -> Worker:
+        self._workers.append(self.stock.start(name=name, threads=self.slots))
+        return self._workers[-1]
+
+    def are_done(self, ids: Sequence[str]) -> bool:
+        return set(self.stock.states(*ids).values()) == {"completed"}
+
+    def are_failed(self, ids: Sequence[str]) -> bool:
+        return set(self.stock.states(*ids).values()) == {"failed"}
+
+    def silence(self, worker: Worker) -> None:
+        """Suspend the other workers, which would take the jobs back within a minute."""
+        for each in self._workers:
+            if each.process.poll() is None:
+                each.stop()
+
+    def pause(self) -> None:
+        self.stock.do("whole", queue=self.queue, verb="pause")
+
+    def fail_parent(self) -> None:
+        for at in range(3):
+            child = {
+                "name": "confirm",
+                "queueName": self.queue,
+                "data": {"order": at},
+                "opts": {"jobId": f"child-{at}"},
+            }
+            order = {"name": "work", "queueName": self.queue, "opts": {"jobId": f"order-{at}"}, "children": [child]}
+            self.stock.do("flow", tree=order)
+        self.start("w1")
+        for at in range(3):
+            self.stock.until(f"child-{at}", "failed")
+
+    def ready_key(self) -> str:
+        return f"{P}wait"
+
+
+@pytest.mark.parametrize("id", truth.find_rows("bullmq"))
+def test_a_situation_is_reported(id: str, stock: Stock) -> None:
+    truth.check(Scene(stock), id)
 
 
 def test_a_queue_that_works_at_its_limit_is_information(stock: Stock, client: Redis) -> None:

@@ -68,11 +68,11 @@ class Stock(stock.Stock):
         return process
 
 
-def age_leases(client: Redis, queue: str, seconds: int) -> None:
-    """Move leases, workers and executions back in time, as if no worker had renewed them."""
+def age_leases(client: Redis, queue: str, seconds: int, worker: str = "*") -> None:
+    """Move leases, executions and one or all workers back in time, as if they had not been renewed."""
     for member, score in client.zrange(f"rq:wip:{queue}", 0, -1, withscores=True):
         client.zadd(f"rq:wip:{queue}", {member: score - seconds})
-    for pattern in ("rq:worker:*", "rq:execution:*", "rq:executions:*"):
+    for pattern in (f"rq:worker:{worker}", "rq:execution:*", "rq:executions:*"):
         for key in client.scan_iter(pattern):
             if (left_s := client.ttl(key)) > 0:
                 client.expire(key, left_s - seconds)
