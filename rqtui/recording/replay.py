@@ -34,11 +34,12 @@ from rqtui.model import (
     Verdict,
 )
 from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting
-from rqtui.recording.course import parse_recorded_operations
+from rqtui.recording.course import parse_recorded_operations, read_marks
 from rqtui.recording.flows import MinuteTotals, read_totals
 from rqtui.recording.moment import NOT_RECORDED_THEN, Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
 from rqtui.recording.store import Reader, translate_store_errors
+from rqtui.reports.course import Mark
 from rqtui.reports.errors import Errors, build_report
 from rqtui.reports.sampling import Extent
 from rqtui.system_base.system import Request, System
@@ -323,6 +324,13 @@ class ReplayEngine(Engine):
     def build_minutes_request(self, refs: Sequence[Ref], minutes: int) -> Request[tuple[MinuteTotals, ...]]:
         """Build the request for the recorded steps of some queues together, up to the moment of the snapshot."""
         return Request((), lambda _replies: self._read_totals(refs, minutes))
+
+    def build_marks_request(self, refs: Sequence[Ref], minutes: int) -> Request[tuple[Mark, ...]]:
+        """Build the request for the findings that began and the changes in the minutes up to the moment."""
+        return Request((), lambda _replies: self._read_marks(refs, minutes))
+
+    def _read_marks(self, refs: Sequence[Ref], minutes: int) -> tuple[Mark, ...]:
+        return read_marks(self._reader, refs, self._at_ms - minutes * MINUTE_MS, self._at_ms + 1, (), ())
 
     def _read_totals(self, refs: Sequence[Ref], minutes: int) -> tuple[MinuteTotals, ...]:
         return read_totals(self._reader, refs, self._at_ms - minutes * MINUTE_MS, self._at_ms + 1)

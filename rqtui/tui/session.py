@@ -186,6 +186,11 @@ class Session:
     def _report_recording_problem(self, sentence: str) -> None:
         self._post(RecordingFailed(self, sentence))
 
+    @property
+    def has_recording(self) -> bool:
+        """Whether this session is recorded, so that `read_recording` can read the past."""
+        return self._recorder is not None
+
     def read_recording(self, read: Callable[[Writer], T], handle_result: Callable[[T | None, str], None]) -> bool:
         """Call `read` with the recording that this process has open, on the recorder's thread.
 

@@ -1,16 +1,18 @@
-"""Plot throughput, failures, waiting time and depth of one or several queues over time.
+"""Plot throughput, failures, waiting time and depth of one or several queues over time, with marks at changes.
 
 The counters per minute are read once, one queue per round trip. Each refresh then reads the last two minutes, and takes
-a sample of the age of the oldest ready job, which has no counter.
+a sample of the age of the oldest ready job, which has no counter. Days and weeks, and queues without counters, are read
+from the recording of this session once a minute, on the recorder's thread.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import ComposeResult, RenderResult
 from textual.containers import Grid
@@ -23,6 +25,7 @@ from rqtui.engine.engine import Engine
 from rqtui.engine.history import Day, History
 from rqtui.engine.ticker import CallFinished
 from rqtui.model import Focus, Queue, Ref, Snapshot, State
+from rqtui.reports.course import CHANGE, FINDING, MARK_SIGNS, Mark, build_marks
 from rqtui.system_base.system import Request
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
@@ -33,6 +36,7 @@ from rqtui.tui.widgets.plot import AREA, LINE, Points
 
 if TYPE_CHECKING:
     from rqtui.recording.flows import MinuteTotals
+    from rqtui.recording.store import Writer
 
 MAX_QUEUES = 50  # queues plotted together
 AREA_SIGN, LINE_SIGN = "▆", "┄"  # the legend of a plot, in its title: the filled part and the dotted line
@@ -40,7 +44,11 @@ TITLE_FRAME_CELLS = 6  # cells of the frame's top line that its title cannot use
 LABEL_CELLS = 6  # cells of the label beside a plot
 FAST_REDRAW_MINUTES, SLOW_REDRAW_MS = 60, 10_000  # plots of more minutes are redrawn every 10 s only: a day takes 20 ms
 RANGES: tuple[tuple[str, int], ...] = (("5 min", 5), ("1 hour", 60), ("1 day", 1440))  # minutes
-DAY_RANGE = ("30 days", 30 * 1440)  # of a system that counts by the day
+RECORDED_RANGES: tuple[tuple[str, int], ...] = (("7 days", 7 * 1440), ("30 days", 30 * 1440))
+DAY_RANGE = RECORDED_RANGES[-1]  # also of a system that counts by the day
+_SHORT_LABELS = {5: "5m", 60: "1h", 1440: "1d", 7 * 1440: "7d", 30 * 1440: "30d"}  # by the minutes of a range
+RECORDED_INTERVAL_S = 60.0  # between two reads of the recording
+MARK_ROWS_FROM = 5  # rows of a plot with a row of marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,14 @@ class Chart:
     is_level: bool = False  # whether the values are a depth or an age, not a rate
 
 
+class RecordedRange(NamedTuple):
+    """What was read from the recording for one time range: its length in minutes, the steps, and the marks."""
+
+    minutes: int
+    totals: tuple[MinuteTotals, ...]
+    marks: tuple[Mark, ...]
+
+
 class PlotPane(Widget):
     """A framed plot of queue metrics with its axes."""
 
@@ -78,11 +94,12 @@ class PlotPane(Widget):
     def __init__(self, id: str, ascii_only: bool) -> None:
         super().__init__(id=id, classes="pane")
         self._chart, self._begin_ms, self._end_ms = Chart(""), 0.0, 1.0
+        self._marks: Sequence[Mark] = ()
         self._ascii_only = ascii_only
 
-    def show_chart(self, chart: Chart, begin_ms: float, end_ms: float) -> None:
+    def show_chart(self, chart: Chart, begin_ms: float, end_ms: float, marks: Sequence[Mark] = ()) -> None:
         """Draw a chart for the time from `begin_ms` to `end_ms`, with the last values in the frame's title."""
-        self._chart, self._begin_ms, self._end_ms = chart, begin_ms, end_ms
+        self._chart, self._begin_ms, self._end_ms, self._marks = chart, begin_ms, end_ms, marks
         titles = [_format_chart_title(chart, *blanks) for blanks in _TITLE_BLANKS]
         cells = self.outer_size.width - TITLE_FRAME_CELLS
         self.border_title = next((title for title in titles if title.cell_length <= cells), titles[-1])
@@ -92,6 +109,8 @@ class PlotPane(Widget):
     def render(self) -> RenderResult:
         """Render the plot of the current chart above its time axis."""
         width, height = self.content_size.width - LABEL_CELLS - 1, self.content_size.height - 1
+        has_marks = bool(self._marks) and height >= MARK_ROWS_FROM
+        height -= has_marks
         if width < 4 or height < 1:
             return Content()
         dot_columns = width * (1 if self._ascii_only else 2)
@@ -110,8 +129,20 @@ class PlotPane(Widget):
             lines.append(
                 Content.assemble((formats.fit_to_width(label, LABEL_CELLS, "right") + " ", "$muted"), *styled_runs)
             )
+        if has_marks:
+            lines.append(Content.assemble(" " * (LABEL_CELLS + 1), *self._build_mark_pieces(width)))
         lines.append(Content.styled(" " * (LABEL_CELLS + 1) + self._format_time_axis(width), "$muted"))
         return Content("\n").join(lines)
+
+    def _build_mark_pieces(self, width: int) -> list[tuple[str, str]]:
+        """Return the cells of the row of marks, each with its style. A finding hides a change in the same cell."""
+        cells = [(" ", "$muted")] * width
+        step_ms = (self._end_ms - self._begin_ms) / width
+        for mark in sorted(self._marks, key=lambda mark: mark.kind == FINDING):
+            if self._begin_ms <= mark.at_ms < self._end_ms:
+                style = "$state-dead" if mark.kind == FINDING else "$strong"
+                cells[min(width - 1, int((mark.at_ms - self._begin_ms) / step_ms))] = MARK_SIGNS[mark.kind], style
+        return cells
 
     def _format_time_axis(self, width: int) -> str:
         times_ms = (self._begin_ms, (self._begin_ms + self._end_ms) / 2, self._end_ms)
@@ -148,8 +179,12 @@ class Metrics(View):
         self._samples: deque[Sample] = deque(maxlen=3000)
         self._previous_counters: tuple[int, Counter[str]] | None = None
         self._snapshot: Snapshot | None = None
-        self._recorded: tuple[MinuteTotals, ...] = ()  # in a replay: the minutes before its moment
+        self._recorded: tuple[MinuteTotals, ...] = ()  # the recorded steps of the chosen range
+        self._recorded_minutes = 0  # the length of that range; 0: nothing was read yet
+        self._marks: tuple[Mark, ...] | None = None  # of the recording; None: nothing was read yet
+        self._next_recorded_s = 0.0
         self._recorded_requests: dict[int, tuple[Request[tuple[MinuteTotals, ...]], ...]] = {}  # by range in minutes
+        self._mark_requests: dict[int, tuple[Request[tuple[Mark, ...]], ...]] = {}  # by range in minutes
 
     def compose_view(self) -> ComposeResult:
         """Create the four plots of queue metrics."""
@@ -180,8 +215,62 @@ class Metrics(View):
 
     @property
     def _ranges(self) -> tuple[tuple[str, int], ...]:
-        """The time ranges that can be chosen; one of 30 days is added if a system of the queues has counts by day."""
+        """The time ranges that can be chosen: with a recording also weeks, with counts by the day also 30 days."""
+        if self.session.is_replay or self.session.has_recording:
+            return (*RANGES, *RECORDED_RANGES)
         return (*RANGES, DAY_RANGE) if self._systems_with_days else RANGES
+
+    @property
+    def _is_range_by_days(self) -> bool:
+        """Whether the chosen range is drawn from the counts by the day of a system."""
+        return self._minutes == DAY_RANGE[1] and bool(self._systems_with_days)
+
+    @property
+    def _is_range_recorded(self) -> bool:
+        """Whether the chosen range is drawn from the recording: weeks, and hours of queues without counters."""
+        if not self.session.has_recording or self._minutes < RANGES[1][1] or self._is_range_by_days:
+            return False
+        return self._minutes > stats.MAX_MINUTES or not self._count_counting_queues()
+
+    def _count_counting_queues(self) -> int:
+        """Return how many of the plotted queues have counters per minute, as far as is known."""
+        return sum(ref not in self._histories or bool(self._histories[ref].flows) for ref in self._queues_with_counters)
+
+    def _load_recorded(self) -> None:
+        """Read the marks of the chosen range from the recording, and its steps if it is drawn from them."""
+        if self._snapshot is None or not self.session.has_recording:
+            return
+        self._next_recorded_s = time.monotonic() + RECORDED_INTERVAL_S
+        refs, minutes, end_ms, is_drawn = self._refs, self._minutes, self._snapshot.taken_ms, self._is_range_recorded
+        journal = self.session.journal
+
+        def read_range(store: Writer) -> RecordedRange:
+            from rqtui.recording.course import read_marks
+            from rqtui.recording.flows import read_totals
+
+            begin_ms = end_ms - minutes * stats.MINUTE_MS
+            totals = read_totals(store, refs, begin_ms, end_ms) if is_drawn else ()
+            operations = [*journal.operations, *journal.load_earlier_operations()]
+            marks = read_marks(store, refs, begin_ms, end_ms, operations, journal.load_sightings())
+            return RecordedRange(minutes, totals, marks)
+
+        self.session.read_recording(read_range, self._store_recorded)
+
+    def _store_recorded(self, recorded: RecordedRange | None, problem: str) -> None:
+        if recorded is None:
+            self.host.show_toast(f"The recording cannot be read: {problem}", "warning")
+        elif recorded.minutes == self._minutes:
+            self._recorded_minutes, self._recorded, self._marks = recorded
+            if self.is_drawn:
+                self._draw_charts()
+
+    def _list_marks(self, begin_ms: int, end_ms: int) -> Sequence[Mark]:
+        """Return the marks of the plotted queues: of the recording, or without one of this session."""
+        if self._marks is not None:
+            return self._marks
+        journal = self.session.journal
+        operations, sightings = journal.operations, journal.sightings
+        return [mark for ref in self._refs for mark in build_marks(ref, begin_ms, end_ms, operations, sightings)]
 
     @property
     def _minutes(self) -> int:
@@ -251,7 +340,9 @@ class Metrics(View):
     def build_focus(self, refs: list[Ref]) -> Focus:
         """Request at each refresh the counts of the plotted queues, and their counters of the last two minutes."""
         if self.session.is_replay:
-            return Focus(self._refs, requests={"recorded": self._build_recorded_requests()})
+            return Focus(
+                self._refs, requests={"recorded": self._build_recorded_requests(), "marks": self._build_mark_requests()}
+            )
         systems = self.session.systems
         for ref in self._queues_with_counters:
             if ref not in self._requests:
@@ -265,17 +356,24 @@ class Metrics(View):
             self._recorded_requests[minutes] = (engine.build_minutes_request(self._refs, minutes),)  # type: ignore[attr-defined]
         return self._recorded_requests.get(minutes, ())
 
+    def _build_mark_requests(self) -> tuple[Request[tuple[Mark, ...]], ...]:
+        """Return the cached request for the marks of the chosen range; none without a recording."""
+        engine, minutes = self.session.engine, self._minutes
+        if minutes not in self._mark_requests and engine is not None:
+            self._mark_requests[minutes] = (engine.build_marks_request(self._refs, minutes),)  # type: ignore[attr-defined]
+        return self._mark_requests.get(minutes, ())
+
     def _draw_recorded_charts(self, snapshot: Snapshot) -> None:
         """Draw the minutes of a recording before its moment, if the snapshot has those of the chosen range."""
         for totals in snapshot.results.get("recorded", ()):
             if isinstance(totals, tuple):
                 self._recorded = totals
+        for marks in snapshot.results.get("marks", ()):
+            if isinstance(marks, tuple):
+                self._marks = marks
         end_ms = snapshot.taken_ms
         begin_ms = end_ms - self._minutes * stats.MINUTE_MS
-        charts = build_recorded_charts(self._recorded, begin_ms)
-        for pane, chart in zip(self.query(PlotPane), charts, strict=True):
-            pane.show_chart(chart, begin_ms, end_ms)
-        self.host.show_header()
+        self._show_charts(build_recorded_charts(self._recorded, begin_ms, end_ms), begin_ms, end_ms)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Add a sample of a new snapshot, merge the last two minutes, and redraw the plots.
@@ -291,6 +389,8 @@ class Metrics(View):
             self._add_sample(snapshot.taken_ms, queues)
         if not self._loaded_minutes:
             self._load_counters()
+        if time.monotonic() >= self._next_recorded_s:
+            self._load_recorded()
         for history in snapshot.results.get("history", ()):
             if isinstance(history, History) and history.ref in self._histories:
                 self._merge_history(history)
@@ -331,13 +431,25 @@ class Metrics(View):
             return
         end_ms = self._drawn_ms = self._samples[-1].at_ms
         begin_ms = end_ms - self._minutes * stats.MINUTE_MS
-        for pane, chart in zip(self.query(PlotPane), self._build_charts(begin_ms, end_ms), strict=True):
-            pane.show_chart(chart, begin_ms, end_ms)
+        if self._is_range_recorded:
+            recorded = self._recorded if self._recorded_minutes == self._minutes else ()
+            self._show_charts(build_recorded_charts(recorded, begin_ms, end_ms), begin_ms, end_ms)
+        else:
+            self._show_charts(self._build_charts(begin_ms, end_ms), begin_ms, end_ms)
+
+    def _show_charts(self, charts: Sequence[Chart], begin_ms: int, end_ms: int) -> None:
+        """Draw the charts with their marks. The frame of the first one explains the signs of the marks."""
+        marks = [mark for mark in self._list_marks(begin_ms, end_ms) if begin_ms <= mark.at_ms < end_ms]
+        kinds = {mark.kind for mark in marks}
+        legend = [f"{MARK_SIGNS[kind]} {kind}" for kind in (FINDING, CHANGE) if kind in kinds]
+        first = replace(charts[0], note=" · ".join(filter(None, (charts[0].note, *legend))))
+        for pane, chart in zip(self.query(PlotPane), (first, *charts[1:]), strict=True):
+            pane.show_chart(chart, begin_ms, end_ms, marks)
         self.host.show_header()
 
     def _build_charts(self, begin_ms: int, end_ms: int) -> tuple[Chart, ...]:
         """Build the four charts: from counters per minute, and in the shortest time range also from samples."""
-        if self._minutes > stats.MAX_MINUTES:
+        if self._is_range_by_days:
             return self._build_day_charts(end_ms)
         histories = [history for history in self._histories.values() if history.flows]
         minutes = stats.compute_growth_per_minute(histories, begin_ms, end_ms) if histories else []
@@ -452,11 +564,11 @@ class Metrics(View):
         else:
             name = f"{'the ' * is_selection}{len(self._refs)} {'busiest ' * is_selection}queues together"
             name = name if self._refs else "no queues yet"
-        counting_queues = sum(
-            ref not in self._histories or bool(self._histories[ref].flows) for ref in self._queues_with_counters
-        )
+        counting_queues = self._count_counting_queues()
         missing_text = (
-            ""
+            "   recorded"
+            if self._is_range_recorded
+            else ""
             if self.session.is_replay or counting_queues == len(self._refs)
             else "   counted by the day"
             if not counting_queues and self._systems_with_days
@@ -465,15 +577,20 @@ class Metrics(View):
             else "   some count nothing"
         )
         left_out_text = f"   {self._left_out_count} more are left out" if is_selection else ""
-        ranges = [
-            Content.assemble(
-                (f"{number}: ", "$accented"), (label, "b $strong" if position == self._range_index else "$muted")
-            )
-            for number, (position, (label, _minutes)) in enumerate(enumerate(self._ranges), 1)
+        left = Content.assemble((name, "b $strong"), (missing_text + left_out_text, "$muted"))
+        labels = [f" {label}" for label, _minutes in self._ranges]
+        short_labels = [_SHORT_LABELS[minutes] for _label, minutes in self._ranges]
+        sides = [(left, self._format_ranges(labels, "  ")), (left, self._format_ranges(short_labels, " "))]
+        return frame.choose_first_fitting(iter(sides), width)
+
+    def _format_ranges(self, labels: Sequence[str], gap: str) -> Content:
+        """Format the time ranges with their keys; the chosen one is bright."""
+        chosen = min(self._range_index, len(labels) - 1)
+        pieces = [
+            Content.assemble((f"{number}:", "$accented"), (label, "b $strong" if number == chosen + 1 else "$muted"))
+            for number, label in enumerate(labels, 1)
         ]
-        return Content.assemble((name, "b $strong"), (missing_text + left_out_text, "$muted")), Content("  ").join(
-            ranges
-        )
+        return Content(gap).join(pieces)
 
     def list_scope_queues(self) -> tuple[Ref, ...]:
         """Return the queues for which the view of metrics was opened."""
@@ -502,7 +619,8 @@ class Metrics(View):
                 self.host.request_refresh()
                 return
             self._load_counters()
-            if self._minutes > stats.MAX_MINUTES:
+            self._load_recorded()
+            if self._is_range_by_days:
                 self._load_days()
             self._draw_charts()
             self.host.show_header()
@@ -512,8 +630,11 @@ class Metrics(View):
         self.action_place(1 + max(0, min(len(self._ranges) - 1, self._range_index + step)))
 
 
-def build_recorded_charts(totals: Sequence[MinuteTotals], begin_ms: int) -> tuple[Chart, ...]:
-    """Build the four charts from the minutes and hours of a recording. A gap is unknown, and no value is 0 there."""
+def build_recorded_charts(totals: Sequence[MinuteTotals], begin_ms: int, end_ms: int) -> tuple[Chart, ...]:
+    """Build the four charts from the minutes and hours of a recording. A gap is unknown, and no value is 0 there.
+
+    A note names the part of the time that was watched.
+    """
     rates: dict[str, list[tuple[float, float | None]]] = {name: [] for name in ("enqueued", "completed", "failed")}
     depths: list[tuple[float, float | None]] = []
     oldest: list[tuple[float, float | None]] = []
@@ -526,10 +647,15 @@ def build_recorded_charts(totals: Sequence[MinuteTotals], begin_ms: int) -> tupl
         depths += [*gap, (minute.at_ms, minute.unfinished)]
         oldest += [*gap, (minute.at_ms, minute.oldest_ready_ms)]
         previous_end_ms = minute.at_ms + minute.span_ms
+    if totals and end_ms > previous_end_ms + stats.MINUTE_MS:
+        for known in (*rates.values(), depths, oldest):
+            known.append((previous_end_ms, None))
+    watched_ms, span_ms = sum(minute.watched_ms for minute in totals), end_ms - begin_ms
+    part = f"{formats.format_age(min(watched_ms, span_ms))} of {formats.format_age(span_ms)} watched"
     peak = max((value for name in ("enqueued", "completed") for _at, value in rates[name] if value), default=0.0)
     failed, completed = sum(minute.failed for minute in totals), sum(minute.completed for minute in totals)
     share = f"{formats.format_count(failed)} of {formats.format_count(failed + completed)} attempts" if totals else ""
-    out, in_, most = rates["completed"], rates["enqueued"], f"most {_format_rate(peak)}"
+    out, in_, most = rates["completed"], rates["enqueued"], f"most {_format_rate(peak)}, {part}"
     return (
         Chart("throughput", out, in_, "out", "in", "$state-ready", _format_rate, most),
         Chart("depth", depths, area_label="not done", note="scheduled, ready, reserved", is_level=True),

@@ -7,17 +7,25 @@ import asyncio
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import bullmq_subject
 import pytest
 from native_jobs import build_key
+from recordings import QUEUE, build_period, open_writer
 from redis import Redis
 from screens import NARROW, WIDE, Seeded, read_text, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
+from rqtui.config.settings import Settings
+from rqtui.model import Ref
+from rqtui.operations.journal import Operation, to_document
+from rqtui.recording.files import find_recording_path
+from rqtui.recording.records import HOUR_MS, MINUTE_MS, RecordedChange, RecordedFinding
+from rqtui.recording.store import Batch
 from rqtui.tui.screens import registry
 from rqtui.tui.screens.events import Events
-from rqtui.tui.screens.metrics import Metrics
+from rqtui.tui.screens.metrics import Metrics, PlotPane
 from screenshots.seeded import open_still_app
 
 
@@ -182,7 +190,7 @@ async def test_the_busiest_of_many_queues_are_followed_and_the_view_reports_it(
 
 
 @run_on_event_loop
-async def test_the_fourth_range_shows_what_sidekiq_counts_by_the_day(client: Redis, url: str) -> None:
+async def test_the_longest_range_shows_what_sidekiq_counts_by_the_day(client: Redis, url: str) -> None:
     client.sadd("queues", "mail")
     client.lpush("queue:mail", '{"class":"HardJob","args":[],"jid":"0123456789abcdef01234567","queue":"mail"}')
     now = datetime.fromtimestamp(int(client.time()[0]), UTC)
@@ -191,6 +199,58 @@ async def test_the_fourth_range_shows_what_sidekiq_counts_by_the_day(client: Red
         client.set(f"stat:failed:{now - timedelta(days=back):%Y-%m-%d}", 10)
     async with screen(url) as ui:
         await ui.press("m")
-        await ui.until_shown("counted by the day", "4: 30 days")
-        await ui.press("4")
+        await ui.until_shown("counted by the day", "5:30d")
+        await ui.press("5")
         await ui.until_shown("all queues of sidekiq", "200 of 1.7M runs", f"{now:%m-%d}", "is not counted by the day")
+
+
+def record_days(path: Path, now_ms: int) -> None:
+    """Record hours of the last five days with a gap of a day, minutes of the last hour, a finding and a change."""
+    hour_ms, minute_ms = now_ms // HOUR_MS * HOUR_MS, now_ms // MINUTE_MS * MINUTE_MS
+    ref = Ref("dispatcher", "readytasklist")
+    hours = [
+        build_period(hour_ms - ago * HOUR_MS, ref=ref, span_ms=HOUR_MS, watched_ms=HOUR_MS, completed=36_000)
+        for ago in range(120, 3, -1)
+        if not 48 < ago <= 72
+    ]
+    minutes = [build_period(minute_ms - ago * MINUTE_MS, ref=ref, completed=120) for ago in range(30, 5, -1)]
+    finding = RecordedFinding(
+        ref, "failing", "critical", "40 % fail", "", 9, now_ms - 90 * HOUR_MS, now_ms - 89 * HOUR_MS
+    )
+    change = Operation(now_ms - 60 * HOUR_MS, "ann", "requeue", "readytasklist", "dispatcher", answers={"requeued": 3})
+    changes = [RecordedChange(change.at_ms, "1", to_document(change))]
+    batch = Batch({ref: QUEUE._replace(ref=ref)}, [*hours, *minutes], [], [finding], [finding], [], changes)
+    with open_writer(path, batch):
+        pass
+
+
+@run_on_event_loop
+async def test_days_of_any_system_are_read_from_the_recording_with_gaps_and_marks(
+    client: Redis, url: str, state_folder: Path
+) -> None:
+    client.rpush("readytasklist", "a", "b")
+    now_ms = int(client.time()[0]) * 1000
+    record_days(find_recording_path(state_folder, url), now_ms)
+    async with screen(Settings(url), WIDE, interval_s=0.25) as ui:
+        await ui.press("m")
+        await ui.until_shown("4: 7 days")
+        await ui.press("2")
+        await ui.until_shown("recorded", "of 1h00 watched", "most 2/s")
+        await ui.press("4")
+        await ui.until_shown("3d of 7d watched", "most 10/s", "▲ finding", "◆ change")
+        view = ui.app.screen
+        assert isinstance(view, Metrics) and view._marks is not None and len(view._marks) >= 2
+        throughput = next(iter(view.query(PlotPane)))
+        values = [value for _at, value in throughput._chart.area]
+        assert None in values and 0 not in values
+        await ui.press("1")
+        await ui.until_shown("counts nothing by the minute", "not done 2")
+
+
+@run_on_event_loop
+async def test_without_a_recording_there_are_no_weeks(client: Redis, url: str, state_folder: Path) -> None:
+    client.rpush("readytasklist", "a")
+    async with screen(Settings(url, is_recording=False), WIDE, interval_s=0.25) as ui:
+        await ui.press("m", "2")
+        await ui.until_shown("counts nothing by the minute", "3: 1 day")
+        assert "7 days" not in ui.text()
