@@ -22,6 +22,7 @@ from rqtui.cli.act_confirmation import confirm_dangerous_verb, is_dangerous
 from rqtui.cli.act_options import (
     BATCH,
     ActRequest,
+    CanaryOptions,
     Target,
     build_force_and_token,
     check_act_options,
@@ -132,6 +133,16 @@ def act(
             help="Change N jobs first, and the others only after these N succeeded; at 20/s without --rate.",
         ),
     ] = None,
+    canary_wait: Annotated[
+        str | None,
+        typer.Option(
+            "--canary-wait", metavar="TIME", help="Stop if no worker takes a first job for so long; 5m without it."
+        ),
+    ] = None,
+    canary_run: Annotated[
+        str | None,
+        typer.Option("--canary-run", metavar="TIME", help="Stop if a first job runs for so long; 1h without it."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a dangerous change.")] = False,
     why: Annotated[
         str, typer.Option("--why", metavar="TEXT", help="Record the reason in the journal and in killed jobs.")
@@ -157,7 +168,9 @@ def act(
         engine.raise_if_refused(verb, ref)
     raw_ids = tuple(documents.parse_id(id) for id in ids or ())
     place = find_place(engine.systems[ref.system], script, place) if place else ""
-    rate_limit = parse_rate_limit(variant, rate, stop_at_failures, stop_at_depth, canary)
+    rate_limit = parse_rate_limit(
+        variant, rate, stop_at_failures, stop_at_depth, CanaryOptions(canary, canary_wait, canary_run)
+    )
     if canary is not None:
         check_canary_verb(engine.systems[ref.system], script)
     request = ActRequest(ref, raw_ids, place, expression, everything, limit, dry_run, yes, rate_limit)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from rqtui.durations import parse_duration
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,10 +70,18 @@ def find_place(system: System, script: Script, place_or_state: str) -> str:
     return able[0]
 
 
+class CanaryOptions(NamedTuple):
+    """The options of a canary as they were typed: the number of first jobs, and how long they may take."""
+
+    jobs: int | None = None
+    wait: str | None = None
+    run: str | None = None
+
+
 def parse_rate_limit(
-    variant: Verb | None, rate: str | None, failures: int | None, depth: int | None, canary: int | None
+    variant: Verb | None, rate: str | None, failures: int | None, depth: int | None, canary: CanaryOptions
 ) -> Limits | None:
-    """Convert `--rate`, `--canary` and the `--stop-at-…` options to limits; None without the first two.
+    """Convert `--rate`, the options of a canary and the `--stop-at-…` options to limits; None without a speed.
 
     Raises UsageError. Without `--rate`, the jobs after a canary have the rate RATE_AFTER_CANARY. A variant of a
     verb, such as `drip-requeue`, has a default rate and a default number of failures.
@@ -82,14 +91,25 @@ def parse_rate_limit(
     if variant is not None:
         defaults = {field.name: field.default for field in variant.form}
         rate, failures = rate or defaults["rate"], failures or int(defaults["stop_at_failures"])
-    if canary is not None:
-        if canary < 1:
+    if canary.jobs is not None:
+        if canary.jobs < 1:
             raise UsageError("--canary is a whole number from 1 on.")
         rate = rate or rate_limit.RATE_AFTER_CANARY
+    times_s = {}
+    times = (("--canary-wait", "canary_wait_s", canary.wait), ("--canary-run", "canary_run_s", canary.run))
+    for option, name, text in times:
+        if text is not None:
+            if canary.jobs is None:
+                raise UsageError(f"{option} is a limit of the first jobs, and goes with --canary N.")
+            times_s[name] = parse_duration(text, option) / 1000
+            if times_s[name] < 1:
+                raise UsageError(f"{option} is a time of one second or more, such as 10m.")
     for name, value in (("--stop-at-failures", failures), ("--stop-at-depth", depth)):
         if value is not None and (rate is None or value < 1):
             raise UsageError(f"{name} is a whole number from 1 on, and goes with --rate 5/s.")
-    return None if rate is None else rate_limit.Limits(rate_limit.parse_rate(rate), failures, depth, canary)
+    if rate is None:
+        return None
+    return rate_limit.Limits(rate_limit.parse_rate(rate), failures, depth, canary.jobs, **times_s)
 
 
 def check_canary_verb(system: System, script: Script) -> None:

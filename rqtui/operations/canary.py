@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
 MAX_JOBS = 100  # of a canary; each is looked up at every step
-MAX_WAIT_S = 300.0  # until a worker takes one of the first jobs
+WAIT_S = 300.0  # until a worker takes one of the first jobs, or the next one of them
+RUN_S = 3600.0  # since a worker took a first job that has not ended
 _MAX_WALKED_JOBS = 20_000  # of a queue whose system finds no job by its id
 _ERROR_CHARACTERS = 100
 _FLOW = (State.READY, State.RESERVED, State.SCHEDULED, State.DONE, State.DEAD)  # the order in which a job moves on
@@ -59,15 +60,26 @@ class CanaryProgress:
 class Canary:
     """The first jobs of a rate-limited change, each with what is known about its run.
 
-    Raises UsageError if the jobs of a system cannot be followed, or if `size` is not from 1 to 100.
+    The change stops when no first job is running and no worker takes one for `wait_s` seconds, and when one of them has
+    not ended `run_s` seconds after a worker took it. Raises UsageError if the jobs of a system cannot be followed, or
+    if `size` is not from 1 to 100.
     """
 
     def __init__(
-        self, engine: Engine, systems: Iterable[System], size: int, clock: Callable[[], float] = time.monotonic
+        self,
+        engine: Engine,
+        systems: Iterable[System],
+        size: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        wait_s: float = WAIT_S,
+        run_s: float = RUN_S,
     ) -> None:
         check_canary(systems, size)
         self._engine, self.size, self.is_sent = engine, size, False
-        self._clock, self._is_taken, self._deadline_s = clock, False, 0.0
+        self._clock, self._wait_s, self._run_s = clock, wait_s, run_s
+        self._progress_s = 0.0  # by `clock`: when a first job ran or ended last
+        self._taken_s: dict[tuple[Ref, bytes], float] = {}  # when each pending job was first seen running
         self._pending: dict[tuple[Ref, bytes], bool] = {}  # whether the job was missing at the last poll
         self._total = self._done = self._unknown = 0
         self._failures: list[tuple[bytes, str]] = []
@@ -82,7 +94,7 @@ class Canary:
             else:
                 self._failures.append((job.id, texts.get((ref, job.id), "it was not moved")))
         self._total, self.is_sent = len(batch), True
-        self._deadline_s = self._clock() + MAX_WAIT_S
+        self._progress_s = self._clock()
         self._bump_ready_jobs(verb)
 
     def _bump_ready_jobs(self, verb: str) -> None:
@@ -107,7 +119,7 @@ class Canary:
 
     def poll_jobs(self) -> CanaryProgress:
         """Look up the jobs that have not ended yet, and return the progress."""
-        pending = [*self._pending]
+        pending, now_s = [*self._pending], self._clock()
         for (ref, id), job in zip(pending, self._find_jobs(pending), strict=True):
             system = self._engine.systems[ref.system]
             if job is None and not self._pending[ref, id]:
@@ -124,10 +136,14 @@ class Canary:
                 self._failures.append((id, job.error))
             else:
                 self._pending[ref, id] = False
-                self._is_taken = self._is_taken or job.state is State.RESERVED
-        return CanaryProgress(self._total, self._done, len(self._failures), self._unknown, self._explain_stop())
+                if job.state is State.RESERVED:
+                    self._taken_s.setdefault((ref, id), now_s)
+                    self._progress_s = now_s
+        if len(self._pending) < len(pending):
+            self._progress_s = now_s
+        return CanaryProgress(self._total, self._done, len(self._failures), self._unknown, self._explain_stop(now_s))
 
-    def _explain_stop(self) -> str:
+    def _explain_stop(self, now_s: float) -> str:
         first = f"the first {format_quantity(self._total, 'job')}"
         if self._failures:
             id, error = self._failures[0]
@@ -136,8 +152,17 @@ class Canary:
             return (f"the first job, {to_text(id)}, failed" if self._total == 1 else jobs) + (
                 f": {text}" if text else ""
             )
-        if self._pending and not self._is_taken and self._done == 0 and self._clock() >= self._deadline_s:
-            return f"no worker has taken one of {first} within {spell_duration(MAX_WAIT_S)}; they are ready"
+        endless = [id for (ref, id) in self._pending if now_s - self._taken_s.get((ref, id), now_s) >= self._run_s]
+        if endless:
+            return (
+                f"{to_text(endless[0])} has not ended {spell_duration(self._run_s)} after a worker took it; "
+                f"{len(self._pending)} of {first} have not ended"
+            )
+        if self._pending and now_s - self._progress_s >= self._wait_s:
+            wait = spell_duration(self._wait_s)
+            if len(self._pending) == self._total and not self._taken_s:
+                return f"no worker has taken one of {first} within {wait}; they are ready"
+            return f"no worker has taken the next of {first} within {wait}; {len(self._pending)} of them have not ended"
         if self._unknown:
             return f"{self._unknown} of {first} ended, and their system does not store how; look at its workers' logs"
         return ""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from rqtui.errors import UsageError, WrongType
 from rqtui.model import Job, Outcome, Queue, Ref, State
-from rqtui.operations.canary import Canary, CanaryProgress
+from rqtui.operations.canary import RUN_S, WAIT_S, Canary, CanaryProgress
 from rqtui.system_base.system import CHUNK
 from rqtui.text import formats
 from rqtui.text.formats import format_quantity
@@ -46,6 +46,8 @@ class Limits:
     max_failures: int | None = None
     max_depth: int | None = None
     canary_jobs: int | None = None
+    canary_wait_s: float = WAIT_S  # the longest time without a worker that takes one of these jobs
+    canary_run_s: float = RUN_S  # the longest run of one of these jobs
 
     def describe(self) -> str:
         """Describe the limits: `5 jobs first, then 5/s, stops at 20 failures or 100 ready jobs`."""
@@ -105,7 +107,10 @@ def yield_rate_limited_steps(
         for ref, jobs_of_queue in chosen_jobs:
             engine.change_recorder.begin_change(verb, ref, jobs.total if place else len(jobs_of_queue))
     systems = [engine.systems[ref.system] for ref in refs]
-    canary = Canary(engine, systems, limits.canary_jobs, clock) if limits.canary_jobs else None
+    canary = None
+    if limits.canary_jobs:
+        times = {"wait_s": limits.canary_wait_s, "run_s": limits.canary_run_s}
+        canary = Canary(engine, systems, limits.canary_jobs, clock, **times)
     allowance = _JobAllowance(limits.jobs_per_s, clock)
     while True:
         failures, depth = watch.poll_queues()

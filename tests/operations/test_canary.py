@@ -151,6 +151,46 @@ def test_first_jobs_that_run_for_long_do_not_stop_the_change(seeded: Seeded) -> 
     assert steps[-1].stop_reason == rate_limit.ALL_SENT
 
 
+def test_a_first_job_that_never_ends_stops_the_change_after_its_limit(seeded: Seeded) -> None:
+    def work(number: int) -> None:
+        if number == 1:
+            seeded.reserve(1)
+
+    limits = Limits(5, canary_jobs=2, canary_wait_s=600, canary_run_s=90)
+    steps = run_steps(seeded, bury(seeded, 3), limits, work, step_s=20)
+    assert steps[-1].stop_reason == (
+        "stopped after 2 of 3: d000 has not ended 1 min 30 s after a worker took it; "
+        "2 of the first 2 jobs have not ended"
+    )
+    assert len(seeded.jobs("dead")) == 1
+
+
+def test_first_jobs_that_stay_ready_after_another_one_ended_stop_the_change(seeded: Seeded) -> None:
+    def work(number: int) -> None:
+        if number == 1:
+            settle(seeded, "ack", 1)
+
+    limits = Limits(5, canary_jobs=3, canary_wait_s=60)
+    steps = run_steps(seeded, bury(seeded, 4), limits, work, step_s=20)
+    assert steps[-1].stop_reason == (
+        "stopped after 3 of 4: no worker has taken the next of the first 3 jobs within 1 min; 2 of them have not ended"
+    )
+
+
+def test_the_limits_of_a_canary_are_options(client: Redis, seeded: Seeded, url: str) -> None:
+    bury(seeded, 4)
+    ran = shell(url, *WORDS.split(), "--canary-wait", "1s")
+    assert ran.code == 1 and "within 1 s; they are ready" in ran.json["stopped"]
+    for words, sentence in (
+        (("--canary-wait", "soon"), "--canary-wait cannot be 'soon'"),
+        (("--canary-run", "10ms"), "--canary-run is a time of one second or more"),
+    ):
+        refused = shell(url, *WORDS.split(), *words)
+        assert refused.code == 2 and sentence in refused.err
+    alone = shell(url, *["act", "requeue", "mail", "--place", "dead", "--all", "--rate", "5/s", "--canary-run", "5m"])
+    assert alone.code == 2 and "goes with --canary N" in alone.err
+
+
 @pytest.mark.parametrize(("final", "place"), [(True, "dead"), (False, "scheduled")])
 def test_one_failure_stops_the_change_and_names_job_and_error(seeded: Seeded, final: bool, place: str) -> None:
     jobs = bury(seeded, 12)

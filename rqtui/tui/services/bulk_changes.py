@@ -256,8 +256,8 @@ def _split_rate_limit(values: Values) -> tuple[Values, Limits | None]:
     if not isinstance(per_s, float):
         return arguments, None
     names = ("stop_at_failures", "stop_at_depth", "canary")
-    limits = [value if isinstance(value := values.get(name), int) else None for name in names]
-    return arguments, Limits(per_s, *limits)
+    failures, depth, canary = (value if isinstance(value := values.get(name), int) else None for name in names)
+    return arguments, Limits(per_s, failures, depth, canary)
 
 
 def _describe_selected_jobs(selection: JobSelection) -> str:
