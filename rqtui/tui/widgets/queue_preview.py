@@ -172,7 +172,7 @@ def build_queue_plot(details: QueueDetails, width: int, height: int, *, ascii_on
     top = plot.round_axis_maximum(maximum)
     span_ms = series.end_ms - series.begin_ms
     marks = {int((entry.at_s * 1000 - series.begin_ms) / span_ms * cells) for entry in details.changes}
-    plot_lines = _draw_plot_lines(tuple(area), tuple(lower), rows, top, frozenset(marks), series.write(top), ascii_only)
+    plot_lines = draw_plot_lines(tuple(area), tuple(lower), rows, top, frozenset(marks), series.write(top), ascii_only)
     legend = Content.styled(series.words, "$muted")
     if any(value for _at, value in series.lower):
         area_sign, lower_sign = plot.draw_legend_signs(ascii_only)
@@ -189,7 +189,7 @@ def build_queue_plot(details: QueueDetails, width: int, height: int, *, ascii_on
 
 
 @lru_cache(2)  # the values rarely change between two refreshes
-def _draw_plot_lines(
+def draw_plot_lines(
     area: tuple[float | None, ...],
     lower: tuple[float | None, ...],
     rows: int,
@@ -198,7 +198,7 @@ def _draw_plot_lines(
     top_label: str,
     ascii_only: bool,
 ) -> list[Content]:
-    """Return the lines of a queue's plot. `top_label` is the label of the upper line."""
+    """Return the lines of a plot. `top_label` is the label of the upper line."""
     lines = []
     for row, runs in enumerate(plot.draw_stacked_plot(area, lower, rows, top, marks, ascii_only)):
         label = top_label if row == 0 else ("0" if row == rows - 1 else "")

@@ -4,13 +4,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import NARROW, Seeded, read_text, run_on_event_loop, screen
+from screens import NARROW, WIDE, Seeded, read_text, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
+from rqtui.config.settings import Settings
 from rqtui.connection.embedded import EmbeddedServer
+from rqtui.recording.files import find_recording_path
+from rqtui.recording.records import ServerPeriod
+from rqtui.recording.store import Batch, Writer
 from screenshots.seeded import NOW, open_still_app
 
 
@@ -98,3 +107,59 @@ def test_the_server_matches_its_snapshot(
             return read_text(app)
 
     check_snapshot(f"redis-{size[0]}x{size[1]}", asyncio.run(read_screen()))
+
+
+@run_on_event_loop
+async def test_the_recorded_memory_of_the_last_hour_is_plotted(url: str, client: Redis, state_folder: Path) -> None:
+    Seeded(client).put("a")
+    minute_ms = int(time.time() // 60) * 60_000
+    minutes = [
+        ServerPeriod(minute_ms - ago * 60_000, 60_000, 30, 60_000, 2.0, 1.0, 10_000_000 * (40 - ago), None, "primary")
+        for ago in (*range(30, 20, -1), *range(10, 0, -1))
+    ]
+    with Writer.open(find_recording_path(state_folder, url), url) as writer:
+        writer.append(Batch(server=minutes))
+    async with screen(url, WIDE) as ui:
+        await ui.press("i")
+        await ui.until_shown("memory in the last hour", "used memory in bytes", "maxmemory is not set", "500MB")
+        rows = [line for line in ui.text().splitlines() if "⣿" in line]
+        assert len(rows) >= 4 and all(re.search("⣿[^⣿]* {9,}⣿", row) for row in rows[-2:]), (
+            "the ten minutes without a record are a gap"
+        )
+    async with screen(url) as ui:
+        await ui.press("i")
+        await ui.until_shown("clients")
+        assert "in the last hour" not in ui.text(), "a small terminal has no space for a plot"
+
+
+@run_on_event_loop
+async def test_without_a_recording_a_sentence_is_in_place_of_the_plot(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(Settings(url, is_recording=False), WIDE) as ui:
+        await ui.press("i")
+        await ui.until_shown("There is no plot of the memory in the last hour: recording is turned off (record).")
+
+
+@run_on_event_loop
+async def test_the_plot_of_the_memory_opens_the_recording_no_second_time(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url, WIDE) as ui:
+        answers: list[object] = []
+        session = ui.app.session
+        await ui.until(
+            lambda: session.read_recording(lambda _store: 1, lambda result, _problem: answers.append(result))
+        )
+        await ui.until(lambda: answers, "a recorder that answers")
+        before = count_open_recordings()
+        await ui.press("i")
+        await ui.until_shown("less than two minutes of it")
+        assert count_open_recordings() <= before
+
+
+def count_open_recordings() -> int:
+    """Return how many descriptors of this process are open on files of recordings."""
+    count = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # It was closed meanwhile.
+            count += "recording" in os.readlink(descriptor)
+    return count
