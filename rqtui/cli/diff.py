@@ -9,6 +9,7 @@ import typer
 from rqtui.cli import documents, output, sampling
 from rqtui.cli.arguments import QUEUE, open_engine, report_places_without_events
 from rqtui.cli.session import Session
+from rqtui.durations import parse_duration
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,8 +37,20 @@ def diff(
     against: Annotated[
         str | None, typer.Option("--against", metavar="EXPR", help="Only matching jobs are in B.")
     ] = None,
+    last: Annotated[
+        str | None,
+        typer.Option("--last", metavar="TIME", help="A has the jobs of this last time, such as 1h; B earlier ones."),
+    ] = None,
+    ago: Annotated[
+        str | None,
+        typer.Option("--ago", metavar="TIME", help="With --last, B has the jobs of the same time so long ago: 1d."),
+    ] = None,
+    by_time: Annotated[
+        str | None,
+        typer.Option("--time", metavar="WHEN", help="With --last, the time that counts: enqueued or ended."),
+    ] = None,
 ) -> int:
-    """Compare two groups of jobs: which body fields, kinds, workers, hours or sizes differ, and how much.
+    """Compare two groups of jobs: which body fields, kinds, workers, hosts, hours or sizes differ, and how much.
 
     Example: rqtui diff mail dead done --json
     """
@@ -45,8 +58,9 @@ def diff(
     from rqtui.reports import comparison as report
     from rqtui.reports.comparison import Selection
 
-    if b is None and not expression and not against:
-        raise UsageError("name two places to compare (dead done), or a --filter for one of the groups.")
+    span_ms, ago_ms = _parse_time_options(last, ago, by_time)
+    if b is None and not expression and not against and not last:
+        raise UsageError("name two places to compare (dead done), or a --filter or --last for one of the groups.")
     for each in (expression, against):
         filters.parse_filter(each or "")
     selection_a, selection_b = (
@@ -54,6 +68,12 @@ def diff(
         Selection(_split_places(b or a), against or ""),
     )
     engine, [ref] = open_engine(session, [queue])
+    if span_ms is not None:
+        from rqtui.reports.time_windows import choose_time, select_by_time
+
+        system = engine.systems[ref.system]
+        time = by_time or choose_time(system, (*selection_a.words, *selection_b.words))
+        selection_a, selection_b = select_by_time(selection_a, selection_b, time, system.now_ms(), span_ms, ago_ms)
     steps = report.yield_comparisons(engine, ref, selection_a, selection_b)
     comparison = sampling.build_with_progress(steps, "comparing")
     if session.as_json:
@@ -64,6 +84,20 @@ def diff(
     for problem in comparison.size.problems:
         output.print_message(problem)
     return sampling.choose_sampling_exit_code(comparison.size)
+
+
+def _parse_time_options(last: str | None, ago: str | None, by_time: str | None) -> tuple[int | None, int | None]:
+    """Return the times of `--last` and `--ago` in ms, or None. Raises UsageError."""
+    if last is None:
+        if ago is not None or by_time is not None:
+            raise UsageError("--ago and --time go with --last, such as --last 1h.")
+        return None, None
+    if by_time not in (None, "enqueued", "ended"):
+        raise UsageError(f"--time is enqueued or ended, not {by_time!r:.40}.")
+    last_ms, ago_ms = parse_duration(last, "--last"), None if ago is None else parse_duration(ago, "--ago")
+    if last_ms < 1000:
+        raise UsageError("--last is a time of one second or more, such as 1h.")
+    return last_ms, ago_ms
 
 
 def _split_places(text: str) -> tuple[str, ...]:
@@ -95,11 +129,22 @@ def _build_side_document(side: Side) -> dict[str, Any]:
     return {
         "places": list(side.places),
         "filter": documents.escape_undecodable(side.selection.expression) or None,
+        "window": _build_window_document(side),
         "jobs": side.jobs,
         "looked": side.looked,
         "of": side.of,
         "random": side.is_random,
     }
+
+
+def _build_window_document(side: Side) -> dict[str, Any] | None:
+    """Build the document of the time by which a group was selected, or None without one."""
+    from rqtui.reports.time_windows import TimeWindow
+
+    window = side.selection.accepts
+    if not isinstance(window, TimeWindow):
+        return None
+    return {"time": window.time, "begin_at_ms": window.begin_ms, "end_at_ms": window.end_ms}
 
 
 def _build_difference(difference: Difference) -> dict[str, Any]:
@@ -141,6 +186,11 @@ def _write_comparison(comparison: Comparison) -> None:
         output.write_lines(
             f"{indent}{format_difference(comparison, difference)}{format_remark(difference)}"
             for difference in differences
+        )
+    if comparison.a.selection.attributes:
+        output.print_note(
+            "only jobs that are still stored were read: those of an earlier time may have been requeued or deleted "
+            "since. A job whose time is unknown is in neither group."
         )
     if comparison.left_out:
         output.print_note(f"not compared, because the groups were selected by it: {', '.join(comparison.left_out)}")

@@ -32,14 +32,15 @@ AGES = (  # ascending: each is the upper bound of the ages with this name (ms), 
 AGE_FILTERS = {name: expression for _bound, name, expression in AGES}  # in the order of the ages
 
 
-def read_attributes(job: Job) -> dict[str, str]:
-    """Return the attributes of a job by name: body fields as `.path`, then `kind`, `worker` and the others.
+def read_attributes(job: Job, host: str = "") -> dict[str, str]:
+    """Return the attributes of a job by name: body fields as `.path`, then `kind`, `worker`, `host` and the others.
 
-    An attribute that the job lacks, or that is unknown, is missing. Numbers are `Number`. Hours are in UTC.
+    `host` is the machine of the job's worker. An attribute that the job lacks, or that is unknown, is missing. Numbers
+    are `Number`. Hours are in UTC.
     """
     attributes = {f".{path}": _mask_value(value) for path, value in read_body_fields(job.body or b"").items()}
     attributes["body_bytes"] = Number(job.body_bytes or len(job.body or b""))
-    for name, text in (("kind", job.name), ("worker", job.worker)):
+    for name, text in (("kind", job.name), ("worker", job.worker), ("host", host)):
         if text:
             attributes[name] = mask_text(text)
     for name, number in (("attempts", job.attempts), ("run_ms", compute_run_ms(job)), ("priority", job.priority)):

@@ -18,6 +18,7 @@ from rqtui.model import Job, Ref
 from rqtui.reports import sampling
 from rqtui.reports.attributes import BODY_BYTES, RESULT_ATTRIBUTES, TIME_ATTRIBUTES, read_attributes
 from rqtui.reports.differences import Condition, Difference, Differences, find_differences
+from rqtui.reports.hosts import load_host_finder
 from rqtui.reports.sampling import Extent, Part, Survey
 from rqtui.text.formats import format_count, format_quantity, format_share
 from rqtui.text.masking import MASK
@@ -42,6 +43,7 @@ class Selection:
     accepts: Callable[[Job], bool] | None = None
     ids: tuple[bytes, ...] = ()
     label: str = ""
+    attributes: frozenset[str] = frozenset()  # by which `accepts` selects; they are not compared
 
     @property
     def is_whole(self) -> bool:
@@ -91,6 +93,7 @@ class _Samples:
     named_ids: frozenset[bytes]  # of group A, which are read one by one
     places: tuple[frozenset[str], frozenset[str]]
     left_out: frozenset[str]
+    find_host: Callable[[str], str] = lambda _worker: ""
     groups: tuple[list[Mapping[str, str]], list[Mapping[str, str]]] = field(default_factory=lambda: ([], []))
     looked: dict[str, int] = field(default_factory=dict)  # by place
 
@@ -107,7 +110,8 @@ class _Samples:
 
     def read_compared_attributes(self, job: Job) -> dict[str, str]:
         """Return the attributes of a job without those by which the groups were selected."""
-        return {name: value for name, value in read_attributes(job).items() if name not in self.left_out}
+        attributes = read_attributes(job, self.find_host(job.worker) if job.worker else "")
+        return {name: value for name, value in attributes.items() if name not in self.left_out}
 
 
 def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> Iterator[Comparison | None]:
@@ -126,12 +130,14 @@ def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> I
     a_names, b_names = (frozenset(place.name for place in places) for places in (a_places, b_places))
     parsed = [filters.parse_filter(each.expression, [system]) for each in (a, b)]
     left_out = frozenset(attribute for each in parsed for attribute in _list_selecting_attributes(each))
+    left_out |= a.attributes | b.attributes
     states = tuple(dict.fromkeys(place.state for place in (*a_places, *b_places)))
     survey = yield from sampling.yield_survey(
         engine, [ref], states, MAX_PER_PLACE, MAX_JOBS, lambda place: place.name in a_names | b_names
     )
     accepts = _combine_conditions(a, parsed[0]), _combine_conditions(b, parsed[1])
-    samples = _Samples(accepts, frozenset(a.ids), (a_names, b_names), left_out)
+    samples = _Samples(accepts, frozenset(a.ids), (a_names, b_names), left_out, load_host_finder(engine, ref))
+    yield None
     for start in range(0, len(a.ids[:MAX_NAMED_JOBS]), NAMED_JOBS_PER_TRIP):
         _add_named_jobs(engine, ref, a.ids[start : min(start + NAMED_JOBS_PER_TRIP, MAX_NAMED_JOBS)], samples)
         yield None

@@ -38,7 +38,8 @@ def test_the_document_has_the_measure_the_samples_and_the_differences(url: str) 
     document = shell(url, "diff", "shop", "dead", "done", "--json").json
     assert (document["queue"], document["looked"], document["of"], document["exact"]) == ("shop", 80, 80, True)
     assert "Fisher" in document["measure"] and document["compared"]["left_out"] == []
-    assert document["a"] == {"places": ["dead"], "filter": None, "jobs": 40, "looked": 40, "of": 40, "random": True}
+    numbers = {"jobs": 40, "looked": 40, "of": 40, "random": True}
+    assert document["a"] == {"places": ["dead"], "filter": None, "window": None, **numbers}
     [country] = document["differences"]
     assert country["conditions"] == [{"field": ".country", "operator": "=", "value": "FR"}]
     assert (country["a_share"], country["b_share"], country["difference"]) == (1.0, 0.0, 1.0)
@@ -84,3 +85,50 @@ def test_nothing_to_compare_is_refused_or_explained(url: str) -> None:
         assert ran.code == 2 and sentence in ran.err, words
     ran = shell(url, "diff", "shop", "dead", "ready")
     assert ran.code == 0 and "nothing to compare: no job that was read is ready." in ran.out
+
+
+@pytest.mark.usefixtures("shop")
+def test_jobs_that_died_now_are_compared_with_those_of_yesterday(client: Redis, url: str) -> None:
+    """Twenty dead jobs of the shop are moved to the same time yesterday, and ten to two days ago."""
+    members = client.zrange("rqtui:{shop}:dead", 0, -1)
+    now_ms = int(client.time()[0]) * 1000
+    for number, member in enumerate(members[:30]):
+        days = 1 if number < 20 else 2
+        client.zadd("rqtui:{shop}:dead", {member: now_ms - days * 86_400_000 - 60_000})
+    document = shell(url, *["diff", "shop", "dead", "--last", "10m", "--ago", "1d", "--json"]).json
+    assert (document["a"]["jobs"], document["b"]["jobs"]) == (10, 20)
+    assert document["a"]["window"]["time"] == "ended" and document["compared"]["left_out"] == ["ended_hour"]
+    assert document["b"]["window"]["end_at_ms"] - document["b"]["window"]["begin_at_ms"] == 600_000
+    ran = shell(url, *["diff", "shop", "dead", "--last", "10m"])
+    assert ran.out.splitlines()[:2] == [
+        "A: dead, ended in the last 10 min (10 match, 40 of 40 read)",
+        "B: dead, ended before that (30 match, 40 of 40 read)",
+    ]
+    assert "still stored" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("diff shop dead --ago 1d", "go with --last"),
+        ("diff shop dead --last 1h --time died", "--time is enqueued or ended"),
+        ("diff shop dead --last 1d --ago 1h", "--ago is shorter than --last"),
+        ("diff shop dead --last soon", "--last cannot be 'soon'"),
+    ],
+)
+def test_times_that_cannot_be_compared_are_refused(shop: None, url: str, words: str, sentence: str) -> None:
+    ran = shell(url, *words.split())
+    assert ran.code == 2 and sentence in ran.err
+
+
+def test_the_host_of_the_worker_is_compared(client: Redis, url: str) -> None:
+    with Queue("shop", client) as shop:
+        shop.put_many([{"body": {"n": n}, "keep": "1h", "id": f"{n:02}"} for n in range(60)])
+        for number in range(60):
+            [job] = shop.reserve(1, worker=f"host-{number % 2}:{number}:0a1f3")
+            if number % 2:
+                job.ack()
+            else:
+                job.reject("TimeoutError: x", final=True)
+    ran = shell(url, "diff", "shop", "dead", "done")
+    assert "host = host-0 in 100 % of dead, 0 % of done" in ran.out
