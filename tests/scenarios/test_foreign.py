@@ -467,10 +467,10 @@ def test_sidekiq_loses_what_a_killed_process_took_since_its_last_heartbeat_and_r
         identity = next(each for each in client.smembers("processes") if each.startswith(b"web-9"))
         held = [json.loads(json.loads(sentence)["payload"])["jid"] for sentence in client.hvals(identity + b":work")]
         assert len(held) == 3
-        client.hset(identity, "beat", time.time())  # what it was left with is a while ago where the machine is busy
+        client.expire(identity, 60)  # as at a heartbeat; the last one is a while ago where the machine is busy
         _move("reap", client, run)
         assert client.hlen(identity + b":work") == 3, "it is not silent for 30 s yet"
-        client.hset(identity, "beat", time.time() - 31)
+        client.expire(identity, 60 - 31)
         assert _move("reap", client, run).moved == 3
         assert not client.exists(identity + b":work")
         actor = _busy(run)
