@@ -55,6 +55,8 @@ class Discovery:
     ) -> None:
         self.client = client
         self.systems = {system.name: system for system in systems if _is_system_usable(client, system)}
+        for system in self.systems.values():
+            system.database = _find_database_number(client)
         self.others = others
         self.refs: list[Ref] = []
         self._interned: dict[Ref, Ref] = {}  # interned refs, one object per queue, to save memory
@@ -463,6 +465,12 @@ def _return_or_raise_result(result: T | Exception) -> T:
     if isinstance(result, Exception):
         raise result
     return result
+
+
+def _find_database_number(client: Any) -> int:
+    """Return the database number of a client's connections; 0 in a Cluster."""
+    options = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
+    return int(options.get("db") or 0)
 
 
 def _is_system_usable(client: Any, system: System) -> bool:

@@ -108,6 +108,8 @@ class System:
     queue_names_key: str = ""
     # Whether all keys of a queue are in one hash slot.
     works_on_cluster: bool = False
+    # The number of the Redis database, which the engine sets. It is part of the names of some Pub/Sub channels.
+    database: int = 0
     # The folder of the scripts, for a system from another package; None: `lua/<name>`.
     folder: ClassVar[Path | None] = None
     # Only queues with jobs in one of these states need probes; if empty, all queues need them.

@@ -705,9 +705,7 @@ def test_the_client_that_paused_a_queue_stores_that_until_a_worker_starts(client
             "content-type": "application/json",
         }
     )
-    system.record_event(
-        f"/{system._database}.celeryev/worker.online".encode(), message.encode(), system.now_ms() + 1000
-    )
+    system.record_event(f"/{system.database}.celeryev/worker.online".encode(), message.encode(), system.now_ms() + 1000)
     assert not is_paused()
 
 
@@ -1293,3 +1291,13 @@ def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(
         with pytest.raises(Refused, match=sentence):
             scripts.run_call(client, system.build_call(name, "mail", args, rows))
     assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_commands_for_a_queue_that_was_not_discovered_go_to_the_workers_of_its_database(
+    url: str, client: Redis
+) -> None:
+    for database in (0, 3):
+        with connect(f"{url.partition('?')[0].rstrip('/').removesuffix('/0')}/{database}") as own:
+            engine = Engine(own, [registry.create_system("celery")])
+            ref = engine.resolve_or_discover("celery:default")
+            assert engine.systems["celery"].keys(ref.queue)["control"] == f"/{database}.celery.pidbox"

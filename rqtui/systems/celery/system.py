@@ -186,7 +186,6 @@ class Celery(EntrySystem):
         )  # (task, args, kwargs) from events, by job id
         self._missed_jobs: set[tuple[str, bytes]] = set()  # jobs whose bytes were not found: searched by id
         self._offline_workers: LruCache[str, None] = LruCache(MAX_OFFLINE_WORKERS)  # workers that went offline
-        self._database = 0  # its number is part of channel names
         self._unplaced_events = UnplacedEvents()
         self._has_other_prefixes = False  # keys of Celery with another prefix were seen in this database
         # By worker: the queues that it named when it was asked. No event names them.
@@ -222,12 +221,12 @@ class Celery(EntrySystem):
 
     @property
     def control(self) -> str:
-        """The Pub/Sub channel of the workers' mailbox, in the database that was read last (kombu/pidbox.py)."""
+        """The Pub/Sub channel of the workers' mailbox, in the system's database (kombu/pidbox.py)."""
         return self._build_channel(f"{self.options['control']}.pidbox")
 
     def _build_channel(self, exchange: str) -> str:
         """Return the Pub/Sub channel of an exchange (kombu/transport/redis.py 5.7, `_get_publish_topic`)."""
-        return f"{self.prefix}{self.options['fanout'].replace('{db}', str(self._database))}{exchange}"
+        return f"{self.prefix}{self.options['fanout'].replace('{db}', str(self.database))}{exchange}"
 
     def _build_shared_keys(self) -> dict[str, str]:
         """Return the keys that all Celery queues of a database share, by the names that the scripts use."""
@@ -272,7 +271,6 @@ class Celery(EntrySystem):
 
     def discover(self, client: Any) -> Iterator[list[str]]:
         """Yield the queues bound to the exchange `celery`, then the queues of messages that workers hold."""
-        self._database = _find_database_number(client)
         if not self.is_explicit and not self._has_kombu_keys(client):
             return
         yield self._read_bindings(client, [to_bytes(f"{self.prefix}_kombu.binding.celery")])
@@ -314,7 +312,6 @@ class Celery(EntrySystem):
 
         Adopts the prefix of these keys if none was configured.
         """
-        self._database = _find_database_number(client)
         prefixes = {to_text(key).partition("_kombu.binding.")[0] for key in found}
         if not self.is_explicit:
             self._adopt_prefix(prefixes)
@@ -334,7 +331,6 @@ class Celery(EntrySystem):
 
     def has_queue(self, client: Any, queue: str) -> bool:
         """Return whether a queue is bound as Celery binds one, or has a list in a database that Celery uses."""
-        self._database = _find_database_number(client)
         pipe = client.pipeline(transaction=False)
         pipe.sscan(to_bytes(f"{self.prefix}_kombu.binding.{queue}"), 0, count=_MAX_BINDINGS)
         for step in self.options["steps"].split("/"):
@@ -1826,9 +1822,3 @@ def build_result_facts(result: Mapping[str, Any], has_error: bool = False) -> It
 
 
 MAX_CHILDREN = 20
-
-
-def _find_database_number(client: Any) -> int:
-    """Return the database number of a client's connections; 0 in a Cluster."""
-    connection_options = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
-    return int(connection_options.get("db") or 0)

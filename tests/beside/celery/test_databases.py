@@ -94,3 +94,16 @@ async def test_results_that_are_kept_in_another_database_count_where_the_message
         await ui.until_shown("failed 1")
         await ui.press("7")
         await ui.until_shown("no such order: 4711")
+
+
+def test_a_command_for_a_queue_that_was_not_discovered_reaches_the_workers_of_its_database(
+    apps: tuple[Stock, Stock],
+) -> None:
+    staging, production = apps
+    staging.start(name="of-staging")
+    running = production.run_holding("held", worker="of-production")
+    found = production.rqtui("workers", "celery:default", "--inspect", "of-production@shop")
+    assert {"name": "id", "value": "held", "kind": "text"} in found["facts"]
+    assert production.act("cancel", "held", "--set", "signal=TERM", queue="celery:default") == {"held": "asked"}
+    production.until("held", "REVOKED")
+    assert running.process.poll() is None
