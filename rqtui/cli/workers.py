@@ -116,7 +116,7 @@ def _build_worker_document(entry: WorkerEntry, now_ms: int) -> dict[str, Any]:
         "system_state": documents.mask_job_text(worker.state),
         "facts": documents.build_fact_documents(worker.facts),
         "held": [_build_held_job_document(job) for job in entry.jobs],
-        "exact": entry.is_whole,
+        "exact": entry.is_whole and not entry.has_unknown_jobs,
     }
 
 
@@ -157,7 +157,7 @@ def _write_worker_table(entries: Iterable[WorkerEntry], now_ms: int) -> None:
                 mask_text(entry.name),
                 ", ".join(entry.queues),
                 entry.ref.system,
-                str(job_count),
+                "?" if entry.has_unknown_jobs else str(job_count),
                 *(format_worker_fact(entry, name) or NONE for name in names),
                 mask_text(job.name) if job else "",
                 shorten_job_id(job.id if job else reported_id, 48) if job or reported_id else "",

@@ -59,6 +59,7 @@ class WorkerEntry:
     worker: Worker | None
     jobs: tuple[Job, ...]
     is_whole: bool  # whether all reserved jobs were read
+    has_unknown_jobs: bool = False  # whether it runs jobs of which none is known: they began before rqtui listened
 
     @property
     def id(self) -> str:
@@ -174,6 +175,7 @@ def _merge_entries_of_worker(entries: Sequence[WorkerEntry], now_ms: int) -> Wor
         worker=worker,
         jobs=jobs,
         is_whole=all(entry.is_whole for entry in entries),
+        has_unknown_jobs=not jobs and any(entry.has_unknown_jobs for entry in entries),
     )
     return merged if merged.job is None else replace(merged, ref=Ref(merged.ref.system, merged.job.queue))
 
@@ -203,7 +205,9 @@ def _build_entries(
     ).items():
         held_jobs = tuple(jobs_by_worker.get(name, ()))
         health = evaluate_health(worker, held_jobs, now_ms, system.first_heartbeat_ms)
-        yield WorkerEntry(ref, name, health, worker, held_jobs, is_whole)
+        is_busy = worker is not None and worker.state == "busy" and not worker.job
+        has_unknown_jobs = system.heartbeat_event_interval_ms is not None and is_busy and not held_jobs
+        yield WorkerEntry(ref, name, health, worker, held_jobs, is_whole, has_unknown_jobs)
 
 
 def _find_hold_start_ms(job: Job) -> int:

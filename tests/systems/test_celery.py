@@ -24,7 +24,7 @@ from shell import shell
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
 from rqtui.model import NO_EVENT_COVERAGE, EventCoverage, Finding, Focus, Job, PageSelection, Queue, Ref
-from rqtui.reports import kinds
+from rqtui.reports import kinds, workers
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.systems.celery.messages import extract_message, format_call_of_reprs
@@ -706,6 +706,14 @@ def test_workers_are_those_that_send_heartbeats(any_client: Redis) -> None:
     assert {fact.name: fact.value for fact in alive.facts}["version"] == "Celery 5.7.0"
     assert (silent.name, silent.state) == ("old@host", "silent")
     assert count_queue(engine).workers == 1
+    entries, _now_ms, _problems = workers.load_workers(engine, [Ref("celery", "celery")])
+    assert {entry.name: entry.has_unknown_jobs for entry in entries} == {"celery@host": False, "old@host": False}
+    beat(system, now_ms, active=2, worker="early@host")
+    entries, _now_ms, _problems = workers.load_workers(engine, [Ref("celery", "celery")])
+    assert [entry.name for entry in entries if entry.has_unknown_jobs] == ["early@host"], "its tasks began before"
+    system.record_event(
+        b"/0.celeryev/worker.offline", encode_events({**event("worker-offline"), "hostname": "early@host"}), now_ms
+    )
     system.record_event(b"/0.celeryev/worker.offline", encode_events(event("worker-offline")), now_ms)
     assert [worker.name for worker in system.workers_request("celery").parse([])] == ["old@host"]
 

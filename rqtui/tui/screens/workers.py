@@ -602,6 +602,8 @@ def _describe_worker(entry: WorkerEntry, now_ms: int) -> str:
     worker, jobs_text = entry.worker, formats.format_quantity(len(entry.jobs), "job")
     ends_ms = [job.deadline_ms for job in entry.jobs if job.deadline_ms is not None]
     holds = f"It holds {jobs_text}" if entry.jobs else "It holds no job"
+    if entry.has_unknown_jobs:
+        holds = "It runs jobs that began before rqtui listened, so they are not known"
     if ends_ms:
         left_ms = min(ends_ms) - now_ms
         holds += (
@@ -660,7 +662,10 @@ def _convert_worker_to_job(entry: WorkerEntry) -> Job:
 
 
 def _format_held_job_count(entries: Iterable[WorkerEntry]) -> str:
-    """Format how many jobs these workers hold, with `~` if not all reserved jobs were read."""
+    """Format how many jobs these workers hold, with `~` if not all reserved jobs were read; `?` if none is known."""
+    entries = tuple(entries)
+    if any(entry.has_unknown_jobs for entry in entries) and not any(entry.jobs for entry in entries):
+        return "?"
     entries_with_jobs = [entry for entry in entries if entry.jobs]
     return formats.format_count(
         sum(len(entry.jobs) for entry in entries_with_jobs), exact=all(entry.is_whole for entry in entries_with_jobs)
