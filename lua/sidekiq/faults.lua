@@ -39,14 +39,20 @@ for _, place in ipairs(wrong) do
   if reports_shared or place[1] == 'queue' then add_finding('wrong_type', place[2], '', 1, place[3]) end
 end
 
+local WRONG_CLOCK_MS = 5000 -- a heartbeat and the life of its hash are written in one step
 local consumers, alive, stale, example = 0, 0, 0, nil
-each_process(function(identity, info, age_ms)
+local wrong_clocks, worst_ms, worst = 0, 0, ''
+each_process(function(identity, info, age_ms, beat)
   read = read + 1
   if not info then
     stale, example = stale + 1, example or identity
   elseif age_ms >= 0 and age_ms <= 20000 then
     alive = alive + 1
     if process_queues(info)[name] then consumers = consumers + 1 end
+    local beat_ms = at_ms(beat)
+    local behind_ms = beat_ms >= 0 and now_ms - age_ms - beat_ms or 0
+    if math.abs(behind_ms) >= WRONG_CLOCK_MS then wrong_clocks = wrong_clocks + 1 end
+    if math.abs(behind_ms) > math.abs(worst_ms) then worst_ms, worst = behind_ms, identity end
   end
   if age_ms >= 0 and age_ms <= 20000 then return end
   each_work(identity, function(_, entry, key)
@@ -57,6 +63,10 @@ each_process(function(identity, info, age_ms)
     add_finding('lost_on_kill', key, jid, 1, identity, math.max(0, left_ms) / 1000, since_ms, left_ms >= 0 and now_ms + left_ms or nil)
   end)
 end)
+if wrong_clocks > 0 and reports_shared then
+  local kind = worst_ms > 0 and 'worker_clock:behind' or 'worker_clock:ahead'
+  add_finding(kind, prefix .. worst, '', wrong_clocks, worst, math.floor(math.abs(worst_ms) / 1000 + 0.5))
+end
 if stale > 0 and reports_shared then add_finding('stale_process', processes, '', stale, example) end
 
 local function is_complete(text) -- `queue_of` also finds a queue in JSON that ends too early.
