@@ -30,6 +30,7 @@ class RecordedPast(NamedTuple):
     course: Course | None
     precedents: tuple[Precedent, ...]
     begin_ms: int | None  # when the worst finding began, as far as it is known
+    marks: tuple[Mark, ...] = ()  # in the time of the course, also if nothing of it was recorded
 
 
 def read_past(
@@ -61,12 +62,14 @@ def read_past(
         replace(precedent, effect=_read_effect(store, ref, series, precedent.changes))
         for precedent in find_precedents(ref, dated, now_ms, all_operations, all_sightings)
     ]
-    points = read_points(store, ref, series, *span)
+    points, marks = (
+        read_points(store, ref, series, *span),
+        courses.build_marks(ref, *span, all_operations, all_sightings),
+    )
     course = None
     if any(point.value is not None for point in points):
-        marks = courses.build_marks(ref, *span, all_operations, all_sightings)
         course = Course(series, *span, points, marks, is_lower_bound=is_estimated(store, ref, series))
-    return RecordedPast(course, tuple(precedents), since_ms)
+    return RecordedPast(course, tuple(precedents), since_ms, marks)
 
 
 def add_past(report: Incident, past: RecordedPast) -> Incident:
@@ -78,6 +81,8 @@ def add_past(report: Incident, past: RecordedPast) -> Incident:
     is_enough = recorded is not None and 2 * recorded.known_ms >= recorded.end_ms - recorded.begin_ms
     if course is None or is_enough:
         course = recorded
+    elif past.marks:
+        course = replace(course, marks=tuple(mark for mark in past.marks if mark.at_ms >= course.begin_ms))
     return replace(report, course=course, precedents=past.precedents, recorded_begin_ms=past.begin_ms)
 
 

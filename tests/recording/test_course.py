@@ -90,9 +90,11 @@ def test_the_counters_of_a_system_stay_where_the_recording_knows_less_than_half(
     report = Incident(MAIL, END_MS, build_queue(), course=counted)
     for begin, source in ((275, "x"), (265, "recorded")):
         path = tmp_path / f"{begin}.rqt"
-        with open_writer(path, Batch({MAIL: QUEUE}, build_failures(begin, 300))) as store:
+        batch = Batch({MAIL: QUEUE}, build_failures(begin, 300), findings=[build_finding(280, None)])
+        with open_writer(path, batch) as store:
             found = add_past(report, read_past(store, MAIL, build_queue(), END_MS, [], [])).course
         assert found is not None and found.source == source
+        assert [mark.kind for mark in found.marks] == ["finding"]
 
 
 def test_a_finding_and_a_change_of_journal_and_recording_are_listed_once() -> None:

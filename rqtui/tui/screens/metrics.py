@@ -183,6 +183,7 @@ class Metrics(View):
         self._recorded_minutes = 0  # the length of that range; 0: nothing was read yet
         self._marks: tuple[Mark, ...] | None = None  # of the recording; None: nothing was read yet
         self._next_recorded_s = 0.0
+        self._recording_problem = ""  # why the recording could not be read last
         self._recorded_requests: dict[int, tuple[Request[tuple[MinuteTotals, ...]], ...]] = {}  # by range in minutes
         self._mark_requests: dict[int, tuple[Request[tuple[Mark, ...]], ...]] = {}  # by range in minutes
 
@@ -257,8 +258,10 @@ class Metrics(View):
         self.session.read_recording(read_range, self._store_recorded)
 
     def _store_recorded(self, recorded: RecordedRange | None, problem: str) -> None:
+        is_new_problem, self._recording_problem = problem not in ("", self._recording_problem), problem
         if recorded is None:
-            self.host.show_toast(f"The recording cannot be read: {problem}", "warning")
+            if is_new_problem:
+                self.host.show_toast(f"The recording cannot be read: {problem}", "warning")
         elif recorded.minutes == self._minutes:
             self._recorded_minutes, self._recorded, self._marks = recorded
             if self.is_drawn:
