@@ -34,13 +34,14 @@ from rqtui.model import (
     Verdict,
 )
 from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting
-from rqtui.recording.course import parse_recorded_operations, read_marks
+from rqtui.recording.course import add_past, parse_recorded_operations, read_marks, read_past
 from rqtui.recording.flows import MinuteTotals, read_totals
 from rqtui.recording.moment import NOT_RECORDED_THEN, Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
 from rqtui.recording.store import Reader, translate_store_errors
 from rqtui.reports.course import Mark
 from rqtui.reports.errors import Errors, build_report
+from rqtui.reports.incident import Incident, build_past_incident
 from rqtui.reports.sampling import Extent
 from rqtui.system_base.system import Request, System
 from rqtui.systems import registry
@@ -320,6 +321,15 @@ class ReplayEngine(Engine):
             if finding.end_ms is not None and finding.end_ms <= at_ms:
                 sightings.append(replace(begin, at_ms=finding.end_ms, is_over=True))
         return tuple(sorted(sightings, key=lambda sighting: sighting.at_ms))
+
+    def build_incident(self, queue: Queue) -> Incident:
+        """Build the report of an incident of a queue at the moment, from what was recorded until then."""
+        ref, at_ms = Ref(queue.system, queue.name), self._moment.at_ms
+        causes = [(cause.cause, cause.jobs) for cause in self._moment.causes if cause.ref == ref]
+        operations = self._list_operations(at_ms)
+        with translate_store_errors(self._reader.path):
+            past = read_past(self._reader, ref, queue, at_ms, operations, ())
+        return add_past(build_past_incident(queue, at_ms, causes, operations, ()), past)
 
     def build_minutes_request(self, refs: Sequence[Ref], minutes: int) -> Request[tuple[MinuteTotals, ...]]:
         """Build the request for the recorded steps of some queues together, up to the moment of the snapshot."""

@@ -689,9 +689,6 @@ class Cockpit(App[None]):
 
     def action_show_incident(self) -> None:
         """Show the page about the problems of the queue under the cursor."""
-        if self._is_replay:
-            self.show_toast("The incident page needs the jobs, which are not recorded.", "warning")
-            return
         self.navigation.open_incident()
 
     def action_demo(self) -> None:

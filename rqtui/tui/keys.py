@@ -258,11 +258,11 @@ REPLAY_FOOTER = (  # pairs of keys with one label
 )
 # Keys without a use in a recording: their key means something else there, or nothing can be changed or marked.
 NOT_IN_REPLAY = frozenset(
-    ("dispatcher", "reaper", "dispatch_step", "reap_step", "freeze", "slower", "faster", "stop", "undo", "incident")
+    ("dispatcher", "reaper", "dispatch_step", "reap_step", "freeze", "slower", "faster", "stop", "undo", "open_group")
     + ("mark", "mark_range", "mark_loaded", "mark_all", "unmark", "compare", "group_jobs", "save", "next_match")
     + ("workers", "kinds", "events", "loops", "schedules", "redis")
 )
-RECORDED_VIEWS = ("errors", "metrics", "operations")  # views that a recording has the data for
+RECORDED_VIEWS = ("errors", "metrics", "operations", "incident")  # views that a recording has the data for
 UNLOCKS = ("5m", "15m", "1h")
 COMMANDS: tuple[GeneralKey, ...] = (  # commands of the palette that have no key of their own
     *(

@@ -201,8 +201,22 @@ async def test_data_that_is_not_recorded_is_reported(path: Path) -> None:
             await ui.press(key)
             await ui.until_toast("This is a recording: it has counts", "nothing else")
             assert ui.app.navigation.is_at_first_view, key
+
+
+@run_on_event_loop
+async def test_the_page_about_an_incident_is_that_of_the_moment(path: Path) -> None:
+    async with replay(path, NOW_MS + 34 * MINUTE_MS, WIDE) as ui:
+        await ui.until_shown("67 % of attempts fail")
         await ui.press("apostrophe")
-        await ui.until_toast("needs the jobs, which are not recorded")
+        await ui.until_shown(
+            "incident: mail", "failed attempts per minute", "growing: 40", "25  TimeoutError: read timed out"
+        )
+        await ui.press("G")
+        await ui.until_shown("this is a recording: nothing can be changed", "jobs are not recorded")
+        await ui.press("full_stop")
+        await ui.until(lambda: ui.app.navigation.view._report.taken_ms > NOW_MS + 35 * MINUTE_MS, "the next minute")
+        await ui.press("escape")
+        await ui.until(lambda: ui.app.navigation.is_at_first_view, "the page is closed")
 
 
 @run_on_event_loop

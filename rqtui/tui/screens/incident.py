@@ -97,8 +97,8 @@ class IncidentPage(View):
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Build the report at the first snapshot and every 30 s."""
-        self._now_ms = snapshot.taken_ms
-        if time.monotonic() >= self._next_report_s:
+        is_moved, self._now_ms = self.session.is_replay and snapshot.taken_ms != self._now_ms, snapshot.taken_ms
+        if is_moved or time.monotonic() >= self._next_report_s:
             self.recompute()
         self._show_status()
 
@@ -117,7 +117,9 @@ class IncidentPage(View):
         self.session.read_recording(lambda store: self._read_past(store, queue, taken_ms), self._store_past)
 
     def _yield_reports(self, engine: Engine, queue: Queue, taken_ms: int) -> Iterator[Incident | None]:
-        """Build the report on the engine's thread, step by step."""
+        """Build the report on the engine's thread, step by step; in a replay from the recording."""
+        if self.session.is_replay:
+            return iter([engine.build_incident(queue)])  # type: ignore[attr-defined]
         from rqtui.reports.incident import yield_incident_reports
 
         journal = self.session.journal
@@ -138,8 +140,8 @@ class IncidentPage(View):
         step: Incident | None = message.result
         if message.is_last:
             self._request, self._error = None, message.error
-        if step is not None and (message.is_last or not self._is_complete):
-            self._report, self._is_complete = step, self._is_complete or step.is_complete
+        if step is not None and (step.is_complete or not self._is_complete):
+            self._report, self._is_complete = step, step.is_complete
         if message.is_last or step is not None:
             self._draw()
 
@@ -164,6 +166,8 @@ class IncidentPage(View):
         report = self.build_complete_report()
         if report is not None:
             fixes = [*self._list_group_keys(), *describe_fixes(report.queue.findings)]
+            if self.session.is_replay:
+                fixes = ["this is a recording: nothing can be changed"]
             rows = LARGE_PLOT_ROWS if self.is_large else PLOT_ROWS
             text = build_page(report, self.session.format_name(self._ref), fixes, self.app.size.width, rows)
             if self._recording_problem:

@@ -58,6 +58,8 @@ async def test_r_requeues_all_jobs_of_the_largest_group_after_a_question(url: st
         await ui.until_shown("y requeue")
         await ui.press("y")
         await ui.until(lambda: client.zcard(DEAD) == 0, "the group is requeued")
+        await ui.press("r")
+        await ui.until(lambda: ui.app.navigation.view.group is None, "the report is built again")
         await ui.press("e")
         await ui.until_shown(" errors of mail ")
         await ui.press("escape")
