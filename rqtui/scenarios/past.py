@@ -22,6 +22,7 @@ _RUN_MS = 740
 _PAUSE_MS = 45_000  # longer than any backoff between two of these attempts
 _BEAT_TTL_MS = 120_000  # the worker's record expires after ten of these
 _LARGE_PAST = 2_000
+WORKERS = 7  # of a queue, which share its past jobs
 _EMULATED_SHARE = 10  # on fakeredis only one job of ten gets a past: all would take a minute instead of two seconds
 
 
@@ -57,16 +58,16 @@ def _create_group(client: Any, group: PastGroup, at_ms: int) -> None:
     for at in range(0, len(group.jobs), BATCH):
         scripts.run_call(client, build_enqueue_call(group.queue, group.jobs[at : at + BATCH], at_ms))
     if group.worker:
-        _lease_jobs(client, group, group.worker, at_ms)
+        _lease_jobs(client, group, len(group.jobs), group.worker, at_ms)
         args = {"now_ms": at_ms, "worker": group.worker, "ttl_ms": _BEAT_TTL_MS, "host": "demo"}
         scripts.run_call(client, scripts.load_scripts("native")["beat"].build_call(build_queue_keys(group.queue), args))
     elif group.error:
         _fail_until_dead(client, group, at_ms)
 
 
-def _lease_jobs(client: Any, group: PastGroup, worker: str, at_ms: int) -> list[list[bytes]]:
-    """Reserve the jobs of the group for `worker`; return their ids and tokens."""
-    args = {"now_ms": at_ms, "limit": len(group.jobs), "worker": worker, "ttr_ms": group.ttr_ms}
+def _lease_jobs(client: Any, group: PastGroup, most: int, worker: str, at_ms: int) -> list[list[bytes]]:
+    """Reserve up to `most` jobs of the group for `worker`; return their ids and tokens."""
+    args = {"now_ms": at_ms, "limit": most, "worker": worker, "ttr_ms": group.ttr_ms}
     reply = scripts.run_call(
         client, scripts.load_scripts("native")["reserve"].build_call(build_queue_keys(group.queue), args)
     )
@@ -74,10 +75,18 @@ def _lease_jobs(client: Any, group: PastGroup, worker: str, at_ms: int) -> list[
 
 
 def _fail_until_dead(client: Any, group: PastGroup, at_ms: int) -> None:
-    """Lease and reject the jobs of a group until each has failed at its last attempt and is dead."""
+    """Lease and reject the jobs of a group until each has failed at its last attempt and is dead.
+
+    Each worker has a part of the jobs, so that no worker is common to all of them.
+    """
     native, key = scripts.load_scripts("native"), build_queue_keys(group.queue)
     for attempt in range(1, ATTEMPTS + 1):
-        leased = _lease_jobs(client, group, f"{group.queue}-{attempt}", at_ms)
+        most = -(-len(group.jobs) // WORKERS)
+        leased = [
+            row
+            for number in range(WORKERS)
+            for row in _lease_jobs(client, group, most, f"{group.queue}-{(number + attempt) % WORKERS + 1}", at_ms)
+        ]
         if not leased:  # an earlier run with the same seed created this past
             return
         rows = [[id, token, fill_placeholders(group.error, crc32(id) + attempt)] for id, token in leased]
