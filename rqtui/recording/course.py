@@ -47,7 +47,7 @@ def read_past(
     """
     kind = queue.findings[0].kind if queue.findings else ""
     series = courses.choose_series(kind)
-    findings = [each for each in store.read_findings(now_ms - PAST_MS, now_ms + 1) if each.ref == ref]
+    findings = store.read_findings(now_ms - PAST_MS, now_ms + 1, ref)
     present = [each for each in findings if each.kind == kind and (each.end_ms is None or each.end_ms >= now_ms)]
     begin_ms = present[-1].begin_ms if present else None
     since_ms = min(filter(None, (begin_ms, queue.findings[0].since_ms if queue.findings else None)), default=None)
@@ -104,14 +104,14 @@ def read_marks(
 
 def read_points(store: Reader | Writer, ref: Ref, series: Series, begin_ms: int, end_ms: int) -> tuple[Point, ...]:
     """Read the points of a series in a time span, one for each recorded minute or hour. A gap has none."""
-    places = {queue.ref: queue.places for queue in store.list_queues()}.get(ref, ())
-    periods = store.read_periods(ref, begin_ms, end_ms)
+    queue, periods = store.find_queue(ref), store.read_periods(ref, begin_ms, end_ms)
+    places = queue.places if queue is not None else ()
     return tuple(Point(period.at_ms, period.span_ms, _compute_value(period, series, places)) for period in periods)
 
 
 def is_estimated(store: Reader | Writer, ref: Ref, series: Series) -> bool:
     """Return whether the flow was estimated from changed numbers of jobs, so that it is a lower bound."""
-    queue = next((queue for queue in reversed(store.list_queues()) if queue.ref == ref), None)
+    queue = store.find_queue(ref)
     return queue is not None and not series.is_level and series.name not in queue.counted
 
 

@@ -100,9 +100,9 @@ def read_flows_in_steps(reader: Reader | Writer, ref: Ref, begin_ms: int, end_ms
 
 
 def _build_flows(reader: Reader | Writer, ref: Ref, minutes: Sequence[Period]) -> RecordedFlows | None:
-    if not minutes:
+    queue = reader.find_queue(ref)
+    if not minutes or queue is None:
         return None
-    queue = next(queue for queue in reversed(reader.list_queues()) if queue.ref == ref)
     estimated = tuple(flow for flow in FLOWS if flow not in queue.counted)
     return RecordedFlows(tuple(minutes), estimated, queue.places)
 

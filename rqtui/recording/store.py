@@ -156,6 +156,10 @@ class _Store:
         """Return all recorded queues, in the order in which they were first recorded."""
         return [*self._load_queues().values()]
 
+    def find_queue(self, ref: Ref) -> RecordedQueue | None:
+        """Return a recorded queue with the places that it had last, or None if it was never recorded."""
+        return next(reversed(self._load_queues(ref).values()), None)
+
     def read_coverage(self, ref: Ref | None = None) -> Coverage:
         """Return the time that the recording covers: of one queue, or of all."""
         condition = "" if ref is None else f"WHERE queue_id IN ({self._format_ids(ref)})"
@@ -168,7 +172,8 @@ class _Store:
 
     def read_periods(self, ref: Ref, begin_ms: int, end_ms: int) -> list[Period]:
         """Return the minutes and hours of a queue that begin in a time span, the oldest first."""
-        return self._read_periods(f"AND queue_id IN ({self._format_ids(ref)})", begin_ms, end_ms)
+        queues = self._load_queues(ref)
+        return self._read_periods(f"AND queue_id IN ({', '.join(map(str, queues))})", begin_ms, end_ms, queues)
 
     def read_periods_of_queues(self, refs: Collection[Ref], begin_ms: int, end_ms: int) -> list[Period]:
         """Return the minutes and hours of some queues that begin in a time span, the oldest first."""
@@ -302,12 +307,16 @@ class _Store:
         with self._translate_errors():
             return [ServerPeriod(*row)._replace(role=_to_text(row[-1])) for row in rows]
 
-    def read_findings(self, begin_ms: int, end_ms: int) -> list[RecordedFinding]:
-        """Return the findings that were present at some time of a span, in the order of their start."""
-        refs = {id: queue.ref for id, queue in self._load_queues().items()}
+    def read_findings(self, begin_ms: int, end_ms: int, ref: Ref | None = None) -> list[RecordedFinding]:
+        """Return the findings that were present at some time of a span, in the order of their start.
+
+        With `ref` only those of one queue are returned, else all, also those of the server.
+        """
+        refs = {id: queue.ref for id, queue in self._load_queues(ref).items()}
+        condition = "" if ref is None else f"AND queue_id IN ({', '.join(map(str, refs))})"
         rows = self._query(
-            "SELECT queue_id, kind, severity, text, detail, jobs, begin_ms, seen_ms, end_ms FROM finding"
-            " WHERE seen_ms >= ? AND begin_ms < ? ORDER BY begin_ms, id",
+            "SELECT queue_id, kind, severity, text, detail, jobs, begin_ms, seen_ms, end_ms FROM finding"  # noqa: S608
+            f" WHERE seen_ms >= ? AND begin_ms < ? {condition} ORDER BY begin_ms, id",
             (begin_ms, end_ms),
         )
         return [
@@ -335,8 +344,10 @@ class _Store:
         with self._translate_errors():
             return [RecordedChange(at_ms, _to_text(key), json.loads(fields)) for at_ms, key, fields in rows]
 
-    def _read_periods(self, condition: str, begin_ms: int, end_ms: int) -> list[Period]:
-        queues = self._load_queues()
+    def _read_periods(
+        self, condition: str, begin_ms: int, end_ms: int, queues: Mapping[int, RecordedQueue] | None = None
+    ) -> list[Period]:
+        queues = self._load_queues() if queues is None else queues
         rows = self._query(
             f"SELECT {', '.join(_PERIOD_COLUMNS)} FROM period"  # noqa: S608
             f" WHERE at_ms >= ? AND at_ms < ? {condition} ORDER BY at_ms, queue_id",
@@ -345,15 +356,19 @@ class _Store:
         with self._translate_errors():
             return [_parse_period(queues[row[1]], row) for row in rows if row[1] in queues]
 
-    def _load_queues(self) -> dict[int, RecordedQueue]:
-        """Return the recorded queues by their number in the file."""
+    def _load_queues(self, ref: Ref | None = None) -> dict[int, RecordedQueue]:
+        """Return the recorded queues by their number in the file, the oldest first; with `ref` only those of one queue.
+
+        A queue whose places changed has several numbers.
+        """
 
         def parse_places(places: bytes) -> tuple[RecordedPlace, ...]:
             return tuple(
                 RecordedPlace(str(name), State(state), bool(fails)) for name, state, fails in json.loads(places)
             )
 
-        rows = self._query("SELECT id, system, name, places, counted FROM queue ORDER BY id")
+        condition, values = ("", ()) if ref is None else ("WHERE system = ? AND name = ?", tuple(map(_to_sql, ref)))
+        rows = self._query(f"SELECT id, system, name, places, counted FROM queue {condition} ORDER BY id", values)  # noqa: S608
         with self._translate_errors():
             return {
                 id: RecordedQueue(
@@ -366,7 +381,7 @@ class _Store:
 
     def _format_ids(self, ref: Ref) -> str:
         """Return the numbers of a queue for an SQL list. A queue whose places changed has several."""
-        return ", ".join(str(id) for id, queue in self._load_queues().items() if queue.ref == ref)
+        return ", ".join(map(str, self._load_queues(ref)))
 
     def _query(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         with self._translate_errors():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import signal
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -345,3 +346,33 @@ def test_a_fault_of_the_recorder_itself_does_not_reach_the_caller(
     record(recorder, build_snapshot(NOW_MS + 1_000))
     recorder.close(30)
     assert sentences == ["Nothing is recorded: this should not happen: ZeroDivisionError: planted."]
+
+
+def test_the_open_file_is_read_on_the_recorders_thread(tmp_path: Path) -> None:
+    recorder = start_recorder(tmp_path / "a.rqt")
+    record(recorder, build_snapshot(NOW_MS))
+    results: list[tuple[object, str]] = []
+    wait_until(lambda: bool(read_periods(recorder.path)), 30, "the snapshot is in the file")
+    recorder.read(
+        lambda store: (threading.current_thread().name, len(store.read_periods(MAIL, 0, END_MS))),
+        lambda result, problem: results.append((result, problem)),
+    )
+    recorder.read(lambda _store: 1 // 0, lambda result, problem: results.append((result, problem)))
+    wait_until(lambda: len(results) == 2, 30, "both reads are answered")
+    assert results[0] == (("rqtui-recorder", 1), "")
+    assert results[1][0] is None and "ZeroDivisionError" in results[1][1]
+    record(recorder, build_snapshot(NOW_MS + 1_000))
+    recorder.close(30)
+    assert [period.polls for period in read_periods(recorder.path)] == [2]
+
+
+def test_a_file_that_cannot_be_opened_is_the_answer_of_a_read(tmp_path: Path) -> None:
+    path, problems = tmp_path / "a.rqt", list[str]()
+    path.write_text("not a database\n" * 1000)
+    recorder = start_recorder(path)
+    record(recorder, build_snapshot(NOW_MS))
+    wait_until(lambda: bool(recorder.problem), 30, "the problem is known")
+    recorder.read(lambda store: store.version, lambda _result, problem: problems.append(problem))
+    wait_until(lambda: bool(problems), 30, "the read is answered")
+    assert "is no recording of rqtui, or is damaged" in problems[0]
+    recorder.close(30)

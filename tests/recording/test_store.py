@@ -365,3 +365,19 @@ def test_the_page_about_the_format_names_every_table_and_column(tmp_path: Path) 
         assert connection.execute(query).fetchall() == []
     connection.close()
     assert {*rows} >= {*tables} >= {"period", "finding"}
+
+
+def test_one_queue_is_found_with_its_last_places_and_its_own_findings(tmp_path: Path) -> None:
+    other = MAIL._replace(queue="\udcff other")
+    shorter = QUEUE._replace(places=QUEUE.places[:2])
+    findings = [
+        RecordedFinding(ref, "failing", "critical", "x", "", 1, NOW_MS, NOW_MS + 1) for ref in (MAIL, other, None)
+    ]
+    queues = {MAIL: QUEUE, other: QUEUE._replace(ref=other)}
+    with open_writer(tmp_path / "a.rqt", Batch(queues, findings=findings)) as store:
+        assert store.find_queue(MAIL) == QUEUE and store.find_queue(MAIL._replace(queue="none")) is None
+        store.append(Batch({MAIL: shorter}, [build_period(NOW_MS, counts=(1, 2))]))
+        assert store.find_queue(MAIL) == shorter
+        assert [each.ref for each in store.read_findings(0, END_MS, other)] == [other]
+        assert len(store.read_findings(0, END_MS)) == 3
+        assert store.read_findings(0, END_MS, MAIL._replace(queue="none")) == []
