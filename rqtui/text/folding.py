@@ -80,6 +80,8 @@ _MIXED = (
     r"|(?P<token>(?<![A-Za-z0-9_#-])(?=[A-Za-z_-]*\d)[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+|\.\d+)*(?![A-Za-z0-9]))"
     r"|(?<![\w#-])(?P<named_id>[a-z]{1,8}_)(?=[A-Za-z]{8,}(?![\w-]))(?=[A-Za-z]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]))"
     r"(?=[a-z]{1,2}[A-Z]|[A-Za-z]*(?:[A-Z][a-z]{0,2}[A-Z]|[A-Z](?![A-Za-z])))[A-Za-z]+"
+    # Letters whose case does not distinguish an id from words: `cus_FtgmywArto`, `err_CardDeclined`.
+    r"|(?<![\w#-])(?P<letters>[a-z]{1,8}_(?=[A-Za-z]{8,}(?![\w-]))(?=[A-Za-z]*[a-z][A-Z])[A-Za-z]+)"
 )
 _DIGITS = r"|\d+(?:[.,:_/-]\d+)*"
 _ANY = re.compile(f"{_KEPT}|{_QUOTED}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")
@@ -207,6 +209,19 @@ def _fold_mixed_token(match: re.Match[str]) -> str:
     return f"{numbered_name[1] if numbered_name else ''.join(words)}#"
 
 
+def _fold_letters(match: re.Match[str]) -> str:
+    """Fold the letters after a prefix in an error message, unless each part of them can be a word.
+
+    No word begins with four consonants or has none but consonants, apart from some names of protocols.
+    """
+    prefix, _underscore, letters = match[0].partition("_")
+    parts = [part for part in _CAPITALISED.findall(letters) if not _PROTOCOL.match(part)]
+    return f"{prefix}_#" if any(map(_NO_WORD.match, parts)) else match[0]
+
+
+_CAPITALISED = re.compile(r"[A-Z]?[a-z]{4,}")
+_PROTOCOL = re.compile(r"(?i:x?html|https?|s?ftp|smtp|grpc|mqtt)")
+_NO_WORD = re.compile(r"(?i)(?!sch)[bcdfghjklmnpqrstvwxz]{4}|[^aeiouy]{5,}$")
 _HASH = re.compile(r"[0-9a-f]{6,}")
 _NUMBERED = re.compile(r"([A-Z]?[a-z]{3,}|[A-Z]{3,})\d{1,3}")  # a name with a number, such as worker7
 _BY_GROUP: dict[str, Callable[[re.Match[str]], str]] = {
@@ -217,5 +232,6 @@ _BY_GROUP: dict[str, Callable[[re.Match[str]], str]] = {
     "named": lambda found: found[0],
     "status": lambda found: found[0],
     "token": _fold_mixed_token,
+    "letters": _fold_letters,
     "named_id": lambda found: f"{found['named_id']}#",
 }

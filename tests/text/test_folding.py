@@ -12,6 +12,7 @@ from rqtui.text.folding import MAX_CHARS, fold_message
     [
         ("No such customer: cus_NffrFeUfNV", "No such customer: cus_#"),
         ("No such customer: cus_SjOgubiwrb, cus_aBcdefghij, cus_AbcdEfghiJ", "No such customer: cus_#, cus_#, cus_#"),
+        ("charge ch_hsUlYXAb of customer cus_FtgmywArto", "charge ch_# of customer cus_#"),
         ("request req_a1f2 failed", "request req_# failed"),
         ("commit 1a2b3c4 on deadbe7", "commit # on #"),
         ("worker7 gave up, order-77 too", "worker# gave up, order-# too"),
@@ -31,6 +32,9 @@ from rqtui.text.folding import MAX_CHARS, fold_message
         ("wrote to S3 in utf-8", "wrote to S3 in utf-8"),
         ("some_CamelCaseName is no id", "some_CamelCaseName is no id"),
         ("get_UserName and app_ServiceWorker are names", "get_UserName and app_ServiceWorker are names"),
+        ("not_found, customer_missing and card_declined", "not_found, customer_missing and card_declined"),
+        ("err_CardDeclined, err_HttpsTimeout, err_SmtpRefused", "err_CardDeclined, err_HttpsTimeout, err_SmtpRefused"),
+        ("err_StrengthLow, db_SchlangeVoll, api_GrpcTimeout", "err_StrengthLow, db_SchlangeVoll, api_GrpcTimeout"),
     ],
 )
 def test_parts_that_differ_from_job_to_job_are_folded(message: str, folded: str) -> None:
