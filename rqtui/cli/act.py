@@ -25,6 +25,7 @@ from rqtui.cli.act_options import (
     CanaryOptions,
     Target,
     build_force_and_token,
+    changes_one_place,
     check_act_options,
     check_canary_verb,
     choose_hand_out_limit,
@@ -260,7 +261,7 @@ def _run_verb_script(
     Raises UsageError if the options do not fit the verb.
     """
     target = find_verb_target(script)
-    check_act_options(request, script, target)
+    check_act_options(request, script, target, engine.systems[request.ref.system])
     run = {
         Target.NEXT_JOBS: _hand_out_next_jobs,
         Target.JOBS: _apply_verb_to_jobs,
@@ -678,8 +679,7 @@ def _apply_verb_to_queue(
     system = engine.systems[request.ref.system]
     if request.place:
         form["place"] = request.place
-    needs_place = any(arg.name == "place" and not arg.optional for arg in script.args)
-    if request.everything and needs_place and not system.purges_by_job(""):
+    if request.everything and changes_one_place(script, system):
         listed = ", ".join(script.sources)
         raise UsageError(f"{script.name} takes one place of {system.name} at a time: --place with one of {listed}.")
     if request.is_dry_run and takes_place(script):

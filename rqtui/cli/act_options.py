@@ -175,17 +175,20 @@ def find_verb_target(script: Script) -> Target:
     return Target.WORKERS if scope == "worker" else Target.QUEUE
 
 
-def check_act_options(request: ActRequest, script: Script, target: Target) -> None:
+def check_act_options(request: ActRequest, script: Script, target: Target, system: System) -> None:
     """Raise UsageError with the first reason why the options of `act` do not fit the verb."""
     name, has_ids = script.name, bool(request.ids)
     has_place = takes_place(script)
+    places = (
+        f"one of {', '.join(script.sources)}" if changes_one_place(script, system) else "or --all for the whole queue"
+    )
     of_queue = (
         (request.rate_limit is not None, f"{name} is no verb for many jobs; leave --rate away."),
         (has_ids and target is Target.QUEUE, f"{name} is about the whole queue; leave the ids away."),
         (request.has_filter, f"{name} takes no --filter."),
         (
             has_place and bool(request.place) == request.everything,
-            f"{name} needs --place PLACE, or --all for the whole queue.",
+            f"{name} needs --place PLACE, {places}.",
         ),
         (bool(request.place) and not has_place, f"{name} takes no --place."),
         (not has_ids and target is Target.WORKERS, f"{name} needs the names of workers."),
@@ -227,6 +230,12 @@ def check_act_options(request: ActRequest, script: Script, target: Target) -> No
 def takes_place(script: Script) -> bool:
     """Return whether a verb accepts `--place`, so that it changes only one place of the queue."""
     return any(arg.name == "place" for arg in script.args)
+
+
+def changes_one_place(script: Script, system: System) -> bool:
+    """Return whether a verb of a system changes one place at a time, so that `--all` cannot mean the whole queue."""
+    needs_place = any(arg.name == "place" and not arg.optional for arg in script.args)
+    return needs_place and not system.purges_by_job("")
 
 
 def choose_hand_out_limit(request: ActRequest) -> int:

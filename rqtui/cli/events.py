@@ -59,7 +59,8 @@ def events(
     if queues and selected_refs and not refs:
         return DONE
     printed_errors: dict[Ref, str] = {}
-    feeds = _read_new_events(engine, refs, {}, max(1, limit), printed_errors, newest=True)
+    number_read = MAX_EVENTS if expression else max(1, limit)  # the newest events may all be others
+    feeds = _read_new_events(engine, refs, {}, number_read, printed_errors, newest=True)
     _write_events(session, _merge_events(feeds, fits)[-limit:] if limit else [])
     if (is_record or follow) and not session.settings.read_only:
         _turn_on_event_recording(engine, feeds, aloud=True)

@@ -231,3 +231,9 @@ def test_a_job_that_was_promoted_before_its_delay_was_over_has_no_known_wait(cli
     plant_job(client, "a", "completed", timestamp=NOW, processedOn=NOW + 5, finishedOn=NOW + 9, opts='{"delay":60000}')
     [kind] = shell(url, "kinds", MAIL, "--json").json["kinds"]
     assert (kind["wait_ms"], kind["run_ms"]) == (None, 4)
+
+
+def test_a_purge_of_bullmq_asks_for_a_place_and_offers_no_whole_queue(url: str, client: Redis) -> None:
+    bare, whole = (shell(url, "act", "purge", "bullmq:mail", *words) for words in ((), ("--all",)))
+    assert bare.code == 2 and "purge needs --place PLACE, one of delayed, waiting_children, prioritized" in bare.err
+    assert whole.code == 2 and "one place of bullmq at a time" in whole.err

@@ -108,6 +108,10 @@ def test_recorded_events_are_listed_oldest_first(client: Redis, url: str) -> Non
     assert "× reject" in shell(url, "events").out
     assert [line["verb"] for line in shell(url, "events", "--limit", "1", "--json").lines] == ["reject"]
     assert [line["verb"] for line in shell(url, "events", "--filter", "w1", "--json").lines] == ["reserve"]
+    filtered = shell(url, "events", "--filter", "enqueue", "--limit", "1", "--json").lines
+    assert [line["verb"] for line in filtered] == ["enqueue"], (
+        "the newest one that matches, not the newest one if it matches"
+    )
 
 
 def test_reading_records_nothing_and_reports_that(client: Redis, url: str) -> None:
