@@ -90,7 +90,7 @@ class Stock:
         self._driver.communicate()
         self.client.close()
 
-    def do(self, command: str, **options: Any) -> Any:
+    def do(self, command: str, /, **options: Any) -> Any:
         """Run a command of `app/driver` and return its value. Raises StockError."""
         assert self._driver.stdin
         assert self._driver.stdout

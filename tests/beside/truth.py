@@ -105,6 +105,10 @@ class Scene:
     def silence(self, worker: Worker) -> None:
         """Let the last heartbeat of a killed worker be old enough to be missed, where that takes long."""
 
+    def quiet(self, worker: Worker) -> None:
+        """Let a worker take no more jobs of the queue."""
+        raise NotImplementedError
+
     def pause(self) -> None:
         """Pause the queue."""
         raise NotImplementedError
@@ -191,6 +195,14 @@ def play_due(scene: Scene) -> None:
     scene.put_due(*list_ids("due", 20))
 
 
+def play_quiet_workers(scene: Scene) -> None:
+    worker = scene.start("w1")
+    run_to_end(scene, "early", 5)
+    scene.until_listed()
+    scene.quiet(worker)
+    scene.put(*list_ids("waits", 20))
+
+
 def play_failed_parent(scene: Scene) -> None:
     scene.fail_parent()
 
@@ -204,6 +216,7 @@ PLAYS: dict[str, Callable[[Any], None]] = {
     "L4": play_killed_idle,
     "L5": play_killed_busy,
     "L9": play_due,
+    "L12": play_quiet_workers,
     "L15": play_failed_parent,
 }
 """What happens in each situation."""

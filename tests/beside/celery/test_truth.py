@@ -39,6 +39,9 @@ class Scene(truth.Scene):
     def are_failed(self, ids: Sequence[str]) -> bool:
         return set(self.stock.do("statuses", ids=ids)) == {"FAILURE"}
 
+    def quiet(self, worker: Worker) -> None:
+        self.stock.do("control", command="cancel_consumer", queue=self.queue)
+
 
 @pytest.mark.parametrize("id", truth.find_rows("celery"))
 def test_a_situation_is_reported(id: str, stock: Stock) -> None:

@@ -57,6 +57,10 @@ class Scene(truth.Scene):
     def silence(self, worker: Worker) -> None:
         self.stock.age(worker, 22)
 
+    def quiet(self, worker: Worker) -> None:
+        self.stock.do("tell", identity=self.stock.identity(worker), word="quiet")
+        wait_until(lambda: all(each["quiet"] for each in self.stock.do("processes")), SLOW_S, "it is quiet", 0.05)
+
     def ready_key(self) -> str:
         return f"queue:{self.queue}"
 
