@@ -41,6 +41,7 @@ VIEWS: dict[str, tuple[str, ...]] = {  # every view, by the keys that lead to it
     "search": ("slash", *"smtp", "enter"),
     "events": ("mail", "f"),
     "metrics": ("mail", "m", "3"),
+    "incident": ("mail", "apostrophe"),
     "loops": ("t",),
     "redis": ("i",),
     "operations": ("mail", "1", "R", "R", "P", "P", "5", "j", "R", "space", "j", "space", "D", "y", "z", "o"),

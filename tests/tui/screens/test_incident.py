@@ -1,14 +1,17 @@
 """Test the page about the problems of one queue, which the apostrophe opens on every view."""
 
+# ruff: noqa: F811 (a fixture of another file is imported by name)
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 from recordings import MAIL, build_period
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, run_on_event_loop, screen
+from screens import NARROW, WIDE, Seeded, read_text, run_on_event_loop, screen
+from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
 from rqtui.config.settings import Settings
 from rqtui.model import Finding, State
@@ -17,6 +20,7 @@ from rqtui.recording.files import find_recording_path
 from rqtui.recording.records import MINUTE_MS, RecordedChange, RecordedFinding, RecordedPlace, RecordedQueue
 from rqtui.recording.store import Batch, Writer
 from rqtui.tui.screens.incident import describe_fixes
+from screenshots.seeded import open_still_app
 
 DEAD = "rqtui:{mail}:dead"
 PLACES = tuple(RecordedPlace(state.value, state) for state in State)
@@ -143,6 +147,15 @@ def test_the_recorded_course_and_what_helped_before_are_shown(
             assert count_descriptors(state_folder) == 3  # the recording, its log and its index, opened once
 
     run()
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=str)
+def test_the_page_matches_its_snapshot(planted_url: str, clock: None, size: tuple[int, int]) -> None:
+    async def read_screen() -> str:
+        async with open_still_app(planted_url, size, ("mail", "apostrophe")) as app:
+            return read_text(app)
+
+    check_snapshot(f"incident-{size[0]}x{size[1]}", asyncio.run(read_screen()))
 
 
 def test_a_fix_is_the_key_with_its_label_or_the_remedy() -> None:
