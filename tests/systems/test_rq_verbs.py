@@ -310,6 +310,7 @@ def test_a_job_that_depends_on_a_reaped_one_and_allows_failures_is_enqueued(any_
         ("allows", {"allow_dependency_failures": 1, "origin": "other"}, ("a",)),
         ("needs success", {}, ("a",)),
         ("waits on", {"allow_dependency_failures": 1}, ("a", "another")),
+        ("limited", {"allow_dependency_failures": 1, "rate_limit_key": "api"}, ("a",)),
     ):
         plant_job(any_client, id, "deferred", **more)
         any_client.zadd(f"rq:deferred:{more.get('origin', 'default')}", {id: NOW_S})
@@ -318,8 +319,8 @@ def test_a_job_that_depends_on_a_reaped_one_and_allows_failures_is_enqueued(any_
     plant_job(any_client, "another", "queued")
     assert reap(any_client).word == "moved"
     assert any_client.lrange("rq:queue:other", 0, -1) == [b"allows"] and not any_client.exists("rq:deferred:other")
-    assert any_client.smembers("rq:job:a:dependents") == {b"needs success", b"waits on"}
-    assert any_client.zcard(KEYS["deferred"]) == 2 and not any_client.exists(KEYS["queued"])
+    assert any_client.smembers("rq:job:a:dependents") == {b"needs success", b"waits on", b"limited"}
+    assert any_client.zcard(KEYS["deferred"]) == 3 and not any_client.exists(KEYS["queued"])
 
 
 def test_a_job_stuck_between_queue_and_start_goes_back_after_a_minute(any_client: Redis) -> None:
