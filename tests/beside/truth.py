@@ -163,6 +163,7 @@ def play_polite_stop(scene: Scene) -> None:
 def play_failing(scene: Scene) -> None:
     scene.start("w1")
     run_to_end(scene, "early", 5)
+    scene.until_listed()  # not every system stores when its jobs failed
     ids = list_ids("bad", 20)
     scene.put_failing(*ids)
     wait_until(lambda: scene.are_failed(ids), SLOW_S, "all have failed", 0.05)
