@@ -62,6 +62,14 @@ class JobSelection(NamedTuple):
         """The name of the script that changes the selected jobs."""
         return self.verb.script or self.verb.name
 
+    @property
+    def common_place(self) -> str:
+        """The place of all jobs that the verb will change; empty if they are in several places."""
+        places = {job.place for _ref, jobs in self.jobs_by_queue for job in jobs}
+        if self.place or not places:
+            return self.place or self.target.place
+        return places.pop() if len(places) == 1 else ""
+
     def yield_dry_run_steps(self, engine: Engine) -> Iterator[plans.Plan]:
         """Return the steps of the dry run of the change, which run on the engine's thread."""
         from rqtui.reports import plans  # imported late, because it imports the engine and undo
@@ -158,7 +166,7 @@ class BulkChanges:
 
     def _build_question_lines(self, selection: JobSelection, plan: plans.Plan | None) -> list[Content]:
         session, width = self._session, question_text.compute_line_width(self._host.app.size.width)
-        lines = question_text.format_location(selection.refs, selection.target.place, session.url, selection.total)
+        lines = question_text.format_location(selection.refs, selection.common_place, session.url, selection.total)
         if selection.about:
             about = safe(selection.about)
             singular, plural = (
@@ -264,7 +272,7 @@ def _describe_selected_jobs(selection: JobSelection) -> str:
     """Describe for the journal which jobs a change was made on."""
     if selection.place:
         return f"all of {selection.place}"
-    where = f" of {selection.target.place}" if selection.target.place else ""
+    where = f" of {selection.common_place}" if selection.common_place else ""
     jobs = formats.format_quantity(selection.total, "job")
     if selection.target.holder:
         return f"{jobs} of {selection.target.holder}"

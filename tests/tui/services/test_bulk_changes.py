@@ -99,6 +99,26 @@ async def test_a_question_shows_a_long_error_in_full(
         assert error in " ".join(" ".join(lines).split()), ui.text()
 
 
+@run_on_event_loop
+async def test_a_question_about_jobs_in_several_places_names_none_of_them_as_the_place(
+    url: str, seeded: Seeded
+) -> None:
+    many_dead(seeded, {"KeyError: 'user'": 2})
+    seeded.put("again")
+    seeded.engine.apply_verb(
+        "reject", seeded.ref, seeded.reserve(), {"error": "KeyError: 'user'", "delay_ms": 3_600_000}
+    )
+    assert seeded.ids("scheduled") == ["again"]
+    async with screen(url, NARROW) as ui:
+        await ui.until_shown("mail")
+        await ui.press("e")
+        await ui.until_shown("KeyError")
+        await ui.press("D")
+        await ui.until_shown("Delete 3 jobs?", "They are in mail, on redis", "2 dead", "1 scheduled")
+        await ui.press("escape", "R")
+        await ui.until_shown("Requeue 2 jobs?", "They are in dead of mail, on redis")
+
+
 def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded: Seeded, client: Redis) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 3, "KeyError: 'user'": 1})
     before = client.dump(seeded.engine.systems["native"].keys("mail")["dead"])  # type: ignore[attr-defined]
