@@ -139,7 +139,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     from rqtui.model import Ref
     from rqtui.reports.shared_places import describe_unassigned as unassigned
     from rqtui.reports.shared_places import list_shared_places
-    from rqtui.systems.by_sight import describe_unsupported_systems
+    from rqtui.systems.by_sight import describe_other_prefixes, describe_unsupported_systems
 
     info = read_server_info(engine.client, session.settings.url)
     shared = list_shared_places(taken.queues, {queue.system for queue in taken.queues if is_all})
@@ -155,6 +155,8 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
         return
     if engine.unsupported_systems and not is_stream:
         output.print_message(describe_unsupported_systems(engine.unsupported_systems))
+    if is_all and not is_stream and (other_prefixes := describe_other_prefixes(engine.systems.values())):
+        output.print_message(other_prefixes)
     if is_all and not is_stream:
         _report_other_databases(session, engine, info.databases)
     if not taken.queues:

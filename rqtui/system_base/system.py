@@ -110,6 +110,8 @@ class System:
     works_on_cluster: bool = False
     # The number of the Redis database, which the engine sets. It is part of the names of some Pub/Sub channels.
     database: int = 0
+    # The key prefixes of this system that a walk found and that no option names: their queues are not listed.
+    other_prefixes: frozenset[str] = frozenset()
     # The folder of the scripts, for a system from another package; None: `lua/<name>`.
     folder: ClassVar[Path | None] = None
     # Only queues with jobs in one of these states need probes; if empty, all queues need them.

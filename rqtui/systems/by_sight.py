@@ -5,11 +5,13 @@ Discovery counts the keys in its walk over all keys; `rqtui systems` and the ove
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rqtui.system_base.system import System, quote_for_shell
 from rqtui.systems import registry
 from rqtui.systems.registry import SystemEntry
+from rqtui.text.sanitise import safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +74,16 @@ def describe_unsupported_systems(systems: Sequence[UnsupportedSystem]) -> str:
 def _format_key_counts(system: UnsupportedSystem) -> str:
     counted = (("queue", system.queues), ("key", system.keys))
     return ", ".join(f"{number} {word if number == 1 else word + 's'}" for word, number in counted if number)
+
+
+def describe_other_prefixes(systems: Iterable[System]) -> str:
+    """Describe the applications of each system with key prefixes that no option names, one system per line."""
+    lines = []
+    for system in systems:
+        if system.other_prefixes and not system.is_explicit:
+            prefixes = sorted({*system.other_prefixes} | ({system.options["prefix"]} - {""}))
+            options = [f"--system {quote_for_shell(f'{system.name}:prefix={prefix}')}" for prefix in prefixes]
+            options = [f"--system {system.name}", *options] if not system.options["prefix"] else options
+            names = " and ".join(safe(prefix) for prefix in sorted(system.other_prefixes))
+            lines.append(f"other keys of {system.name} begin with {names}. To list their queues: {' '.join(options)}")
+    return "\n".join(lines)

@@ -1237,3 +1237,16 @@ def test_the_workers_command_listens_for_one_interval_of_heartbeats(client: Redi
         thread.join()
     assert [(worker["worker"], worker["state"]) for worker in ran.json] == [("celery@host", "idle")]
     assert "no worker has given a sign of life within 2.5 s" in shell(url, "workers", "default").err
+
+
+def test_several_prefixes_are_named_with_the_options_that_list_their_queues(client: Redis, url: str) -> None:
+    for prefix in ("shop:", "crm:"):
+        client.sadd(f"{prefix}_kombu.binding.mail", "mail\x06\x16\x06\x16mail")
+    ran = shell(url, "snapshot")
+    assert ran.code == 0 and "no queues" in ran.out
+    assert "begin with crm: and shop:" in ran.err
+    options = ("--system", "celery", "--system", "celery:prefix=crm:", "--system", "celery:prefix=shop:")
+    assert " ".join(options) in ran.err
+    named = shell(url, *options, "snapshot")
+    assert "begin with" not in named.err
+    assert {"celery@crm", "celery@shop"} <= set(named.out.split())

@@ -187,7 +187,6 @@ class Celery(EntrySystem):
         self._missed_jobs: set[tuple[str, bytes]] = set()  # jobs whose bytes were not found: searched by id
         self._offline_workers: LruCache[str, None] = LruCache(MAX_OFFLINE_WORKERS)  # workers that went offline
         self._unplaced_events = UnplacedEvents()
-        self._has_other_prefixes = False  # keys of Celery with another prefix were seen in this database
         # By worker: the queues that it named when it was asked. No event names them.
         self._consumed_queues: LruCache[str, tuple[str, ...]] = LruCache(MAX_WORKERS)
         self._paused_since_ms: dict[str, int] = {}  # by queue: when rqtui paused it; Redis stores no pause
@@ -315,7 +314,7 @@ class Celery(EntrySystem):
         prefixes = {to_text(key).partition("_kombu.binding.")[0] for key in found}
         if not self.is_explicit:
             self._adopt_prefix(prefixes)
-        self._has_other_prefixes = self._has_other_prefixes or bool(prefixes - {self.prefix})
+        self.other_prefixes = (self.other_prefixes | prefixes) - {self.prefix}
         start = to_bytes(f"{self.prefix}_kombu.binding.")
         return self._read_bindings(client, [key for key in found if key.startswith(start)])
 
@@ -442,7 +441,7 @@ class Celery(EntrySystem):
             record_one()
             return
         has_own_prefix = key.startswith(to_bytes(f"{build_results_prefix(self.prefix)}celery-task-meta-"))
-        evidence = Evidence(key, is_event) if has_own_prefix and not self._has_other_prefixes else None
+        evidence = Evidence(key, is_event) if has_own_prefix and not self.other_prefixes else None
         self._unplaced_events.keep_call(id, record_one, size, evidence)
 
     def _record_kept_calls(self, id: bytes) -> None:
@@ -1387,7 +1386,7 @@ class Celery(EntrySystem):
         failed_job = self.event_cache.find(job.id)
         if failed_job is not None and not failed_job.queue:
             raise UsageError("celery: its queue is unknown. Enqueue the task again, into its queue.")
-        if not self._is_job_of_broker(job.id) and self._has_other_prefixes:
+        if not self._is_job_of_broker(job.id) and self.other_prefixes:
             raise UsageError(
                 "celery: only its result is known, and several apps with other prefixes share this database, "
                 "so its app is unknown. Enqueue the task again, into its queue."

@@ -645,6 +645,10 @@ class Overview(View):
             from rqtui.systems.by_sight import describe_unsupported_systems
 
             notice = describe_unsupported_systems(engine.unsupported_systems)
+        if engine and any(system.other_prefixes for system in engine.systems.values()):
+            from rqtui.systems.by_sight import describe_other_prefixes
+
+            notice = "\n".join(filter(None, [notice, describe_other_prefixes(engine.systems.values())]))
         if self._has_shared:
             from rqtui.reports.shared_places import describe_unassigned, list_shared_places
 
