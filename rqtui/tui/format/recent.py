@@ -5,7 +5,7 @@ The loops store their own steps and the app stores its changes; this module conv
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -78,27 +78,40 @@ def convert_operation(operation: Operation) -> RecentEvent:
     )
 
 
+_WORDS_AT = 40  # cells before the words of an event: its time, verb and queue
 NOTHING_HAPPENED = "nothing yet: N enqueues a job"
 
 
 def format_recent_events(
-    events: Iterable[RecentEvent], width: int, twins: Collection[str] = (), empty: str = NOTHING_HAPPENED
+    events: Sequence[RecentEvent],
+    width: int,
+    twins: Collection[str] = (),
+    empty: str = NOTHING_HAPPENED,
+    *,
+    rows: int = 0,
 ) -> Content:
     """Return recent events as lines of at most `width` cells, or the sentence `empty` if there are none.
 
-    `twins` are names that queues of several systems share, which need their system beside them.
+    `twins` are names that queues of several systems share, which need their system beside them. A long sentence is
+    wrapped as far as there are fewer events than `rows`, the newest first, and cut otherwise.
     """
-    lines = []
+    lines, spare_rows = [], rows - len(events)
     for event in events:
-        words = event.words or f"{formats.format_count(event.moved)} moved"
+        words = safe(event.words or f"{formats.format_count(event.moved)} moved")
+        cells = max(8, width - _WORDS_AT)
+        parts = formats.wrap_to_width(words, cells)
+        if len(parts) - 1 > spare_rows:
+            parts = [formats.fit_to_width(words, cells).rstrip()]
+        spare_rows -= len(parts) - 1
         lines.append(
             Content.assemble(
                 (formats.format_clock(event.at_s * 1000), "$muted"),
                 ("  " + formats.fit_to_width(event.verb, 10), _HUES.get(event.verb, "$accented")),
                 ("  " + formats.fit_to_width(safe(event.format_queues(twins)), 16), "$strong"),
-                ("  " + formats.fit_to_width(safe(words), max(8, width - 40)).rstrip(), "$muted"),
+                ("  " + parts[0], "$muted"),
             )
         )
+        lines += [Content.styled(" " * _WORDS_AT + part, "$muted") for part in parts[1:]]
     return Content("\n").join(lines) if lines else Content.styled(keys.apply_keymap(empty), "$muted")
 
 

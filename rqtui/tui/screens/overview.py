@@ -696,6 +696,7 @@ class Overview(View):
             pane.content_size.width,
             self.session.ambiguous_names,
             "nothing in the hour before" if self.session.is_replay else recent.NOTHING_HAPPENED,
+            rows=max_lines,
         )
         if not text.is_same(self._recent_text):
             self._recent_text = text

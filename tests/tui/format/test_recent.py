@@ -29,3 +29,16 @@ def test_a_change_of_several_queues_names_the_first_with_its_system_where_anothe
     change = recent.RecentEvent(0.0, "pause", RQ, "paused", more=2)
     assert change.format_queues({"default"}) == "rq:default and 2 more"
     assert change.format_queues(()) == "default and 2 more"
+
+
+def test_a_long_sentence_is_wrapped_only_where_rows_are_empty() -> None:
+    sentence = "no worker serves this queue, and 17 jobs are ready"
+    events = [recent.RecentEvent(1.0 * at, "finding", MAIL, sentence) for at in range(3)]
+
+    def build_lines(rows: int) -> list[str]:
+        return recent.format_recent_events(events, 70, rows=rows).plain.splitlines()
+
+    assert [len(build_lines(rows)) for rows in (0, 3, 4, 5, 6, 9)] == [3, 3, 4, 5, 6, 6]
+    newest, continuation, *others = build_lines(4)
+    assert " ".join(f"{newest[40:]} {continuation}".split()) == sentence
+    assert all(line.endswith("…") and len(line) <= 70 for line in others)
