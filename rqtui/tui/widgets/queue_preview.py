@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rqtui.reports.errors import Errors, Group
 
 HISTORY_MINUTES = 60
+_CAUSE_AT = 9  # cells before a cause of death: its number of jobs
 LABEL_CELLS = 6  # cells of the labels beside the plot
 SHOW_TIME_FROM_MS = 60_000  # causes of death that were read longer ago are shown with the time
 _MIN_PLOT_ROWS = 4  # rows of the smallest plot, with its axis
@@ -437,29 +438,37 @@ def format_causes_title(causes: DeathCauses, now_ms: int) -> str:
 
 
 def format_causes_of_death(causes: Sequence[DeathCause], now_ms: int, width: int, height: int) -> list[Content]:
-    """Format the causes of death of a queue's jobs, two lines each if they fit, else one."""
-    lines_per_cause = 2 if 2 * len(causes) <= height else 1
+    """Format the causes of death of a queue's jobs: in full if all of them fit, else two lines or one line each."""
+    cells = max(8, width - _CAUSE_AT)
+    texts = [safe(mask_text(cause.text)) or "(no error is stored)" for cause in causes]
+    facts = [_format_cause_facts(cause, now_ms) for cause in causes]
+    wrapped = [
+        (formats.wrap_to_width(text, cells), formats.wrap_to_width(fact, cells))
+        for text, fact in zip(texts, facts, strict=True)
+    ]
+    if sum(len(text) + len(fact) for text, fact in wrapped) > height:
+        wrapped = [
+            ([formats.fit_to_width(text, cells).rstrip()], [formats.fit_to_width(fact, cells).rstrip()])
+            for text, fact in zip(texts, facts, strict=True)
+        ]
+    has_facts = 2 * len(causes) <= height
     lines: list[Content] = []
-    for cause in causes[: max(1, height // lines_per_cause)]:
-        text = safe(mask_text(cause.text)) or "(no error is stored)"
-        lines.append(
-            Content.assemble(
-                (formats.fit_to_width(formats.format_count(cause.jobs), 7, "right"), "b $state-dead"),
-                "  ",
-                (formats.fit_to_width(text, max(8, width - 9)).rstrip(), "$data"),
-            )
-        )
-        if lines_per_cause == 2:
-            ages = [
-                f"{name} {formats.format_age(max(0, now_ms - at_ms))} ago"
-                for name, at_ms in (("first", cause.first_ms), ("last", cause.last_ms))
-                if at_ms is not None
-            ]
-            details = "   ".join(
-                [*([safe(cause.frame)] if cause.frame else []), *ages, format_field_value(cause.kind)]
-            ).rstrip()
-            lines.append(Content.styled(" " * 9 + formats.fit_to_width(details, max(8, width - 9)).rstrip(), "$muted"))
+    for cause, (text_lines, fact_lines) in zip(causes[: max(1, height)], wrapped, strict=False):
+        count = formats.fit_to_width(formats.format_count(cause.jobs), 7, "right")
+        lines.append(Content.assemble((count, "b $state-dead"), "  ", (text_lines[0], "$data")))
+        lines += [Content.styled(" " * _CAUSE_AT + line, "$data") for line in text_lines[1:]]
+        lines += [Content.styled(" " * _CAUSE_AT + line, "$muted") for line in fact_lines if has_facts]
     return lines
+
+
+def _format_cause_facts(cause: DeathCause, now_ms: int) -> str:
+    """Format where a cause of death was raised, when it was seen first and last, and its most frequent job name."""
+    ages = [
+        f"{name} {formats.format_age(max(0, now_ms - at_ms))} ago"
+        for name, at_ms in (("first", cause.first_ms), ("last", cause.last_ms))
+        if at_ms is not None
+    ]
+    return " · ".join(filter(None, [safe(cause.frame), *ages, format_field_value(cause.kind)]))
 
 
 # -- a group of queues -----------------------------------------------------------------------------------------------

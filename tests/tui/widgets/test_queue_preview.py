@@ -42,3 +42,15 @@ def test_jobs_of_a_minute_that_begins_after_the_time_of_the_preview_did_not_wait
     history = History(REF, {"enqueued": 6}, {begin_ms: {"enqueued": 0}})
     lines = build_lines(begin_ms, history, 24)
     assert sum(line.count("#") for line in lines) == sum("#" in line for line in lines) > 5
+
+
+def test_causes_of_death_are_shown_in_full_where_the_pane_has_the_rows() -> None:
+    text = "CardDeclined: the charge of the customer was declined by the bank of the card, which gave no reason"
+    cause = queue_preview.DeathCause("e1", text, "charge.py:88", 3, NOW_MS - 90_000, NOW_MS - 60_000, "charge_card")
+    lines = [line.plain for line in queue_preview.format_causes_of_death([cause, cause], NOW_MS, 50, 12)]
+    assert (
+        " ".join(" ".join(lines[:5]).split()) == f"3 {text} charge.py:88 · first 1m30 ago · last 1m00 ago · charge_card"
+    )
+    assert len(lines) == 10 and max(map(len, lines)) <= 50
+    narrow = [line.plain for line in queue_preview.format_causes_of_death([cause, cause], NOW_MS, 50, 9)]
+    assert len(narrow) == 4 and narrow[0].endswith("…")
