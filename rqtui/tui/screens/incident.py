@@ -6,6 +6,7 @@ has the recording open. The keys of verbs act on all jobs of the largest group o
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -284,13 +285,18 @@ def build_page(report: Incident, name: str, fixes: Sequence[str], width: int, pl
     return Content("\n").join(lines)
 
 
+_LABEL = re.compile(r" *\S+ {2,}")
+
+
 def _wrap_line(line: str, width: int) -> list[Content]:
     """Break a line into lines of at most `width` cells; all but the first are indented by two more cells."""
     if formats.cell_len(line) <= width:
         return [Content(line)]
     indent = " " * (len(line) - len(line.lstrip(" ")))
-    parts = formats.wrap_to_width(line, width - len(indent) - 2)
-    return [Content(f"{indent}{'  ' if number else ''}{part}") for number, part in enumerate(parts)]
+    label = _LABEL.match(line)  # its spaces align the lines below each other
+    head = label[0] if label else indent
+    first, *others = formats.wrap_to_width(line.removeprefix(head), width - len(head) - 2)
+    return [Content(head + first), *(Content(f"{indent}  {part}") for part in others)]
 
 
 def describe_fixes(findings: Sequence[Finding]) -> list[str]:

@@ -19,7 +19,7 @@ from rqtui.operations.journal import Operation, to_document
 from rqtui.recording.files import find_recording_path
 from rqtui.recording.records import MINUTE_MS, RecordedChange, RecordedFinding, RecordedPlace, RecordedQueue
 from rqtui.recording.store import Batch, Writer
-from rqtui.tui.screens.incident import describe_fixes
+from rqtui.tui.screens.incident import _wrap_line, describe_fixes
 from screenshots.seeded import open_still_app
 
 DEAD = "rqtui:{mail}:dead"
@@ -166,3 +166,11 @@ def test_a_fix_is_the_key_with_its_label_or_the_remedy() -> None:
         Finding("ok", "info", "mail", "nothing to do"),
     ]
     assert describe_fixes(findings) == ["e errors", "rqtui act restore mail a"]
+
+
+def test_a_wrapped_line_keeps_its_label_in_the_column_of_labels() -> None:
+    lines = [line.plain for line in _wrap_line("  warning   the job has been running for twelve minutes on w1", 40)]
+    assert lines[0].startswith("  warning   the job") and all(line.startswith("    ") for line in lines[1:])
+    assert " ".join(" ".join(lines).split()) == "warning the job has been running for twelve minutes on w1"
+    assert max(map(len, lines)) <= 40
+    assert [line.plain for line in _wrap_line("  one two three four", 12)] == ["  one two", "    three", "    four"]
