@@ -202,7 +202,8 @@ class BullMQ(ForeignSystem):
             re.search(r"\{[^}]+\}", self.prefix) is not None
         )  # a hash tag puts all keys into one slot
         literal = re.sub(r"(\W)", r"%\1", self.prefix)
-        self.key_patterns = (f"^{literal}:[^:]+:meta$",)
+        others = () if self.is_explicit else (r"^[^{]+:[^:{]+:meta$",)  # without the many keys of native queues
+        self.key_patterns = (f"^{literal}:[^:]+:meta$", *others)
         self._denied_s: LruCache[bytes, float] = LruCache(MAX_DENIED)  # by `meta` key: when an ACL denied it
         self._cached_queues: tuple[str, ...] = ()  # queue names; replaced, never mutated, because threads read it
         self._connections: dict[str, list[_WorkerConnection]] | RqtuiError | None = None  # by queue; None: not read yet
@@ -260,11 +261,14 @@ class BullMQ(ForeignSystem):
         yield []
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Return the queues whose `meta` key has BullMQ's fields. Another program may have a key of that name."""
+        """Return the queues whose `meta` key has BullMQ's fields. Another program may have a key of that name.
+
+        Stores the prefixes of the `meta` keys of other applications.
+        """
         from redis.exceptions import NoPermissionError
 
         now_s = time.monotonic()
-        found = [key for key in found if now_s - self._denied_s.get(key, float("-inf")) > DENIED_RETRY_S]
+        found = [key for key in dict.fromkeys(found) if now_s - self._denied_s.get(key, float("-inf")) > DENIED_RETRY_S]
         pipe = client.pipeline(transaction=False)
         for key in found:
             pipe.hmget(key, "version", "opts.maxLenEvents")
@@ -272,12 +276,15 @@ class BullMQ(ForeignSystem):
         for key, reply in zip(found, replies, strict=True):
             if isinstance(reply, NoPermissionError):
                 self._denied_s.store(key, now_s)
-        first, last = len(to_bytes(self.prefix)) + 1, -len(":meta")
-        names = [
-            to_text(key[first:last])
-            for key, fields in zip(found, replies, strict=True)
-            if isinstance(fields, list) and any(field is not None for field in fields)
-        ]
+        names = []
+        for key, fields in zip(found, replies, strict=True):
+            prefix, queue = to_text(key).removesuffix(":meta").rsplit(":", 1)
+            if not isinstance(fields, list):
+                continue
+            if prefix == self.prefix and any(field is not None for field in fields):
+                names.append(queue)
+            elif prefix != self.prefix and (fields[0] or b"").startswith(b"bullmq:"):
+                self.other_prefixes |= {prefix}
         if not set(names) <= set(self._cached_queues):
             self._cached_queues = tuple(dict.fromkeys((*self._cached_queues, *names)))
         if names and not isinstance(self._connections, dict):

@@ -237,3 +237,18 @@ def test_a_purge_of_bullmq_asks_for_a_place_and_offers_no_whole_queue(url: str, 
     bare, whole = (shell(url, "act", "purge", "bullmq:mail", *words) for words in ((), ("--all",)))
     assert bare.code == 2 and "purge needs --place PLACE, one of delayed, waiting_children, prioritized" in bare.err
     assert whole.code == 2 and "one place of bullmq at a time" in whole.err
+
+
+def test_several_prefixes_are_named_with_the_options_that_list_their_queues(client: Redis, url: str) -> None:
+    for prefix in ("bull", "shop", "crm"):
+        client.hset(f"{prefix}:mail:meta", mapping={"version": "bullmq:6.7.0", "opts.maxLenEvents": "10000"})
+    client.hset("other:mail:meta", "version", "1")
+    client.hset("bull:{news}:meta", "version", "bullmq:6.7.0")
+    ran = shell(url, "snapshot")
+    assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [["mail", "bullmq"], ["{news}", "bullmq"]]
+    assert "begin with crm and shop." in ran.err
+    options = ("--system", "bullmq:prefix=bull", "--system", "bullmq:prefix=crm", "--system", "bullmq:prefix=shop")
+    assert " ".join(options) in ran.err
+    named = shell(url, *options, "snapshot")
+    assert "begin with" not in named.err
+    assert {"bullmq", "bullmq@crm", "bullmq@shop"} <= set(named.out.split())
