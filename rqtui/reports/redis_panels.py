@@ -16,7 +16,7 @@ from rqtui.text.sanitise import safe
 
 Line = tuple[Piece, ...]
 LABEL_CELLS = 12  # cells of the words before a value
-NAME_CELLS = 18  # cells of a client's name
+MOST_NAME_CELLS = 22  # most cells of a client's name
 MAX_COMMAND_LENGTH = 400  # letters of a slow command
 _SEVERITY = {"warning": "state-reserved", "critical": "state-dead"}
 
@@ -133,11 +133,13 @@ def _build_client_lines(report: Report) -> tuple[Line, ...]:
     ]
     if blocked is not None:
         lines.append(_format_fact("blocked", formats.format_count(blocked), note="they wait for work"))
+    names = [safe(name) or "(no name)" for name, _number in report.clients[:8]]
+    cells = min(MOST_NAME_CELLS, max([LABEL_CELLS, *map(formats.cell_len, names)]))
     for name, number in report.clients[:8]:
         is_ours = name == "rqtui" or name.startswith("rqtui-")
         note = "this program" if is_ours else ""
-        called = Piece(formats.fit_to_width(safe(name) or "(no name)", NAME_CELLS), "muted")
-        lines.append((called, Piece(f" {formats.format_count(number)}"), Piece(f"  {note}" if note else "", "muted")))
+        called = Piece(formats.fit_to_width(safe(name) or "(no name)", cells), "muted")
+        lines.append((called, Piece(f" {formats.format_count(number)}"), Piece(f" {note}" if note else "", "muted")))
     return tuple(lines)
 
 
