@@ -277,6 +277,12 @@ def make_unreported(client: Redis) -> None:
         client.delete(key)
 
 
+def make_idle(client: Redis) -> None:
+    """Let no job run, although a worker has reported."""
+    make_unreported(client)
+    client.set(KEYS["health_check"], "Nov-22 04:50:04 j_complete=2 j_failed=0")
+
+
 def is_derived(key: str) -> bool:
     return key.startswith(("arq:job:", "arq:result:", "arq:in-progress:", "arq:retry:"))
 
@@ -305,6 +311,6 @@ ARQ = Subject(
         "abort_leak": lambda client: client.zadd("arq:abort", {"old": NOW - HOUR}),
         "expired": lambda client: client.delete("arq:job:queued-1", *client.scan_iter("arq:job:queued-*")),
         "no_live_worker": make_unreported,
-        "idle_workers": lambda client: client.set(KEYS["health_check"], "Nov-22 04:50:04 j_complete=2 j_failed=0"),
+        "idle_workers": make_idle,
     },
 )
