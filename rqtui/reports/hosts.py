@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -10,11 +9,6 @@ from rqtui.engine.engine import Engine
 from rqtui.errors import RqtuiError
 from rqtui.model import Ref
 from rqtui.system_base.system import System
-
-# The names that workers of rqtui (`client/consumer.py`) and Sidekiq (`identity` in component.rb) give themselves.
-_HOST_PID_RANDOM = re.compile(r"(?P<host>[^\s:]+):\d+:(?:[0-9a-f]{5}|[0-9a-f]{12})", re.ASCII)
-_NODE_AT_HOST = re.compile(r"[^@\s]+@(?P<host>[^@\s]+)")  # Celery's node names
-_NAMES_BY_SYSTEM = {"native": _HOST_PID_RANDOM, "sidekiq": _HOST_PID_RANDOM, "celery": _NODE_AT_HOST}
 
 
 def load_host_finder(engine: Engine, ref: Ref) -> Callable[[str], str]:
@@ -32,6 +26,6 @@ def load_host_finder(engine: Engine, ref: Ref) -> Callable[[str], str]:
 
 def find_host_in_name(system: System, worker: str) -> str:
     """Return the host in the name that a worker gave itself, or "" if the name has none."""
-    pattern = _NAMES_BY_SYSTEM.get(system.name.partition("@")[0])
+    pattern = system.worker_name_pattern
     match = pattern.fullmatch(worker) if pattern is not None else None
     return match["host"] if match else ""

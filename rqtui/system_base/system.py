@@ -9,6 +9,7 @@ trip. The scripts in a system's folder define which verbs it supports.
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -159,6 +160,8 @@ class System:
     take_order: ClassVar[tuple[str, ...]] = ()
     # The places in which a verb is offered, by verb, where `moves` of its script and the table of verbs do not say it.
     verb_places: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # The names that workers give themselves, with the group `host`, if the machine is a part of the name.
+    worker_name_pattern: ClassVar[re.Pattern[str] | None] = None
     # The reason why a verb that a person may expect does not exist, by verb.
     missing_verbs: ClassVar[Mapping[str, str]] = {}
     # Why a queue may have no counters per minute.

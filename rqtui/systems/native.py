@@ -48,6 +48,7 @@ class Native(System):
     first_heartbeat_ms = _GRACE_MS
     can_find_by_id = True
     known_fields = frozenset({"name", "tried", "error", "worker", "priority", "lease"})
+    worker_name_pattern = re.compile(r"(?P<host>[^\s:]+):\d+:[0-9a-f]{5}", re.ASCII)  # client/consumer.py
     verb_places = {"kill": ("scheduled", "ready")}  # the script kills reserved jobs too, for `repair`
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:

@@ -83,6 +83,7 @@ class Sidekiq(EntrySystem):
     shared_option = "namespace"
     queues_per_request = 1000
     known_fields = frozenset({"name", "tried", "error", "worker"})
+    worker_name_pattern = re.compile(r"(?P<host>[^\s:]+):\d+:[0-9a-f]{12}", re.ASCII)  # `identity` of component.rb
     has_json_bodies = True
     body_id_example = '{"class": …, "args": …, "jid": …}'
     has_ids = True

@@ -114,6 +114,7 @@ class Celery(EntrySystem):
     shared_option = "prefix"
     queues_per_request = 1000
     known_fields = frozenset({"name", "tried", "error", "worker"})
+    worker_name_pattern = re.compile(r"[^@\s]+@(?P<host>[^@\s]+)")  # node names
     finding_remedies = {
         "idle-workers": "",  # `nobody-consumes` reports the same from the heartbeats of workers
         "no-live-worker": "start one: celery -A APP worker -Q {queue}",
