@@ -56,7 +56,7 @@ class Discovery:
         self.client = client
         self.systems = {system.name: system for system in systems if _is_system_usable(client, system)}
         for system in self.systems.values():
-            system.database = _find_database_number(client)
+            system.database = find_database_number(client)
         self.others = others
         self.refs: list[Ref] = []
         self._interned: dict[Ref, Ref] = {}  # interned refs, one object per queue, to save memory
@@ -467,7 +467,7 @@ def _return_or_raise_result(result: T | Exception) -> T:
     return result
 
 
-def _find_database_number(client: Any) -> int:
+def find_database_number(client: Any) -> int:
     """Return the database number of a client's connections; 0 in a Cluster."""
     options = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
     return int(options.get("db") or 0)

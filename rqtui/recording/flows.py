@@ -9,9 +9,8 @@ from typing import NamedTuple
 from rqtui.engine.history import UNFINISHED_STATES
 from rqtui.model import Ref, State
 from rqtui.recording.records import FLOWS, HOUR_MS, MINUTE_MS, Period, RecordedPlace, RecordedQueue
-from rqtui.recording.store import Reader, Writer
+from rqtui.recording.store import DAY_MS, Reader, Writer
 
-DAY_MS = 24 * HOUR_MS
 # The longest time span that is shown in steps of this length.
 _STEPS = ((3 * HOUR_MS, MINUTE_MS), (2 * DAY_MS, 10 * MINUTE_MS), (31 * DAY_MS, HOUR_MS), (1 << 53, DAY_MS))
 

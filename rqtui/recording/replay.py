@@ -13,7 +13,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -34,7 +33,7 @@ from rqtui.model import (
     Verdict,
 )
 from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting
-from rqtui.recording.course import add_past, parse_recorded_operations, read_marks, read_past
+from rqtui.recording.course import add_past, merge_sightings, parse_recorded_operations, read_marks, read_past
 from rqtui.recording.flows import MinuteTotals, read_totals
 from rqtui.recording.moment import NOT_RECORDED_THEN, Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
@@ -312,15 +311,8 @@ class ReplayEngine(Engine):
 
     def _list_sightings(self, at_ms: int) -> tuple[Sighting, ...]:
         """Return the findings of queues that began or ended in the hour before a moment, the oldest first."""
-        sightings = []
-        for finding in self._reader.read_findings(at_ms - HOUR_MS, at_ms + 1):
-            if finding.ref is None:
-                continue
-            begin = Sighting(finding.begin_ms, finding.ref.queue, finding.ref.system, *finding[1:4])
-            sightings.append(begin)
-            if finding.end_ms is not None and finding.end_ms <= at_ms:
-                sightings.append(replace(begin, at_ms=finding.end_ms, is_over=True))
-        return tuple(sorted(sightings, key=lambda sighting: sighting.at_ms))
+        findings = self._reader.read_findings(at_ms - HOUR_MS, at_ms + 1)
+        return tuple(sighting for sighting in merge_sightings(findings, ()) if sighting.at_ms <= at_ms)
 
     def build_incident(self, queue: Queue) -> Incident:
         """Build the report of an incident of a queue at the moment, from what was recorded until then."""

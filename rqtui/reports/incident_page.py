@@ -12,6 +12,7 @@ from rqtui.reports.comparison import explain_no_difference, format_difference, f
 from rqtui.reports.incident import Effect, Incident, count_hosts, count_versions
 from rqtui.reports.jobs import mask_job_text
 from rqtui.text.formats import format_age, format_instant, format_quantity
+from rqtui.text.names import join_names
 from rqtui.text.sanitise import format_id, safe
 
 MAX_CAUSES = MAX_CHANGES = MAX_DIFFERENCES = 8  # lines of a section
@@ -130,10 +131,9 @@ def _build_worker_lines(report: Incident) -> Iterator[str]:
     standings = Counter(entry.health.value for entry in report.workers)
     yield f"  {', '.join(f'{number} {word}' for word, number in standings.items()) or 'none is known'}"
     if silent := report.silent_workers:
-        names = ", ".join(safe(entry.name) for entry in silent[:MAX_NAMES])
+        names = join_names([safe(entry.name) for entry in silent], MAX_NAMES)
         held = format_quantity(sum(len(entry.jobs) for entry in silent), "job")
-        more = f" and {len(silent) - MAX_NAMES} more" if len(silent) > MAX_NAMES else ""
-        yield f"  silent, and holding {held} of those that were read: {names}{more}"
+        yield f"  silent, and holding {held} of those that were read: {names}"
     if hosts := count_hosts(report.workers):
         yield f"  hosts: {', '.join(f'{safe(host)} {number}' for host, number in hosts.most_common(MAX_NAMES))}"
     versions = count_versions(report.workers).most_common(MAX_NAMES)

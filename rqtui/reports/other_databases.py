@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqtui.connection.connect import copy_client
 from rqtui.connection.nodes import is_cluster
+from rqtui.engine.discovery import find_database_number
 from rqtui.errors import RqtuiError
 from rqtui.text.formats import format_quantity
 from rqtui.text.masking import mask_url
@@ -42,7 +43,7 @@ def find_other_databases(
     """
     if is_cluster(client):
         return
-    own_number = int(client.connection_pool.connection_kwargs.get("db") or 0)
+    own_number = find_database_number(client)
     if used_databases is None:
         used_databases = _list_databases_with_keys(client)
     numbers = [number for number in used_databases if number != own_number]

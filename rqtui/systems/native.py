@@ -22,7 +22,7 @@ from rqtui.model import Attempt, Count, Finding, Job, Page, Place, Queue, State,
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply, pack_command
 from rqtui.system_base.system import Replies, Request, System, build_uncounted_queue, unwrap_reply
-from rqtui.text.names import to_bytes, to_text
+from rqtui.text.names import join_names, to_bytes, to_text
 
 _MAX_LEASES = 1000  # leases per probe, which take the server a millisecond
 _GRACE_MS = 60_000  # from lease to first heartbeat; the client sends heartbeats every ten seconds
@@ -478,9 +478,8 @@ def _build_silent_leases_finding(queue: str, found: Sequence[tuple[Any, ...]]) -
     if len(rows) > 1:
         text, detail = (
             f"{format_quantity(len(rows), 'worker')} {holds} and have sent no heartbeat",
-            ", ".join(names[:_MAX_NAMED_WORKERS]),
+            join_names(names, _MAX_NAMED_WORKERS),
         )
-        detail += f" and {len(names) - _MAX_NAMED_WORKERS} more" if len(names) > _MAX_NAMED_WORKERS else ""
     finding = Finding("silent-leases", "warning", queue, text, key="w", detail=detail, since_ms=since_ms, jobs=jobs)
     return (finding,)
 

@@ -28,6 +28,7 @@ from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.findings import format_finding_keys
+from rqtui.tui.widgets.table import build_scroll_bindings
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
@@ -45,12 +46,7 @@ PLOT_ROWS, LARGE_PLOT_ROWS = 4, 8
 class PageScroll(VerticalScroll):
     """The scrolling container of the page, which uses the same keys as tables."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", "Down", show=False, id="incident.down"),
-        Binding("k", "scroll_up", "Up", show=False, id="incident.up"),
-        Binding("g", "scroll_home", "Top", show=False, id="incident.top"),
-        Binding("G", "scroll_end", "Bottom", show=False, id="incident.bottom"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = build_scroll_bindings("incident")
 
 
 class IncidentPage(View):

@@ -14,7 +14,7 @@ from math import log
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
@@ -32,6 +32,7 @@ from rqtui.text.sanitise import safe
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import frame, plot, queue_preview
+from rqtui.tui.widgets.table import build_scroll_bindings
 
 if TYPE_CHECKING:
     from rqtui.recording.records import ServerPeriod
@@ -55,12 +56,7 @@ NOT_RECORDED = "There is no plot of the memory in the last hour: "
 class PanelScroll(VerticalScroll):
     """The scrolling container of the server's panels, which uses the same keys as tables."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", "Down", show=False, id="redis.down"),
-        Binding("k", "scroll_up", "Up", show=False, id="redis.up"),
-        Binding("g", "scroll_home", "Top", show=False, id="redis.top"),
-        Binding("G", "scroll_end", "Bottom", show=False, id="redis.bottom"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = build_scroll_bindings("redis")
 
 
 class RedisView(View):

@@ -26,6 +26,19 @@ TITLE_OFFSET = 3  # cells before the words in a frame's top line: corner, line, 
 _MARK_ACTIONS = ("mark", "range", "mark_loaded", "unmark_all")  # actions that need marks
 
 
+def build_scroll_bindings(view_name: str) -> list[BindingType]:
+    """Build the bindings by which the scrolling container of a view uses the same keys as tables.
+
+    The ids, by which a keymap changes the keys, begin with `view_name`.
+    """
+    return [
+        Binding("j", "scroll_down", "Down", show=False, id=f"{view_name}.down"),
+        Binding("k", "scroll_up", "Up", show=False, id=f"{view_name}.up"),
+        Binding("g", "scroll_home", "Top", show=False, id=f"{view_name}.top"),
+        Binding("G", "scroll_end", "Bottom", show=False, id=f"{view_name}.bottom"),
+    ]
+
+
 class Table(Lines, can_focus=True, inherit_bindings=False):
     """A table of rows with ids, a cursor and marks, which repaints only changed lines.
 
