@@ -28,7 +28,9 @@ from rqtui.reports import kinds, workers
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.systems.celery.messages import extract_message, format_call_of_reprs
-from rqtui.systems.celery.system import MAX_MISSED, MAX_WORKERS, Celery, Evidence, UnplacedEvents, WorkerIdleness
+from rqtui.systems.celery.system import MAX_MISSED, Celery
+from rqtui.systems.celery.unplaced_events import Evidence, UnplacedEvents
+from rqtui.systems.celery.worker_heartbeats import MAX_WORKERS, WorkerIdleness
 from rqtui.testing import keyspace
 
 CELERY, MAIL = Ref("celery", "celery"), Ref("celery", "mail")
@@ -828,7 +830,7 @@ def test_cached_data_is_bounded(any_client: Redis) -> None:
         system.record_event(b"celery-task-meta-id-%d" % number, b'{"status": "SUCCESS"}', AT)
     poll_results(any_client, system)
     assert system.event_cache.count("celery", "succeeded").of_queue == 25_000
-    assert len(system.event_cache) == 10_000 and len(system._cached_jobs) == 20_000
+    assert len(system.event_cache) == 10_000 and len(system._runs) == 20_000
 
 
 def test_a_worker_that_comes_after_a_thousand_others_is_still_followed() -> None:
@@ -1058,7 +1060,7 @@ def test_a_queue_from_which_no_idle_worker_takes_is_named(any_client: Redis) -> 
     engine, system = listening(any_client)
     first = count_queue(engine)
     system.event_coverage = EventCoverage(first.counted_ms - 60_000)
-    system._worker_idleness._ready_since_ms["celery"] = first.counted_ms - 40_000
+    system._heartbeats.idleness._ready_since_ms["celery"] = first.counted_ms - 40_000
     beat(system, first.counted_ms - 30_000, processed=5)
     beat(system, first.counted_ms - 1000, processed=5)
     idle = list_findings(engine)["nobody-consumes"]
@@ -1073,7 +1075,7 @@ def test_a_queue_whose_next_message_stays_the_next_is_named_though_workers_are_b
     engine, system = listening(any_client)
     list_jobs(engine, "queue", MAIL)
     now_ms = count_queue(engine, MAIL).counted_ms
-    system._worker_idleness._ready_since_ms["mail"] = now_ms - 90_000
+    system._heartbeats.idleness._ready_since_ms["mail"] = now_ms - 90_000
     system._next_messages["mail"] = system._next_messages["mail"]._replace(since_ms=now_ms - 80_000)
     beat(system, now_ms, active=3)
     stuck = list_findings(engine, MAIL)["nobody-consumes"]

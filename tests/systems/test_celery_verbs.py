@@ -31,7 +31,8 @@ from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.systems.celery import remote_control
 from rqtui.systems.celery.messages import convert_time_ms, format_time
-from rqtui.systems.celery.system import MAX_CALLS, Celery
+from rqtui.systems.celery.system import Celery
+from rqtui.systems.celery.task_runs import MAX_CALLS
 from rqtui.testing import conformance, keyspace
 from rqtui.text.names import to_text
 from rqtui.tui.services.verb_resolution import group_values_by_script
@@ -902,11 +903,11 @@ def test_the_data_for_enqueueing_failures_again_is_bounded_and_dropped_after_suc
         publish_event(system, type="task-sent", uuid=f"f{n}", queue="mail")
         message = {"status": "FAILURE", "name": "tasks.add", "args": [n], "kwargs": {}, "queue": "mail"}
         system.record_event(b"celery-task-meta-f%d" % n, json.dumps(message).encode(), 1_800_000_000_000)
-    assert len(system._task_bodies) == MAX_CALLS and b"f4" not in system._task_bodies
+    assert len(system._runs.task_bodies) == MAX_CALLS and b"f4" not in system._runs.task_bodies
     fail(client, system, "long", name="tasks.add", args=["x" * 4096], kwargs={}, queue="mail")
-    assert b"long" not in system._task_bodies
+    assert b"long" not in system._runs.task_bodies
     system.record_event(b"celery-task-meta-f5", b'{"status": "SUCCESS", "result": 1}', 1_800_000_000_000)
-    assert b"f5" not in system._task_bodies
+    assert b"f5" not in system._runs.task_bodies
 
 
 def test_an_extended_result_that_is_kept_is_enough_for_a_command(client: Redis, url: str) -> None:

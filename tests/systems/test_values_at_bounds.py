@@ -8,7 +8,7 @@ from rqtui.errors import ServerError
 from rqtui.system_base.foreign_system import EntrySystem
 from rqtui.systems import bullmq, dispatcher, native, registry, rq
 from rqtui.systems.celery import messages
-from rqtui.systems.celery.system import WorkerIdleness
+from rqtui.systems.celery.worker_heartbeats import WorkerIdleness
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_only_the_worker_that_received_a_task_of_celery_serves_its_queue(kind: s
         "args": "()",
         "kwargs": "{}",
     }
-    system._record_task_call(event, 1_000)  # type: ignore[attr-defined]
-    worker = system._cached_jobs.get(b"a1").worker  # type: ignore[attr-defined]
+    system._runs.record_event(event, 1_000)  # type: ignore[attr-defined]
+    worker = system._runs.find(b"a1").worker  # type: ignore[attr-defined]
     assert worker == ("w1" if kind == "task-received" else "")
 
 

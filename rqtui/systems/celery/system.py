@@ -16,16 +16,15 @@ import base64
 import json
 import re
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from rqtui.errors import Refused, UsageError
 from rqtui.model import (
-    Attempt,
     Fact,
     Finding,
     Job,
@@ -48,9 +47,18 @@ from rqtui.system_base.foreign_system import EntrySystem, build_facts, convert_r
 from rqtui.system_base.lru_cache import LruCache
 from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_pattern_values, accept_whole_number
 from rqtui.system_base.system import Replies, Request, quote_for_shell, unwrap_reply
-from rqtui.systems.celery import messages, remote_control
+from rqtui.systems.celery import messages, payloads, remote_control
+from rqtui.systems.celery.task_runs import (
+    FINAL_PLACES,
+    MAX_CACHED_JOBS,
+    PLACES_BY_STATUS,
+    TASK_EVENTS,
+    CachedJob,
+    TaskRuns,
+)
+from rqtui.systems.celery.unplaced_events import Evidence
+from rqtui.systems.celery.worker_heartbeats import SILENT_MS, WORKER_EVENTS, WorkerHeartbeats
 from rqtui.text import pickles
-from rqtui.text.fields import parse_partial_body as read_partial_json
 from rqtui.text.formats import format_age, format_quantity
 from rqtui.text.json_fields import read_json_fields, replace_json_fields
 from rqtui.text.names import to_bytes, to_text
@@ -60,7 +68,13 @@ QUEUES_PER_CALL = 50  # queues per call of `tally`: four lengths and a message e
 MAX_MISSED = 1000
 PROBED_MESSAGES = 20  # messages of a queue, and as many held ones, that a probe reads
 MAX_SEARCHED_MESSAGES = 1000  # messages searched for an id at each end of a list
-_CUT_BYTES = 64 * 1024  # of a result that was cut
+RESULTS_PER_CALL = 1000  # keys of results per call of `results`
+MAX_RUNNING = 1000  # running jobs searched for their workers
+DOUBTFUL_MS = 4_000  # two heartbeats are missing: the worker may be silent at the next refresh
+KEPT_MS = 3_600_000  # how long a redelivery is reported
+STILL_MS = 10_000  # all workers idle for this long with ready jobs: no worker takes from that queue
+STUCK_MS = 60_000  # the same next message for this long, and no worker holds one of its queue
+MIN_UNREPORTED = 10  # tasks that end without an event before the finding
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _HELD_IN = ("unacked", "late", "eta")  # places whose entries hold a message with its exchange and routing key
 _DIGEST = re.compile(rb"[0-9a-f]{12}(?:\.\d+)?")
@@ -68,7 +82,6 @@ _HIDDEN = re.compile(r"\.pidbox$|^celeryev(\.|$)")  # queues of Celery's own: co
 
 
 R = TypeVar("R")
-RecordEvent: TypeAlias = Callable[["Celery", Mapping[str, Any], int], None]
 
 
 class Celery(EntrySystem):
@@ -166,30 +179,12 @@ class Celery(EntrySystem):
         super().__init__(*options, is_asked=is_asked)
         self._queues: set[str] = set()  # names of discovered queues
         self._reporting_queue_count = 0  # number of queues when the reporting one was chosen
-        self._cached_jobs: LruCache[bytes, CachedJob] = LruCache(MAX_CACHED_JOBS)  # jobs by id
-        self._queues_by_task: LruCache[str, set[str]] = LruCache(MAX_TASKS)  # by task: the queues where it was seen
-        self._guessed_tasks: LruCache[bytes, str] = LruCache(
-            MAX_CACHED_JOBS
-        )  # the task of each job whose queue is guessed by that
-        self._held_jobs: LruCache[bytes, Job] = LruCache(MAX_CACHED_JOBS)  # running jobs that are also in `unacked`
-        self._redeliveries: LruCache[bytes, Redelivery] = LruCache(
-            MAX_REDELIVERIES
-        )  # deliveries of jobs that already ran, by id
+        self._heartbeats = WorkerHeartbeats(self.event_cache)
+        self._runs = TaskRuns(self.name, self.place, self._queues, self.event_cache, self._heartbeats)
         self._abandoned_jobs: dict[str, tuple[Job, ...]] = {}  # by queue: jobs on its page held by silent workers
-        self._worker_idleness = WorkerIdleness()
-        self._idle_since_ms: LruCache[str, int] = LruCache(MAX_WORKERS)  # by worker: the first idle heartbeat in a row
         self._next_messages: dict[str, NextMessage] = {}  # by queue
         self._delivery_tags: LruCache[bytes, bytes] = LruCache(MAX_CACHED_JOBS)  # delivery tags in `unacked`, by job id
-        self._cached_messages: LruCache[bytes, bytes] = LruCache(MAX_CALLS)  # full messages or their entries, by job id
-        self._task_bodies: LruCache[bytes, bytes] = LruCache(MAX_CALLS)  # tasks in JSON from results, by job id
-        self._call_reprs: LruCache[bytes, tuple[str, str, str]] = LruCache(
-            MAX_CALLS
-        )  # (task, args, kwargs) from events, by job id
         self._missed_jobs: set[tuple[str, bytes]] = set()  # jobs whose bytes were not found: searched by id
-        self._offline_workers: LruCache[str, None] = LruCache(MAX_OFFLINE_WORKERS)  # workers that went offline
-        self._unplaced_events = UnplacedEvents()
-        # By worker: the queues that it named when it was asked. No event names them.
-        self._consumed_queues: LruCache[str, tuple[str, ...]] = LruCache(MAX_WORKERS)
         self._paused_since_ms: dict[str, int] = {}  # by queue: when rqtui paused it; Redis stores no pause
 
     @property
@@ -365,7 +360,7 @@ class Celery(EntrySystem):
             own_counts = [row for reply in tallies for row in convert_rows_to_dicts(reply)]
             for queue, row in [*counts_by_queue.items(), *zip(queues, own_counts, strict=True)]:
                 for task in filter(None, row["tasks"].split("\n")):
-                    self._record_task_queue(task, queue)
+                    self._runs.record_task_queue(task, queue)
             options = (
                 {**_NO_COUNTS, **shared.values, **counts_by_queue.get(queue, {}), **row}
                 for queue, row in zip(queues, own_counts, strict=True)
@@ -390,78 +385,52 @@ class Celery(EntrySystem):
 
         The name of an event channel has the database number of the broker, unless the option `fanout` leaves it out.
         The name of a result channel has none, so results of apps in all databases of a Redis arrive here. A message
-        whose channel does not show its database is kept in `_unplaced_events` until its job is known to belong to this
-        database.
+        whose channel does not show its database is kept until its job is known to belong to this database.
         """
         if _is_channel_of(channel, to_bytes(self._build_channel(self.options["events"]))):
-            for event in _decode_event_message(message):
-                if (record_one := _EVENT_HANDLERS.get(_read_text_field(event, "type"))) is not None:
-                    self._record_task_event(record_one, event, at_ms)
+            for event in payloads.decode_event_message(message):
+                self._record_one_event(event, at_ms)
             return
         _before, is_result, id = channel.rpartition(b"celery-task-meta-")
         if is_result:
-            self._record_or_keep_call(
-                id, partial(self._record_result_message, id, message, at_ms), len(message), channel
-            )
+            record_one = partial(self._runs.record_result, id, message, at_ms)
+            self._runs.record_or_keep_call(id, record_one, len(message), self._build_evidence(channel))
 
-    def _record_task_event(self, record_one: RecordEvent, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record an event of a task that belongs to this database; store it for later if that is unknown.
+    def _record_one_event(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record an event of a worker, or of a task of this database; keep it if the task's database is unknown."""
+        event_type, id = payloads.read_text_field(event, "type"), payloads.read_task_id(event)
+        if event_type in WORKER_EVENTS:
+            self._heartbeats.record_event(event, at_ms)
+        elif event_type in TASK_EVENTS and ("{db}" in self.options["fanout"] or not id):
+            self._runs.record_event_of_broker(event, at_ms)
+        elif event_type in TASK_EVENTS:
+            evidence = self._build_evidence(self._build_result_key(id), is_event=True)
+            record_one = partial(self._runs.record_event, event, at_ms)
+            self._runs.record_or_keep_call(id, record_one, len(repr(event)), evidence)
 
-        The channel of the event or the id of the task shows to which database the task belongs.
+    def _build_result_key(self, id: bytes) -> bytes:
+        return to_bytes(f"{build_results_prefix(self.prefix)}celery-task-meta-") + id
+
+    def _build_evidence(self, key: bytes, *, is_event: bool = False) -> Evidence | None:
+        """Return the result key that shows whether a task is of this database, or None if it would prove nothing.
+
+        A result key without the prefix of this app may belong to another app.
         """
-        id = _read_task_id(event)
-        if not id:
-            record_one(self, event, at_ms)  # an event of a worker has no job id
-        elif "{db}" in self.options["fanout"]:
-            self._update_cached_job(
-                id, task=_read_text_field(event, "name"), queue=_read_text_field(event, "queue"), is_of_broker=True
-            )
-            self._record_kept_calls(id)
-            record_one(self, event, at_ms)
-        else:
-            key = to_bytes(f"{build_results_prefix(self.prefix)}celery-task-meta-") + id
-            self._record_or_keep_call(id, partial(record_one, self, event, at_ms), len(repr(event)), key, is_event=True)
-
-    def _record_result_message(self, id: bytes, message: bytes, at_ms: int) -> None:
-        """Record the published result of a task of this database; a failed task can be put again from it."""
-        result = _parse_json_object(message)
-        if isinstance(result.get("status"), str):
-            self._record_job_result(id, result, at_ms)
-            if result["status"] == "FAILURE":
-                _store_if_short(self._task_bodies, id, messages.build_task_of_result(message))
-
-    def _record_or_keep_call(
-        self, id: bytes, record_one: Callable[[], None], size: int, key: bytes, *, is_event: bool = False
-    ) -> None:
-        """Call `record_one` if the task belongs to this database. If that is unknown, keep the call for a later check.
-
-        The later check looks for the key of the task's result. A result key without the prefix of this app may belong
-        to another app, so it proves nothing here.
-        """
-        if id in self._cached_jobs:
-            record_one()
-            return
-        has_own_prefix = key.startswith(to_bytes(f"{build_results_prefix(self.prefix)}celery-task-meta-"))
-        evidence = Evidence(key, is_event) if has_own_prefix and not self.other_prefixes else None
-        self._unplaced_events.keep_call(id, record_one, size, evidence)
-
-    def _record_kept_calls(self, id: bytes) -> None:
-        """Record the events and results that were kept for a task, now that it is known to be of this database."""
-        for record_one in self._unplaced_events.pop_calls(id):
-            record_one()
+        has_own_prefix = key.startswith(self._build_result_key(b""))
+        return Evidence(key, is_event) if has_own_prefix and not self.other_prefixes else None
 
     def event_requests(self) -> Sequence[Request[None]]:
         """Build the requests that check which of the kept results this database stores. Their tasks belong to it."""
-        unchecked, script = [*self._unplaced_events.unchecked.items()], self.scripts["results"]
+        unchecked, script = [*self._runs.unplaced_events.unchecked.items()], self.scripts["results"]
 
         def record_checked_results(chunk: Sequence[tuple[bytes, Evidence]], replies: Replies) -> None:
             reply = replies[0]
             if isinstance(reply, Exception):
                 return  # asked again with the next poll
             for (id, evidence), row in zip(chunk, convert_rows_to_dicts(reply), strict=True):
-                self._unplaced_events.unchecked.pop(id, None)
+                self._runs.unplaced_events.unchecked.pop(id, None)
                 if row["is_kept"] or (evidence.is_event and reply.values["is_alone"]):
-                    self._record_kept_calls(id)
+                    self._runs.record_kept_calls(id)
 
         chunks = [unchecked[start : start + RESULTS_PER_CALL] for start in range(0, len(unchecked), RESULTS_PER_CALL)]
         return [
@@ -473,325 +442,7 @@ class Celery(EntrySystem):
             for chunk in chunks
         ]
 
-    def _update_cached_job(self, id: bytes, **changes: Any) -> CachedJob:
-        """Merge new values into the cached facts about a job, and return them. Empty values change nothing."""
-        cached = self._cached_jobs.get(id) or CachedJob()
-        cached = cached._replace(**{name: value for name, value in changes.items() if value not in (None, "")})
-        self._cached_jobs.store(id, cached)
-        if cached.queue and self._guessed_tasks.pop(id, None) is not None:
-            self.event_cache.clear_queue(id)
-            self.event_cache.assign_queue(id, cached.queue)
-        if cached.task and cached.queue:
-            self._record_task_queue(cached.task, cached.queue)
-        return cached
-
-    def _record_task_queue(self, task: str, queue: str) -> None:
-        """Record in which queue a task was seen, and assign jobs of that task with an unknown queue to it.
-
-        When the task is seen in a second queue, the jobs that were assigned by this guess lose their queue again.
-        """
-        queues = self._queues_by_task.get(task) or self._queues_by_task.store(task, set())
-        if queue in queues:
-            return
-        queues.add(queue)
-        if len(queues) == 1:
-            for id in [job.id for job in self.event_cache.yield_unassigned_jobs() if job.name == task]:
-                self.event_cache.assign_queue(id, queue, GUESSED)
-                self._record_guessed_task(id, task)
-        elif len(queues) == 2:
-            for id in [id for id, guessed_task in self._guessed_tasks.items() if guessed_task == task]:
-                del self._guessed_tasks[id]
-                self.event_cache.clear_queue(id)
-
-    def _record_guessed_task(self, id: bytes, task: str) -> None:
-        """Store the task name of a job whose message rqtui has not seen, for guessing the job's queue."""
-        self._guessed_tasks.store(id, task)
-
-    def _find_queue_of_job(self, cached: CachedJob) -> str:
-        """Return the reported queue of a job, else the only queue of its task, else the only queue of the system.
-
-        Returns an empty text if none of these is unique.
-        """
-        for candidates in ({cached.queue} - {""}, self._queues_by_task.get(cached.task, set()), self._queues):
-            if len(candidates) == 1:
-                return next(iter(candidates))
-        return ""
-
-    def _record_seen_job(self, queue: str, place: str, id: bytes, message: messages.Message) -> CachedJob:
-        """Record that a page read a job from the list of its queue or from `unacked`."""
-        cached = self._cached_jobs.get(id)
-        if cached is None or cached.queue != queue or not cached.task or not cached.is_of_broker:
-            cached = self._update_cached_job(id, queue=queue, task=message.task, call=message.call, is_of_broker=True)
-            self._record_kept_calls(id)
-        if (event_job := self.event_cache.find(id)) is not None:
-            if event_job.place == "running" and place in ("unacked", "late"):
-                self._held_jobs.store(id, replace(event_job, queue=queue))
-                self.event_cache.discard(id)
-            else:
-                self.event_cache.assign_queue(id, queue)
-        if place == "queue" and message.is_redelivered and id not in self._redeliveries:
-            self._record_redelivery(id, queue, self.now_ms())
-        return cached
-
-    def _record_redelivery(self, id: bytes, queue: str, at_ms: int) -> None:
-        """Record that a job was delivered again although a live worker runs it or it has succeeded."""
-        job = self._held_jobs.get(id) or self.event_cache.find(id)
-        if job is None or (job.place == "running" and self._is_worker_silent(job.worker, at_ms)):
-            return
-        if job.place in ("running", "succeeded"):
-            self._redeliveries.store(id, Redelivery(job.queue or queue, job.place, job.worker, at_ms))
-
-    def _is_worker_silent(self, worker: str, now_ms: int, after_ms: int | None = None) -> bool:
-        """Return whether a worker went offline, or sent no heartbeat for `after_ms` (by default for its own limit)."""
-        last_seen = self.event_cache.find_worker(worker)
-        if last_seen is None:
-            return worker in self._offline_workers
-        return now_ms - last_seen.heartbeat_ms > (last_seen.ttl_ms if after_ms is None else after_ms)
-
-    def _move_unheld_jobs(self, queue: str, jobs: Sequence[Job]) -> None:
-        """Move running jobs that are no longer in `unacked` to the event cache, because only events report them now."""
-        held_ids = {job.id for job in jobs}
-        for id in [id for id, job in self._held_jobs.items() if job.queue == queue and id not in held_ids]:
-            self.event_cache.record_job(self._held_jobs.pop(id))
-
-    def _record_task_call(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record the call and the queue of a task from its `task-sent` or `task-received` event."""
-        id, task = _read_task_id(event), _read_text_field(event, "name")
-        queue = _read_text_field(event, "queue")
-        worker = _read_text_field(event, "hostname") if event.get("type") == "task-received" else ""
-        call = messages.format_call_of_reprs(task, event.get("args"), event.get("kwargs")) if task else ""
-        cached = self._update_cached_job(
-            id, task=task, call=call, queue=queue, worker=worker, retries=_parse_count(event.get("retries"))
-        )
-        if worker and cached.queue:
-            self._record_served_queue(worker, cached.queue)
-        if task:
-            _store_if_short(
-                self._call_reprs, id, (task, _read_text_field(event, "args"), _read_text_field(event, "kwargs"))
-            )
-
-    def _record_task_start(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record a `task-started` event, unless the end of the same run was already reported."""
-        id, previous = _read_task_id(event), self.event_cache.find(_read_task_id(event))
-        if (
-            previous is not None
-            and previous.place in _FINAL_PLACES
-            and not self._cached_jobs.get(id, CachedJob()).has_told_end
-        ):
-            return  # Events are published in batches, so the result of this run may have arrived before.
-        # With task_track_started a result reports the same start, mostly before the batch with this event arrives.
-        is_reported = previous is not None and previous.place == "running"
-        if not is_reported or self._cached_jobs.get(id, CachedJob()).has_start_event:
-            self._record_redelivery(id, "", at_ms)
-        worker = _read_text_field(event, "hostname")
-        cached = self._update_cached_job(id, worker=worker, started_ms=at_ms, has_told_end=False, has_start_event=True)
-        self._store_job_state(id, "running", cached, at_ms)
-
-    def _record_task_success(self, event: Mapping[str, Any], at_ms: int) -> None:
-        self._record_run_end(event, "succeeded", at_ms, (Fact("result", _read_text_field(event, "result")),))
-
-    def _record_task_failure(self, event: Mapping[str, Any], at_ms: int) -> None:
-        self._record_run_end(
-            event,
-            "failed",
-            at_ms,
-            (),
-            _read_text_field(event, "traceback").strip() or _read_text_field(event, "exception"),
-        )
-
-    def _record_task_revocation(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record the event of a task that was revoked, expired or was rejected by its own code."""
-        reason = "expired" if event.get("expired") else "terminated" if event.get("terminated") else "revoked"
-        if event.get("type") == "task-rejected":
-            reason = "rejected by its task"
-            if event.get("requeue"):
-                self._drop_running_job(_read_task_id(event))
-                return
-        self._record_run_end(event, "revoked", at_ms, (Fact("ended by", reason),))
-
-    def _record_task_retry(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record a `task-retried` event: a run failed, and the task is in its queue again with a later due time."""
-        id, error = (
-            _read_task_id(event),
-            _read_text_field(event, "traceback").strip() or _read_text_field(event, "exception"),
-        )
-        cached = self._update_cached_job(id, worker=_read_text_field(event, "hostname"), has_start_event=False)
-        attempt = Attempt(cached.started_ms or 0, at_ms, cached.worker, error)
-        self._update_cached_job(id, history=(*cached.history, attempt)[-MAX_ATTEMPTS:])
-        self._count_run_once(id, cached, "retried", at_ms, failed=True)
-        self._drop_running_job(id)
-
-    def _drop_running_job(self, id: bytes) -> None:
-        """Remove a task from the running jobs, because its run ended without a final state."""
-        self._held_jobs.pop(id, None)
-        if (job := self.event_cache.find(id)) is not None and job.place == "running":
-            self.event_cache.discard(id)
-
-    def _record_run_end(
-        self, event: Mapping[str, Any], place: str, at_ms: int, facts: Sequence[Fact] = (), error: str = ""
-    ) -> None:
-        """Record an event that ends the run of a task, and count the run unless the task was revoked."""
-        id, runtime = _read_task_id(event), event.get("runtime")
-        duration_ms = round(runtime * 1000) if messages.is_number(runtime) else None
-        cached = self._update_cached_job(
-            id,
-            worker=_read_text_field(event, "hostname"),
-            took_ms=duration_ms,
-            has_told_end=True,
-            has_start_event=False,
-        )
-        if place != "revoked":
-            self._count_run_once(id, cached, place, at_ms, failed=place == "failed")
-        self._store_job_state(id, place, cached, at_ms, facts, error)
-
-    def _record_job_result(self, id: bytes, result: Mapping[str, Any], at_ms: int) -> None:
-        """Record a result of the result backend.
-
-        With `result_extended` it also has the task's name, queue and worker.
-        """
-        task = _read_text_field(result, "name")
-        call = (
-            pickles.format_function_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
-            if task
-            else ""
-        )
-        queue = _read_text_field(result, "queue")
-        queue = queue if queue in self._queues else ""  # the field has a routing key, which may be no queue
-        cached = self._update_cached_job(
-            id, task=task, call=call, queue=queue, worker=_read_text_field(result, "worker")
-        )
-        status = result["status"]
-        if status == "STARTED":
-            cached = self._update_cached_job(id, started_ms=cached.started_ms or at_ms)
-        place = _PLACE_OF.get(status)
-        if place is None:
-            return
-        error = _format_result_error(result)
-        if place in ("succeeded", "failed"):
-            self._count_run_once(id, cached, place, at_ms, failed=place == "failed")
-        self._store_job_state(id, place, cached, at_ms, tuple(build_result_facts(result, has_error=True)), error)
-
-    def _count_run_once(self, id: bytes, cached: CachedJob, end: str, at_ms: int, *, failed: bool) -> None:
-        """Count the run of a task in the statistics, only once although both an event and a result report it."""
-        run = (cached.started_ms or 0, end)
-        if cached.counted != run:
-            self._update_cached_job(id, counted=run)
-            self.event_cache.record_run(self._find_queue_of_job(cached), cached.task, failed=failed)
-        if cached.took_ms is not None and cached.timed != run:
-            self._update_cached_job(id, timed=run)
-            self.event_cache.record_duration(self._find_queue_of_job(cached), cached.task, cached.took_ms)
-
-    def _store_job_state(
-        self, id: bytes, place: str, cached: CachedJob, at_ms: int, new_facts: Sequence[Fact] = (), error: str = ""
-    ) -> None:
-        """Store the latest state of a task in the event cache.
-
-        Facts from an event and from a result about the same end are merged.
-        """
-        previous = self.event_cache.find(id)
-        previous = previous if previous is not None and previous.place == place else None
-        self._held_jobs.pop(id, None)
-        if place == "succeeded":
-            self._cached_messages.pop(id, None)
-            self._task_bodies.pop(id, None)
-            self._call_reprs.pop(id, None)
-        place_of_job = self.place(place)
-        facts_by_name = {fact.name: fact for fact in (previous.facts if previous else ()) if fact.name != GUESSED.name}
-        if cached.took_ms is not None and place_of_job.state is not State.RESERVED:
-            facts_by_name["took"] = Fact("took", cached.took_ms, "duration")
-        facts_by_name |= {fact.name: fact for fact in new_facts}
-        queue = self._find_queue_of_job(cached)
-        if cached.queue:
-            facts_by_name.pop("queue", None)  # it was guessed
-        if queue and not cached.queue and len(self._queues) > 1:
-            facts_by_name[GUESSED.name] = GUESSED
-            self._record_guessed_task(id, cached.task)
-        self.event_cache.record_job(
-            Job(
-                id=id,
-                queue=queue,
-                system=self.name,
-                place=place,
-                state=place_of_job.state,
-                member=b"",
-                name=cached.task,
-                reserved_ms=cached.started_ms,
-                since_ms=previous.since_ms if previous else at_ms,
-                attempts=cached.retries + 1,
-                worker=cached.worker,
-                error=(error if len(error) >= len(previous.error) else previous.error) if previous else error,
-                history=cached.history,
-                call=cached.call,
-                facts=tuple(facts_by_name.values()),
-            )
-        )
-
     # -- workers --------------------------------------------------------------------------------------------------
-
-    def _record_worker_event(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record a worker's heartbeat (sent every 2 s by default, with and without `-E`), its start or its end."""
-        name = _read_text_field(event, "hostname")
-        if not name:
-            return
-        if event.get("type") != "worker-heartbeat":
-            self._consumed_queues.pop(name, None)  # a new process may consume from other queues
-        if event.get("type") == "worker-offline":
-            self.event_cache.remove_worker(name)
-            self._offline_workers.store(name, None)
-            return
-        self._offline_workers.pop(name, None)
-        previous = self.event_cache.find_worker(name)
-        self._worker_idleness.record_heartbeat(
-            name, _parse_count(event.get("active")) or 0, _parse_count(event.get("processed")) or 0, at_ms
-        )
-        active, freq = _parse_count(event.get("active")), event.get("freq")
-        self._drop_ended_runs(name, active, at_ms)
-        facts = [Fact("active", str(active or 0)), Fact("processed", str(_parse_count(event.get("processed")) or 0))]
-        loads = event.get("loadavg")
-        if isinstance(loads, list) and all(messages.is_number(load) for load in loads):
-            facts.append(Fact("load", " ".join(f"{load:.2f}" for load in loads[:3])))
-        ident, version = _read_text_field(event, "sw_ident"), _read_text_field(event, "sw_ver")
-        if version:
-            facts.append(Fact("version", f"{'Celery' if ident == 'py-celery' else ident} {version}"))
-        self.event_cache.record_heartbeat(
-            Worker(
-                name,
-                "",
-                at_ms,
-                max(SILENT_MS, round(2000 * freq) if messages.is_number(freq) else 0),
-                pid=str(_parse_count(event.get("pid")) or ""),
-                host=name.partition("@")[2],
-                started_ms=previous.started_ms if previous else at_ms if event.get("type") == "worker-online" else None,
-                queues=previous.queues if previous else (),
-                state="busy" if active else "idle",
-                facts=tuple(facts),
-            )
-        )
-
-    def _drop_ended_runs(self, worker: str, active: int | None, at_ms: int) -> None:
-        """Drop running jobs of an idle worker that began before it was idle. The events about their ends were missed.
-
-        A worker is idle if its heartbeats report no active task for `IDLE_MS`. Events of tasks are sent in batches, so
-        that a start may be received after a later heartbeat.
-        """
-        if active != 0:
-            self._idle_since_ms.pop(worker, None)
-            return
-        since_ms = self._idle_since_ms.get(worker)
-        if since_ms is None:
-            self._idle_since_ms.store(worker, at_ms)
-        elif at_ms - since_ms >= IDLE_MS:
-            for job in [*self.event_cache.yield_jobs("running")]:
-                if job.worker == worker and job.since_ms is not None and job.since_ms < since_ms:
-                    self.event_cache.discard(job.id)
-
-    def _record_served_queue(self, worker: str, queue: str) -> None:
-        """Record that a worker received a job of a queue, and therefore serves that queue."""
-        if not self._may_consume(worker, queue):
-            self._consumed_queues.pop(worker)  # it was told to consume from more queues since it was asked
-        last_seen = self.event_cache.find_worker(worker)
-        if last_seen is not None and queue not in last_seen.queues:
-            self.event_cache.record_heartbeat(last_seen._replace(queues=tuple(sorted({*last_seen.queues, queue}))))
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
         """Build the request for the workers that sent heartbeats. It has no calls: heartbeats are only published.
@@ -802,11 +453,13 @@ class Celery(EntrySystem):
         running_jobs = [
             job for name in (queue, "") for job in self.event_cache.list_page(name, "running", 0, MAX_RUNNING)[2]
         ]
-        running = {job.worker: job.id for job in [*self._held_jobs.values(), *running_jobs]}
+        running = {job.worker: job.id for job in [*self._runs.held_jobs.values(), *running_jobs]}
 
         def build_worker_list(_replies: Replies) -> tuple[Worker, ...]:
             now_ms = self.now_ms()
-            workers = [worker for worker in self.event_cache.list_workers() if self._may_consume(worker.name, queue)]
+            workers = [
+                worker for worker in self.event_cache.list_workers() if self._heartbeats.may_consume(worker.name, queue)
+            ]
             count = format_quantity(len(workers), "worker")
             note = f"only {count} with the newest events were kept; there may be more"
             return WorkerList(
@@ -815,8 +468,8 @@ class Celery(EntrySystem):
                         queue=queue,
                         job=running.get(worker.name, b""),
                         state="silent" if worker.is_late(now_ms) else worker.state,
-                        queues=self._consumed_queues.get(worker.name, worker.queues),
-                        facts=(self._build_consumed_fact(worker), *worker.facts),
+                        queues=self._heartbeats.consumed_queues.get(worker.name, worker.queues),
+                        facts=(self._heartbeats.build_consumed_fact(worker), *worker.facts),
                     )
                     for worker in workers
                 ),
@@ -824,26 +477,6 @@ class Celery(EntrySystem):
             )
 
         return Request((), build_worker_list)
-
-    def _may_consume(self, worker: str, queue: str) -> bool:
-        """Return whether a worker consumes from a queue, or may do so because it was not asked."""
-        return queue in self._consumed_queues.get(worker, (queue,))
-
-    def _build_consumed_fact(self, worker: Worker) -> Fact:
-        """Build the fact that names the queues from which a worker consumes, as far as that is known."""
-        if worker.name in self._consumed_queues:
-            return Fact("consumes", ", ".join(self._consumed_queues[worker.name]) or "none")
-        return Fact("consumes", f"{', '.join(worker.queues)}, others not known" if worker.queues else "not known")
-
-    def _count_consumers(self, queue: str, now_ms: int) -> int:
-        """Return how many live workers consume from a queue, or may do so because they were not asked."""
-        alive = self.event_cache.count_live_workers(now_ms)
-        if not self._consumed_queues:
-            return alive
-        workers = self.event_cache.list_workers()
-        return alive - sum(
-            not worker.is_late(now_ms) and not self._may_consume(worker.name, queue) for worker in workers
-        )
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
         """Build a request for the runs per task that were counted from Pub/Sub events. It asks Redis nothing."""
@@ -864,7 +497,7 @@ class Celery(EntrySystem):
             return counted
         since_ms, now_ms = self.events_since_ms, counted.counted_ms
         is_long = since_ms is not None and now_ms - since_ms > SILENT_MS
-        alive = self._count_consumers(queue, now_ms)
+        alive = self._heartbeats.count_consumers(queue, now_ms)
         paused_ms = self._paused_since_ms.get(queue)
         if paused_ms is not None and self.event_cache.find_newest_worker_start_ms() > paused_ms:
             paused_ms = None  # a worker started after the pause takes jobs
@@ -896,7 +529,7 @@ class Celery(EntrySystem):
     def _find_lost_jobs(self, queue: Queue) -> Finding | None:
         """Report the lost jobs of silent workers: they were acked before they ran, so no key holds them."""
         jobs = self.event_cache.list_page(queue.name, "running", 0, MAX_RUNNING)[2]
-        lost_jobs = [job for job in jobs if self._is_worker_silent(job.worker, queue.counted_ms)]
+        lost_jobs = [job for job in jobs if self._heartbeats.is_silent(job.worker, queue.counted_ms)]
         if not lost_jobs:
             return None
         workers, example = _describe_workers(lost_jobs), to_text(lost_jobs[-1].id)
@@ -911,7 +544,7 @@ class Celery(EntrySystem):
         abandoned = [
             job
             for job in self._abandoned_jobs.get(queue.name, ())
-            if self._is_worker_silent(job.worker, queue.counted_ms)
+            if self._heartbeats.is_silent(job.worker, queue.counted_ms)
         ]
         if not abandoned or not queue.count_in_place("unacked"):
             return None
@@ -936,7 +569,7 @@ class Celery(EntrySystem):
     def _find_redelivered_jobs(self, queue: Queue) -> Finding | None:
         """Report jobs that another program delivered again while they ran, or after they had succeeded."""
         redelivered = [
-            (id, redelivery) for id, redelivery in self._redeliveries.items() if redelivery.queue == queue.name
+            (id, redelivery) for id, redelivery in self._runs.redeliveries.items() if redelivery.queue == queue.name
         ]
         recent = [(id, redelivery) for id, redelivery in redelivered if queue.counted_ms - redelivery.at_ms < KEPT_MS]
         if not recent:
@@ -967,7 +600,7 @@ class Celery(EntrySystem):
         Either all workers are idle, or the next job stays the same and no worker holds a job of the queue.
         """
         ready, now_ms = queue.count_in_place("queue"), queue.counted_ms
-        idle_ms = self._worker_idleness.compute_idle_since_ms(queue.name, ready, now_ms)
+        idle_ms = self._heartbeats.idleness.compute_idle_since_ms(queue.name, ready, now_ms)
         live_workers = self.event_cache.count_live_workers(now_ms)
         has_held_jobs = any(queue.count_in_place(place) for place in ("unacked", "late", "eta", "running"))
         next_ms = self._next_messages.get(queue.name, NextMessage(b"", now_ms)).since_ms
@@ -977,7 +610,7 @@ class Celery(EntrySystem):
             since_ms, reason = idle_ms, f"idle: {format_quantity(live_workers, 'worker')}"
         elif (
             not has_held_jobs
-            and now_ms - max(next_ms, self._worker_idleness.find_ready_since_ms(queue.name)) >= STUCK_MS
+            and now_ms - max(next_ms, self._heartbeats.idleness.find_ready_since_ms(queue.name)) >= STUCK_MS
         ):
             since_ms, reason = next_ms, "the first one does not change, and no worker holds any"
         else:
@@ -993,9 +626,9 @@ class Celery(EntrySystem):
         """Report finished tasks whose events and results did not arrive, or arrived without the queue's name."""
         if not self._reports_shared_findings(queue.name):
             return None
-        unassigned = sum(self.event_cache.count("", place).of_queue for place in _FINAL_PLACES)
-        reported = sum(self.event_cache.count(queue.name, place).of_all for place in _FINAL_PLACES)
-        ended, unplaced = self._worker_idleness.ended, len(self._unplaced_events)
+        unassigned = sum(self.event_cache.count("", place).of_queue for place in FINAL_PLACES)
+        reported = sum(self.event_cache.count(queue.name, place).of_all for place in FINAL_PLACES)
+        ended, unplaced = self._heartbeats.idleness.ended, len(self._runs.unplaced_events)
         is_silent = ended - reported >= MIN_UNREPORTED if unplaced else not reported and ended >= MIN_UNREPORTED
         if not unassigned and not is_silent:
             return None
@@ -1057,9 +690,9 @@ class Celery(EntrySystem):
         A page with all held jobs also shows which running jobs are not held any more.
         """
         if not page.offset and page.next is None and page.place_total is None:
-            self._move_unheld_jobs(page.queue, page.jobs)
+            self._runs.move_unheld_jobs(page.queue, page.jobs)
         self._abandoned_jobs[page.queue] = tuple(
-            job for job in page.jobs if self._is_worker_silent(job.worker, self.now_ms(), DOUBTFUL_MS)
+            job for job in page.jobs if self._heartbeats.is_silent(job.worker, self.now_ms(), DOUBTFUL_MS)
         )
 
     # -- jobs -----------------------------------------------------------------------------------------------------
@@ -1108,16 +741,16 @@ class Celery(EntrySystem):
             return None
         raw = reply.values["result"]
         assert isinstance(raw, bytes)
-        result = _parse_json_object(raw)
-        if (place_name := _PLACE_OF.get(_read_text_field(result, "status"))) is None:
+        result = payloads.parse_json_object(raw)
+        if (place_name := PLACES_BY_STATUS.get(payloads.read_text_field(result, "status"))) is None:
             return None
-        place, cached = self.place(place_name), self._cached_jobs.get(id, CachedJob())
+        place, cached = self.place(place_name), self._runs.find(id)
         if place_name == "failed":
-            _store_if_short(self._task_bodies, id, messages.build_task_of_result(raw))
-        if (cached.queue or _read_text_field(result, "queue") or queue) != queue:
+            self._runs.record_failed_result(id, raw)
+        if (cached.queue or payloads.read_text_field(result, "queue") or queue) != queue:
             return None
-        task, done_ms = _read_text_field(result, "name"), messages.convert_time_ms(result.get("date_done"))
-        known_queue = cached.queue or _read_text_field(result, "queue")
+        task, done_ms = payloads.read_text_field(result, "name"), messages.convert_time_ms(result.get("date_done"))
+        known_queue = cached.queue or payloads.read_text_field(result, "queue")
         queue_facts = () if known_queue else (Fact("queue", "unknown: a result is found by its id alone"),)
         return Job(
             id=id,
@@ -1128,12 +761,12 @@ class Celery(EntrySystem):
             member=b"",
             name=task,
             since_ms=done_ms,
-            worker=_read_text_field(result, "worker"),
-            error=_format_result_error(result),
+            worker=payloads.read_text_field(result, "worker"),
+            error=payloads.format_result_error(result),
             call=pickles.format_function_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
             if task
             else "",
-            facts=(*build_result_facts(result, has_error=True), *queue_facts),
+            facts=(*payloads.build_result_facts(result, has_error=True), *queue_facts),
         )
 
     def _build_named_job(
@@ -1155,14 +788,16 @@ class Celery(EntrySystem):
         if not message.id:
             return job
         if entry.is_complete:
-            _store_if_short(self._cached_messages, message.id, entry.head)
-        return self._add_run_facts(job, self._record_seen_job(queue, place, message.id, message), message.id)
+            self._runs.record_message(message.id, entry.head)
+        return self._add_run_facts(
+            job, self._runs.record_seen_job(queue, place, message.id, message, self.now_ms()), message.id
+        )
 
     def _add_run_facts(self, job: Job, cached: CachedJob, id: bytes) -> Job:
         """Add worker, start of the run and failed attempts to a held job, as counted from Pub/Sub events."""
         if job.state is State.READY:
             return replace(job, history=cached.history)
-        held_job = self._held_jobs.get(id)
+        held_job = self._runs.held_jobs.get(id)
         start_facts = (Fact("running since", held_job.reserved_ms or 0, "instant"),) if held_job else ()
         worker = held_job.worker if held_job else cached.worker
         return replace(job, worker=worker, history=cached.history, facts=(*start_facts, *job.facts))
@@ -1226,11 +861,7 @@ class Celery(EntrySystem):
         step = {"step": str(job.priority)} if job.place == "queue" else {}
         member = {} if job.place else {"member": b""}
         id = messages.decode_message(job.member, b"", bool(job.token)).id or job.id
-        return {"id": id, **member, **step, "of_broker": self._is_job_of_broker(id)}
-
-    def _is_job_of_broker(self, id: bytes) -> bool:
-        """Return whether a message or an event of this database had the job's id. Its broker is then this database."""
-        return self._cached_jobs.get(id, CachedJob()).is_of_broker or id in self._cached_messages
+        return {"id": id, **member, **step, "of_broker": self._runs.is_of_broker(id)}
 
     def explain_refusal(self, name: str, job: Job) -> str:
         """Return why a verb cannot act on a job; empty if it can.
@@ -1260,11 +891,11 @@ class Celery(EntrySystem):
             def parse_outcomes(replies: Replies) -> list[Outcome]:
                 outcomes = request.parse(replies)
                 if name != "requeue":
-                    self._consumed_queues.clear()  # the workers were told to stop or to begin to consume
+                    self._heartbeats.consumed_queues.clear()  # the workers were told to stop or to begin to consume
                 if name == "requeue":
                     for outcome in outcomes:
                         if outcome.moved:
-                            self._reset_requeued_job(outcome.id)
+                            self._runs.reset_requeued_job(outcome.id)
                 elif any(outcome.word == "paused" for outcome in outcomes):
                     self._paused_since_ms[queue] = self.now_ms()
                 elif name == "resume":
@@ -1311,7 +942,7 @@ class Celery(EntrySystem):
         ) -> WorkerInspection:
             consumed_queues = remote_control.find_consumed_queues(worker, replies)
             if consumed_queues is not None:
-                self._consumed_queues.store(worker, consumed_queues)
+                self._heartbeats.consumed_queues.store(worker, consumed_queues)
             return remote_control.build_inspection(worker, replies, self.now_ms(), waited_s)
 
         return self._await_worker_replies(
@@ -1356,26 +987,6 @@ class Celery(EntrySystem):
 
         return replace(command_request, follow=build_next_read)
 
-    def _reset_requeued_job(self, id: bytes) -> None:
-        """Reset the cached facts of a failed job that was requeued, so that its next run is counted as a new one."""
-        failed_job, cached = self.event_cache.find(id), self._cached_jobs.get(id, CachedJob())
-        if failed_job is None or failed_job.place != "failed":
-            return
-        self.event_cache.discard(id)
-        attempt = Attempt(failed_job.reserved_ms or 0, failed_job.since_ms or 0, failed_job.worker, failed_job.error)
-        self._cached_jobs.store(
-            id,
-            cached._replace(
-                retries=0,
-                started_ms=None,
-                took_ms=None,
-                has_told_end=False,
-                history=(*cached.history, attempt)[-MAX_ATTEMPTS:],
-                counted=(0, ""),
-                timed=(0, ""),
-            ),
-        )
-
     def _build_requeued_message(self, job: Job) -> bytes:
         """Build the message that runs a failed job again, from its cached message or its reported arguments.
 
@@ -1387,14 +998,14 @@ class Celery(EntrySystem):
         failed_job = self.event_cache.find(job.id)
         if failed_job is not None and not failed_job.queue:
             raise UsageError("celery: its queue is unknown. Enqueue the task again, into its queue.")
-        if not self._is_job_of_broker(job.id) and self.other_prefixes:
+        if not self._runs.is_of_broker(job.id) and self.other_prefixes:
             raise UsageError(
                 "celery: only its result is known, and several apps with other prefixes share this database, "
                 "so its app is unknown. Enqueue the task again, into its queue."
             )
         delivery_tag = json.dumps(str(uuid5(NAMESPACE_OID, f"{to_text(job.id)} {job.since_ms}"))).encode()
         header_changes = {"eta": b"null", "expires": b"null", "retries": b"0", "redelivered": None}
-        if cached_message := self._cached_messages.get(job.id):
+        if cached_message := self._runs.messages.get(job.id):
             message = messages.extract_message(cached_message)
             try:
                 delivery_info = replace_json_fields(
@@ -1406,8 +1017,8 @@ class Celery(EntrySystem):
                 )
             except (KeyError, ValueError):
                 pass  # a message of the first task protocol has no such headers
-        if task_body := self._task_bodies.get(job.id) or messages.build_task_of_reprs(
-            *self._call_reprs.get(job.id, ("", "", ""))
+        if task_body := self._runs.task_bodies.get(job.id) or messages.build_task_of_reprs(
+            *self._runs.call_reprs.get(job.id, ("", "", ""))
         ):
             message = self._build_enqueue_columns(job.queue, {"body": task_body, "id": job.id})["body"]
             return messages.replace_message_fields(message, "properties", {"delivery_tag": delivery_tag})
@@ -1515,97 +1126,6 @@ _MAX_BINDINGS = 10_000
 _NO_COUNTS = dict.fromkeys(("eta", "unacked", "late", "expired"), 0) | {"due_ms": -1, "deadline_ms": -1}
 
 
-# -- cached events -----------------------------------------------------------------------------------------------------
-
-MAX_CACHED_JOBS = 20_000  # jobs cached by id
-MAX_TASKS = 10_000  # tasks whose queues are cached
-MAX_CALLS = 4000  # cached tasks of at most 4 kB, and as many messages, to put failed jobs again
-MAX_ATTEMPTS = 10  # cached failed runs per job
-GUESSED = Fact("queue", "guessed: its task was seen in no other one")
-MAX_RUNNING = 1000  # running jobs searched for their workers
-IDLE_MS = 4_000  # two intervals of heartbeats, which is longer than events wait for their batch
-DOUBTFUL_MS = 4_000  # two heartbeats are missing: the worker may be silent at the next refresh
-SILENT_MS = 10_000  # without a heartbeat, which comes every 2 s (celery/worker/heartbeat.py)
-
-
-MAX_OFFLINE_WORKERS = 1000  # workers that went offline
-MAX_WORKERS = 1000  # workers whose last heartbeat is cached
-MAX_UNPLACED = 50_000  # jobs, as many as the Pub/Sub event cache keeps
-MAX_UNPLACED_BYTES = 16 * 1024 * 1024  # of their events and results
-RESULTS_PER_CALL = 1000  # keys of results per call of `results`
-MAX_REDELIVERIES = 1000  # redelivered jobs
-KEPT_MS = 3_600_000  # how long a redelivery is reported
-STILL_MS = 10_000  # all workers idle for this long with ready jobs: no worker takes from that queue
-STUCK_MS = 60_000  # the same next message for this long, and no worker holds one of its queue
-MIN_UNREPORTED = 10  # tasks that end without an event before the finding
-
-
-class Redelivery(NamedTuple):
-    """A job that was delivered again: its queue, place and worker at that time, and when rqtui saw it."""
-
-    queue: str
-    place: str
-    worker: str
-    at_ms: int
-
-
-@dataclass(slots=True)
-class _KeptEvents:
-    """Events and results of one job that wait to be recorded, in order, and their approximate size in bytes."""
-
-    takes: list[Callable[[], None]] = field(default_factory=list)
-    bytes: int = 0
-
-
-class Evidence(NamedTuple):
-    """The result key which proves, if it exists, that a task belongs to this database.
-
-    If `is_event`, the task also belongs to this database if no other database of the server has a key.
-    """
-
-    key: bytes
-    is_event: bool
-
-
-class UnplacedEvents:
-    """A bounded store of events and results of tasks of which it is unknown whether they belong to this database.
-
-    `unchecked` maps task ids to evidence that was not looked up yet.
-    """
-
-    def __init__(self, max_jobs: int = MAX_UNPLACED, max_bytes: int = MAX_UNPLACED_BYTES) -> None:
-        self._max_jobs, self._max_bytes = max_jobs, max_bytes
-        self._kept_events: OrderedDict[bytes, _KeptEvents] = OrderedDict()
-        self._bytes = self._dropped_jobs = 0
-        self.unchecked: dict[bytes, Evidence] = {}
-
-    def __len__(self) -> int:
-        """Return the number of tasks that may belong to this or another database, dropped ones included."""
-        return len(self._kept_events) + self._dropped_jobs
-
-    def keep_call(self, id: bytes, record_one: Callable[[], None], size: int, evidence: Evidence | None) -> None:
-        """Keep a call that records an event or a result of a task. The oldest tasks above the limits are dropped."""
-        kept = self._kept_events.setdefault(id, _KeptEvents())
-        kept.takes.append(record_one)
-        kept.bytes += size
-        self._bytes += size
-        self._kept_events.move_to_end(id)
-        if evidence is not None:
-            self.unchecked[id] = evidence
-        while len(self._kept_events) > self._max_jobs or self._bytes > self._max_bytes:
-            self.pop_calls(next(iter(self._kept_events)))
-            self._dropped_jobs += 1
-
-    def pop_calls(self, id: bytes) -> Sequence[Callable[[], None]]:
-        """Remove and return the calls that were kept for a task."""
-        self.unchecked.pop(id, None)
-        kept = self._kept_events.pop(id, None)
-        if kept is None:
-            return ()
-        self._bytes -= kept.bytes
-        return kept.takes
-
-
 class NextMessage(NamedTuple):
     """The id of the next message of a queue, and since when it has been the next one."""
 
@@ -1613,77 +1133,11 @@ class NextMessage(NamedTuple):
     since_ms: int
 
 
-class WorkerIdleness:
-    """Detects from heartbeats since when all workers are idle, and counts the tasks that they finished."""
-
-    def __init__(self) -> None:
-        self.ended = 0
-        self._heartbeat_counts: LruCache[str, tuple[int, int]] = LruCache(MAX_WORKERS)  # by worker: active, processed
-        self._active_ms = 0
-        self._ready_since_ms: dict[str, int] = {}  # by queue: since when jobs are ready
-
-    def record_heartbeat(self, worker: str, active: int, processed: int, at_ms: int) -> None:
-        """Record the number of active and of processed tasks that a worker's heartbeat reports."""
-        previous = self._heartbeat_counts.get(worker)
-        if previous is None or active or processed != previous[1]:
-            self._active_ms = at_ms
-        if previous is not None:
-            self.ended += max(0, processed - active - max(0, previous[1] - previous[0]))
-        self._heartbeat_counts.store(worker, (active, processed))
-
-    def compute_idle_since_ms(self, queue: str, ready: int, now_ms: int) -> int | None:
-        """Return since when jobs of a queue have been ready and all workers idle; None if no job is ready."""
-        if not ready:
-            self._ready_since_ms.pop(queue, None)
-            return None
-        return max(self._ready_since_ms.setdefault(queue, now_ms), self._active_ms)
-
-    def find_ready_since_ms(self, queue: str) -> int:
-        """Return since when jobs of a queue have been ready; 0 if none is."""
-        return self._ready_since_ms.get(queue, 0)
-
-
-class CachedJob(NamedTuple):
-    """The cached facts about one task from keys and events.
-
-    `counted` and `timed` identify the run (start, end) that is already in the statistics.
-    """
-
-    queue: str = ""
-    task: str = ""
-    call: str = ""
-    worker: str = ""
-    retries: int = 0
-    started_ms: int | None = None
-    took_ms: int | None = None
-    has_told_end: bool = False  # an event reported the end; it is the last event of a run
-    has_start_event: bool = False  # an event reported the start of the current run
-    is_of_broker: bool = False  # a message or event of this database had its id; else only its result is known
-    history: tuple[Attempt, ...] = ()
-    counted: tuple[int, str] = (0, "")
-    timed: tuple[int, str] = (0, "")
-
-
-_EVENT_HANDLERS: Mapping[str, RecordEvent] = {
-    "task-sent": Celery._record_task_call,
-    "task-received": Celery._record_task_call,
-    "task-started": Celery._record_task_start,
-    "task-succeeded": Celery._record_task_success,
-    "task-failed": Celery._record_task_failure,
-    "task-retried": Celery._record_task_retry,
-    "task-revoked": Celery._record_task_revocation,
-    "task-rejected": Celery._record_task_revocation,
-    "worker-online": Celery._record_worker_event,
-    "worker-heartbeat": Celery._record_worker_event,
-    "worker-offline": Celery._record_worker_event,
-}
 _PAGE_OBSERVERS: Mapping[str, Callable[[Celery, Page], None]] = {
     "queue": Celery._record_next_message,
     "unacked": Celery._record_held_jobs,
 }
 """Methods that record findings from a page, by place."""
-_FINAL_PLACES = ("succeeded", "failed", "revoked")
-_PLACE_OF = {"SUCCESS": "succeeded", "FAILURE": "failed", "REVOKED": "revoked", "STARTED": "running"}
 
 
 def build_results_prefix(prefix: str) -> str:
@@ -1700,65 +1154,6 @@ def _describe_workers(jobs: Sequence[Job]) -> str:
 def _is_channel_of(channel: bytes, exchange: bytes) -> bool:
     """Return whether a channel belongs to an exchange, or with `fanout_patterns` to one of its routing keys."""
     return channel == exchange or channel.startswith(exchange + b"/")
-
-
-def _decode_event_message(message: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield the events in a published message of Kombu, which has one event or a list of events."""
-    document = _parse_json_object(message)
-    headers, properties = (messages.as_dict(document.get(part)) for part in ("headers", "properties"))
-    body, _body_problem = messages.decode_body(document, headers, properties)
-    if document.get("content-type") != "application/json":
-        body = pickles.convert_to_json_types(body)
-    for event in body if isinstance(body, list) else [body]:
-        if isinstance(event, dict) and isinstance(event.get("uuid", ""), str):
-            yield event
-
-
-def _parse_json_object(raw: bytes) -> dict[str, Any]:
-    """Parse a JSON object, or the beginning of a truncated one; an empty dict for any other text."""
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        value = read_partial_json(raw[:_CUT_BYTES])
-    return value if isinstance(value, dict) else {}
-
-
-def _read_task_id(event: Mapping[str, Any]) -> bytes:
-    """Return the task id of an event as bytes; empty if the event has none."""
-    return str(event.get("uuid", "")).encode("utf-8", "replace")
-
-
-def _read_text_field(event: Mapping[str, Any], name: str) -> str:
-    """Return a field of an event as text. A lone surrogate becomes a question mark."""
-    value = event.get(name)
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    return text.encode("utf-8", "replace").decode()
-
-
-def _parse_count(value: object) -> int | None:
-    """Return a value that is a valid count, else None."""
-    return value if messages.is_count(value) else None
-
-
-T = TypeVar("T", bytes, tuple[str, str, str])
-
-
-def _store_if_short(store: LruCache[bytes, T], id: bytes, value: T) -> None:
-    """Store a value from which a failed task can be put again, unless it is longer than `HEAD_BYTES`."""
-    if not value or sum(map(len, value if isinstance(value, tuple) else (value,))) > HEAD_BYTES:
-        return
-    store.store(id, value)
-
-
-def _format_result_error(result: Mapping[str, Any]) -> str:
-    """Return the error in the result of a task: its traceback, else `ValueError: boom`; empty if it has none."""
-    if result.get("status") not in ("FAILURE", "REVOKED", "RETRY"):
-        return ""
-    exception = messages.as_dict(result.get("result"))
-    message = exception.get("exc_message")
-    error_text = ", ".join(str(each) for each in message) if isinstance(message, list) else str(message or "")
-    error = ": ".join(filter(None, (str(exception.get("exc_type") or ""), error_text)))
-    return _read_text_field(result, "traceback").strip() or error
 
 
 # -- what is shown of a job --------------------------------------------------------------------------------------------
@@ -1791,7 +1186,9 @@ def _build_job_facts(
 ) -> Iterator[Fact]:
     """Yield the facts about a task that only Celery has, most useful first."""
     if row.get("result"):
-        yield from build_result_facts(_parse_json_object(row["result"]) or {"result": to_text(row["result"][:1000])})
+        yield from payloads.build_result_facts(
+            payloads.parse_json_object(row["result"]) or {"result": to_text(row["result"][:1000])}
+        )
     if place.name != "eta":
         yield from build_facts([("eta", message.eta_ms, "instant")])
     elif (delivered_ms := _convert_score_ms(row["score"])) is not None and (
@@ -1799,26 +1196,3 @@ def _build_job_facts(
     ) > delivered_ms + visibility_ms:
         yield Fact("given out again", delivered_ms + visibility_ms, "instant")
     yield from message.facts
-
-
-def build_result_facts(result: Mapping[str, Any], has_error: bool = False) -> Iterator[Fact]:
-    """Yield the facts of a stored result; its error is left out if the job already shows that (`has_error`)."""
-    yield Fact("status", _read_text_field(result, "status"))
-    if (done_ms := messages.convert_time_ms(result.get("date_done"))) is not None:
-        yield Fact("ended", done_ms, "instant")
-    if result.get("result") is not None and not (has_error and result.get("status") == "FAILURE"):
-        yield Fact("result", json.dumps(result["result"], ensure_ascii=False), "json")
-    if not has_error and _read_text_field(result, "traceback"):
-        yield Fact("traceback", _read_text_field(result, "traceback"), "trace")
-    if isinstance(parent := result.get("parent_id"), str) and parent != result.get(
-        "task_id"
-    ):  # a retried task is its own parent
-        yield Fact("parent", parent, "ref")
-    children = result.get("children")
-    for child in children[:MAX_CHILDREN] if isinstance(children, list) else ():
-        id = child[0][0] if isinstance(child, list) and child and isinstance(child[0], list) and child[0] else None
-        if isinstance(id, str):
-            yield Fact("child", id, "ref")
-
-
-MAX_CHILDREN = 20
