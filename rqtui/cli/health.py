@@ -26,6 +26,7 @@ def health(session: Session, queues: QUEUES = None, at: AT = None) -> int:
     Example: rqtui health mail --json
     """
     from rqtui.engine.health import rules as judge
+    from rqtui.engine.health import server_rules
     from rqtui.engine.health.urgency import compute_urgency_step
 
     if at is not None:
@@ -36,7 +37,7 @@ def health(session: Session, queues: QUEUES = None, at: AT = None) -> int:
         counted, unwatched = take_settled_snapshot(engine, refs, recording)
         if recording is not None:
             recording.close()
-        server = [*engine.problems.values(), *judge.find_server_problems(engine.client)]
+        server = [*engine.problems.values(), *server_rules.find_server_problems(engine.client)]
     except RqtuiError:
         if session.as_json:
             output.write_json({"severity": "unknown", "findings": [], "unknown": []})

@@ -127,7 +127,7 @@ class Session:
         """
         from rqtui.connection.connect import open_and_authenticate, translate_redis_errors
         from rqtui.connection.nodes import ping_server
-        from rqtui.engine.health.rules import find_urgent_server_problems
+        from rqtui.engine.health.server_rules import find_urgent_server_problems
 
         engine = create_engine(self.settings, reads_server_state=reached)
         if reached:

@@ -26,16 +26,11 @@ from rqtui.connection.nodes import ping_server
 from rqtui.engine.counts import QueueCounter
 from rqtui.engine.discovery import Discovery
 from rqtui.engine.event_listener import EventListener
-from rqtui.engine.health import rules
+from rqtui.engine.health import rules, server_rules
 from rqtui.engine.health.evaluation import HealthEvaluator
-from rqtui.engine.health.probes import (
-    KINDS_BY_COUNTS,
-    KINDS_BY_FINDINGS,
-    MAX_CAUSES,
-    PROBE_KINDS,
-    CompleteCauses,
-    Probes,
-)
+from rqtui.engine.health.failure_probes import MAX_CAUSES
+from rqtui.engine.health.probe_results import CompleteCauses
+from rqtui.engine.health.probes import KINDS_BY_COUNTS, KINDS_BY_FINDINGS, PROBE_KINDS, Probes
 from rqtui.engine.rates import Checkpoint, Rates, Totals
 from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, UsageError, WrongType, describe_and_log_error
 from rqtui.model import (
@@ -283,7 +278,7 @@ class Engine(Discovery):
 
     def check_server(self) -> bool:
         """Check the role and the memory of the server, and store the findings. Return whether there are any."""
-        findings, self.server_infos = rules.check_server_state(self.client)
+        findings, self.server_infos = server_rules.check_server_state(self.client)
         self.warnings = (*findings, *self.problems.values())
         return bool(findings)
 
@@ -761,7 +756,7 @@ class Engine(Discovery):
         """Take a snapshot, and return the findings about these queues and about the server."""
         snapshot = self.take_snapshot(Focus(queues=tuple(refs)))
         findings = [finding for queue in snapshot.queues for finding in queue.findings]
-        return [*findings, *rules.find_server_problems(self.client)]
+        return [*findings, *server_rules.find_server_problems(self.client)]
 
 
 class _SentRequests:

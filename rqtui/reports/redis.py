@@ -14,7 +14,7 @@ from typing import Any
 
 from rqtui.connection.connect import ServerInfo, build_server_info, translate_redis_errors
 from rqtui.connection.nodes import is_cluster
-from rqtui.engine.health import rules
+from rqtui.engine.health import server_rules
 from rqtui.model import Finding
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -112,11 +112,11 @@ def read_report(client: Any) -> Report:
     info = {_decode_value(name): _decode_value(value) for name, value in raw.items() if not isinstance(value, Mapping)}
     server = build_server_info(_parse_field_pairs(replies["hello"]), info, _parse_field_pairs(replies["persistence"]))
     if is_cluster(client):
-        findings = rules.find_server_problems(client)
+        findings = server_rules.find_server_problems(client)
     else:
-        findings = rules.check_server_info(server)
+        findings = server_rules.check_server_info(server)
         if skew_ms is not None:
-            findings += rules.check_clock_skew(skew_ms, rtt_ms or 0.0)
+            findings += server_rules.check_clock_skew(skew_ms, rtt_ms or 0.0)
     return Report(
         server,
         info,

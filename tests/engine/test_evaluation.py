@@ -11,7 +11,8 @@ import pytest
 
 from rqtui.config.thresholds import DEFAULTS, Limit
 from rqtui.engine.health.evaluation import HealthEvaluator
-from rqtui.engine.health.probes import Probes, RecentDeaths, WorkerActivity
+from rqtui.engine.health.probe_results import RecentDeaths, WorkerActivity
+from rqtui.engine.health.probes import Probes
 from rqtui.engine.rates import Rates
 from rqtui.model import Cause, Count, Finding, Queue, Rate, Ref, State
 from rqtui.systems import registry

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import pytest
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
-from rqtui.engine.health import rules
-from rqtui.engine.health.probes import ProbeResults, find_failing_since_ms
+from rqtui.engine.health import rules, server_rules
+from rqtui.engine.health.probe_results import ProbeResults, find_failing_since_ms
 from rqtui.engine.health.urgency import compute_queue_urgency, compute_urgency_step
 from rqtui.model import Cause, Count, Finding, Queue, Rate, RecentActivity, State
 
@@ -162,7 +162,7 @@ def test_findings_begin_and_end_at_the_numbers_of_the_stored_text() -> None:
 def test_a_skew_of_clocks_is_reported_from_a_second_beyond_half_a_round_trip(
     skew_ms: float, rtt_ms: float, words: str
 ) -> None:
-    findings = rules.check_clock_skew(skew_ms, rtt_ms)
+    findings = server_rules.check_clock_skew(skew_ms, rtt_ms)
     assert [words in finding.text for finding in findings] == ([True] if words else []), findings
 
 

@@ -15,14 +15,9 @@ from rqtui.config.thresholds import DEFAULTS, Limit
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
 from rqtui.engine.engine import Engine
-from rqtui.engine.health import rules
-from rqtui.engine.health.probes import (
-    NO_PROBE_RESULTS,
-    ProbeResults,
-    RecentDeaths,
-    WorkerActivity,
-    compute_usual_wait_ms,
-)
+from rqtui.engine.health import rules, server_rules
+from rqtui.engine.health.failure_probes import compute_usual_wait_ms
+from rqtui.engine.health.probe_results import NO_PROBE_RESULTS, ProbeResults, RecentDeaths, WorkerActivity
 from rqtui.engine.history import History
 from rqtui.engine.rates import NO_RATE, WINDOW_MS, Rates
 from rqtui.errors import UsageError
@@ -561,19 +556,19 @@ def test_every_kind_that_the_code_finds_is_on_the_page() -> None:
 
 def test_a_server_that_forgets_or_evicts_is_found(client: Redis, settings) -> None:
     settings("save", "3600 1")
-    assert rules.find_server_problems(client) == []
+    assert server_rules.find_server_problems(client) == []
     settings("save", "")
-    assert [finding.kind for finding in rules.find_server_problems(client)] == ["no-persistence"]
+    assert [finding.kind for finding in server_rules.find_server_problems(client)] == ["no-persistence"]
     settings("maxmemory", "1gb")
     settings("maxmemory-policy", "allkeys-lru")
-    assert [finding.kind for finding in rules.find_server_problems(client)] == ["eviction", "no-persistence"]
+    assert [finding.kind for finding in server_rules.find_server_problems(client)] == ["eviction", "no-persistence"]
 
 
 def test_a_full_server_is_found(client: Redis, settings) -> None:
     settings("save", "3600 1")
     used = int(client.info("memory")["used_memory"])
     settings("maxmemory", str(used + used // 50))
-    assert [finding.kind for finding in rules.find_server_problems(client)] == ["memory"]
+    assert [finding.kind for finding in server_rules.find_server_problems(client)] == ["memory"]
 
 
 def test_a_server_that_shows_nothing_about_itself_has_no_findings() -> None:
@@ -582,14 +577,14 @@ def test_a_server_that_shows_nothing_about_itself_has_no_findings() -> None:
     except UsageError as error:
         pytest.skip(str(error))
     with server, connect(server.url) as client:
-        assert rules.find_server_problems(client) == []
+        assert server_rules.find_server_problems(client) == []
 
 
 def test_a_user_who_may_not_ask_gets_no_findings(client: Redis, url: str) -> None:
     client.execute_command("ACL", "SETUSER", "viewer", "on", ">pw", "~*", "+ping", "+client|setname")
     try:
         with connect(url.replace("redis://", "redis://viewer:pw@")) as viewer:
-            assert rules.find_server_problems(viewer) == []
+            assert server_rules.find_server_problems(viewer) == []
     finally:
         client.execute_command("ACL", "DELUSER", "viewer")
 

@@ -16,7 +16,8 @@ from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.engine.dead_sample import build_dead_sample_request
 from rqtui.engine.engine import Engine
-from rqtui.engine.health.probes import count_causes, find_failing_since_ms
+from rqtui.engine.health.failure_probes import count_causes
+from rqtui.engine.health.probe_results import find_failing_since_ms
 from rqtui.engine.health.urgency import compute_queue_urgency
 from rqtui.model import Cause, Finding, Focus, Job, Ref, State
 from rqtui.model import Queue as Counted

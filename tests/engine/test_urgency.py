@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rqtui.config.thresholds import DEFAULTS, Limit
 from rqtui.engine.health import rules
-from rqtui.engine.health.probes import ProbeResults, RecentDeaths
+from rqtui.engine.health.probe_results import ProbeResults, RecentDeaths
 from rqtui.engine.health.urgency import compute_queue_urgency, compute_urgency_step
 from rqtui.model import Count, Finding, Queue, State
 from rqtui.tui.format.queues import compute_queue_sort_key

@@ -18,7 +18,7 @@ from waiting import wait_until
 from rqtui.client import native_keys
 from rqtui.client.leased_job import Job
 from rqtui.client.queue import Queue
-from rqtui.engine.health import rules
+from rqtui.engine.health import server_rules
 from rqtui.engine.loops import build_round
 from rqtui.errors import ServerError
 from rqtui.model import Ref
@@ -330,7 +330,7 @@ def test_a_policy_that_evicts_no_jobs_is_not_warned_about(full: Full, policy: st
     full.change("maxmemory", "1gb")
     full.change("maxmemory-policy", policy)
     assert shell(full.url, "put", "mail", "1").err.count("maxmemory") == 0
-    assert [one.kind for one in rules.find_server_problems(full.client)] == ["no-persistence"]
+    assert [one.kind for one in server_rules.find_server_problems(full.client)] == ["no-persistence"]
 
 
 def test_no_key_of_a_job_has_a_time_to_live_so_that_volatile_policies_never_evict_it(full: Full) -> None:

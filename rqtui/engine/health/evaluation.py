@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from rqtui.config.thresholds import Thresholds
 from rqtui.engine.health import rules
-from rqtui.engine.health.probes import SUSPICIOUS_WAIT_MS, Probes
+from rqtui.engine.health.probe_results import SUSPICIOUS_WAIT_MS
+from rqtui.engine.health.probes import Probes
 from rqtui.engine.rates import NO_RATE, EarlierActivity, Rates
 from rqtui.model import Queue, Rate, RecentActivity, Ref
 from rqtui.system_base.system import System

@@ -1,24 +1,20 @@
 """Define the health rules: pure functions from a counted queue to findings, with the key and the fix for each.
 
-The server's settings are checked here as well. The verdict in the overview, the findings on the board, `rqtui health`
-and `rqtui snapshot` all come from this module. The thresholds come from `config/thresholds.py`; `docs/health.md`
+The verdict in the overview, the findings on the board, `rqtui health` and `rqtui snapshot` all come from this module,
+and those about the server from `server_rules`. The thresholds come from `config/thresholds.py`; `docs/health.md`
 describes the rules for users.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
-from rqtui.connection.nodes import list_node_clients
-from rqtui.engine.health.probes import (
+from rqtui.engine.health.probe_results import (
     NO_PROBE_RESULTS,
     SUSPICIOUS_WAIT_MS,
     ProbeResults,
@@ -29,17 +25,12 @@ from rqtui.engine.rates import MAX_PLAUSIBLE_AGE_MS, NO_RATE, is_plausible_due_t
 from rqtui.model import Cause, Finding, Queue, Rate, RecentActivity, State, Verdict
 from rqtui.system_base.system import quote_for_shell
 
-if TYPE_CHECKING:
-    from rqtui.connection.connect import ServerInfo
-
 MIN_FAILED = 2  # failed attempts from which on a share is reported: one of ten is no pattern either
 MIN_ATTEMPTS = 10  # attempts from which on a share of failures is reported: one of three is no pattern
 MIN_DEAD_SHARE = 0.01  # of the finished jobs: of a hundred thousand in five minutes some always become dead
 MIN_GROWING_MS = 60_000  # a backlog that grows for less time is a burst
 UNUSUAL_FACTOR = 3  # times the usual waiting time
 NEAR_CAP_SHARE = 0.9
-NEAR_MEMORY_SHARE = 0.9
-MIN_SKEW_MS = 1_000  # with a larger difference local times contradict the server's ages
 RETRIED_FACTOR = 1.5  # times the limit of failing attempts: a smaller share of which no job died is information
 SUDDEN_SHARE = 0.2  # more of the last minute's attempts failed than of the last five: that share is reported
 MIN_STORM_PER_MINUTE = 10  # attempts of one kind: fewer do not keep workers from other jobs
@@ -50,11 +41,12 @@ FAILURE_FIX = "fix the failures first"
 IDLE_FIX = "some workers hold no job: find out why (rqtui workers)"
 LIMIT_FIX = "the queue works at its limit: raise the limit"
 _REMEDIES_OF_EVERY_SYSTEM = (IDLE_FIX, LIMIT_FIX)  # more workers, as a system's own remedy says, would not help
-REPLICA_FIX = "connect to its primary, or name the sentinels (redis+sentinel://)"
 _SEVERITY_RANKS = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
+
 # Among findings with the same severity, the first of these kinds is the verdict: jobs fail, jobs are stuck or lost, no
 # worker runs, the queue grows, something is old. Other kinds are findings of systems, which report stuck or lost jobs.
 _URGENT_KINDS = ("wrong-type", "uncounted", "failing", "dead-grows", "retry-storm")
+
 _PATIENT_KINDS = (
     "no-live-worker",
     "idle-workers",
@@ -69,6 +61,7 @@ _PATIENT_KINDS = (
     "dead-many",
     "paused",
 )
+
 KINDS_WITH_START = frozenset({"failing", "paused", "silent-leases"})  # kinds whose text has no duration
 
 FINDING_KINDS = {  # of findings about queues and the server; `docs/health.md` lists them with those of the systems
@@ -231,11 +224,9 @@ def format_dated_problem(finding: Finding, now_ms: int) -> str:
         return finding.text
     from rqtui.text.formats import format_start_time
 
-    age = f" ({_format_age(now_ms - finding.since_ms)})" if now_ms >= finding.since_ms else ""
+    age = f" ({format_age(now_ms - finding.since_ms)})" if now_ms >= finding.since_ms else ""
     return f"{finding.text} since {format_start_time(finding.since_ms, now_ms)}{age}"
 
-
-# -- what cannot be known ----------------------------------------------------------------------------------------------
 
 FAILURES, WORKERS, LEASES, WAITS = "failures", "workers", "leases", "waiting times"
 REPEATED_RUNS, EARLIER_RUNS = "repeated runs", "runs before rqtui listened"
@@ -320,9 +311,6 @@ def _is_growth_known(recent: RecentActivity) -> bool:
     return is_idle or recent.growing_ms > 0 or recent.latest_growth is not None
 
 
-# -- the checks --------------------------------------------------------------------------------------------------------
-
-
 def _grade_system_finding(finding: Finding, thresholds: Thresholds) -> Finding | None:
     """Set the severity of a finding of a system's own probe by the thresholds. Return None for a finding below them."""
     if finding.kind != "silent-leases":
@@ -365,7 +353,7 @@ def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, res
     since_ms = find_failing_since_ms(results.failure_shares, lowest_limit / 100)
     if since_ms is None and not sample:
         ended = _format_number(recent.completed + recent.failed)
-        sample = f"{_format_number(recent.failed)} of {ended} in the last {_format_age(max(1_000, recent.duration_ms))}"
+        sample = f"{_format_number(recent.failed)} of {ended} in the last {format_age(max(1_000, recent.duration_ms))}"
     text = f"{100 * share:.0f} % of attempts fail"
     finding = Finding("failing", severity, queue.name, text, key="e", since_ms=since_ms, jobs=recent.failed)
     finding = _add_causes(finding, results.causes)
@@ -432,7 +420,7 @@ def _find_recent_deaths(queue: Queue, rate: Rate, thresholds: Thresholds, result
     severity = thresholds.dying.find_severity(recent.dead) if recent.dead else ""
     if not severity or recent.dead < MIN_DEAD_SHARE * (recent.completed + recent.dead):
         return None
-    text = f"{_format_count(recent.dead, 'job')} died in the last {_format_age(max(1_000, recent.duration_ms))}"
+    text = f"{_format_count(recent.dead, 'job')} died in the last {format_age(max(1_000, recent.duration_ms))}"
     return _add_causes(Finding("dead-grows", severity, queue.name, text, key="e", jobs=recent.dead), results.causes)
 
 
@@ -441,7 +429,7 @@ def _find_unreaped_leases(queue: Queue, _rate: Rate, thresholds: Thresholds, _re
     late_ms = -(queue.next_expiry_ms or 0)
     if not queue.expired or not (severity := thresholds.late.find_severity(late_ms)):
         return None
-    text = f"{_format_count(queue.expired, 'lease')} expired, and no reaper has run for {_format_age(late_ms)}"
+    text = f"{_format_count(queue.expired, 'lease')} expired, and no reaper has run for {format_age(late_ms)}"
     return Finding(
         "expired-not-reaped",
         severity,
@@ -472,7 +460,7 @@ def _find_undispatched_jobs(queue: Queue, rate: Rate, thresholds: Thresholds, _r
     due_jobs = _format_count(queue.overdue, "job", queue.has_exact_counts(State.SCHEDULED))
     due_jobs += " is" if queue.overdue == 1 else " are"
     if rate.due_since_ms is not None:
-        text = f"{due_jobs} due, and no dispatcher has run for {_format_age(late_ms)}"
+        text = f"{due_jobs} due, and no dispatcher has run for {format_age(late_ms)}"
     elif is_plausible_due_time(queue.counted_ms - late_ms, queue.counted_ms):
         from rqtui.text.formats import format_date_and_time  # Imported late because it is rarely needed.
 
@@ -533,11 +521,11 @@ def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, resul
         return None
     ready = queue.count_in_state(State.READY)
     which = f"the oldest of {_format_count(ready, 'ready job')}" if ready > 1 else "a ready job"
-    text = f"{which} has waited {_format_age(wait_ms)}"
+    text = f"{which} has waited {format_age(wait_ms)}"
     workers = results.workers
     if workers is not None and workers.served_first and queue.workers:
         return _build_overtaken_finding(queue, severity, text, workers.served_first, wait_ms)
-    detail = "" if usual_ms is None else f"usually {_format_age(usual_ms) if usual_ms >= 1_000 else 'less than 1 s'}"
+    detail = "" if usual_ms is None else f"usually {format_age(usual_ms) if usual_ms >= 1_000 else 'less than 1 s'}"
     return Finding(
         "oldest-ready",
         severity,
@@ -578,7 +566,7 @@ def _find_overtaken_job(queue: Queue, rate: Rate, limits: Thresholds, results: P
 
     name = f" ({safe(job.name)})" if job.name else ""
     before = _format_count(job.jobs_before, "job")
-    text = f"job {format_id(job.id)}{name} of priority {job.priority} waits for {_format_age(waits_ms)} behind {before}"
+    text = f"job {format_id(job.id)}{name} of priority {job.priority} waits for {format_age(waits_ms)} behind {before}"
     detail, remedy = "newer jobs of a higher priority are taken first", "add workers, or change its priority"
     return Finding(
         "overtaken", severity, queue.name, text, remedy, ids=(job.id,), detail=detail, since_ms=job.ready_ms, jobs=1
@@ -659,7 +647,7 @@ def _find_idle_workers(
             f"{_format_count(workers.idle, 'idle worker')} {_inflect_verb(workers.idle, 'takes')} none of {ready_jobs}"
         )
         remedy = "restart them, w shows them"
-        detail = f"watched for {_format_age(queue.counted_ms - since_ms)}"
+        detail = f"watched for {format_age(queue.counted_ms - since_ms)}"
     else:
         return None
     finding = Finding("idle-workers", "warning", queue.name, text, remedy, key="w", since_ms=since_ms, jobs=ready)
@@ -692,7 +680,7 @@ def _find_long_run(queue: Queue, _rate: Rate, _thresholds: Thresholds, results: 
     where = f" on {safe(run.worker)}" if run.worker else ""
     text = (
         f"job {format_id(run.id)} ({safe(run.name)}) has been running for "
-        f"{_format_age(queue.counted_ms - run.begin_ms)}{where}"
+        f"{format_age(queue.counted_ms - run.begin_ms)}{where}"
     )
     measure = "mean" if run.is_mean else "median"
     detail = f"usually {format_duration(run.usual_ms)} ({measure} of {_format_count(run.sampled, 'ended run')})"
@@ -729,7 +717,7 @@ def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _res
     severity = thresholds.backlog.find_severity(1000 * ready / max(1.0, out_s))
     if growth_s < 1 or not severity:
         return None
-    window = _format_age(recent.growing_ms)
+    window = format_age(recent.growing_ms)
     text = f"the queue grows by {_format_rate(growth_s)}/s while {_format_rate(out_s)}/s leave it (last {window})"
     reserved = queue.count_in_state(State.RESERVED)
     if (
@@ -775,146 +763,6 @@ def _add_causes(finding: Finding, causes: tuple[Cause, ...]) -> Finding:
     return replace(finding, detail=f"mostly {causes[0].text}", causes=causes) if causes else finding
 
 
-def find_server_problems(client: Any) -> list[Finding]:
-    """Return the findings about a server, or about each node of a Cluster; none if INFO is denied."""
-    from rqtui.connection.connect import read_server_info, translate_redis_errors
-
-    with translate_redis_errors():
-        servers = list_node_clients(client)
-    return [
-        finding
-        for server in servers
-        for finding in _add_node_address(server, servers, _check_server_node(server, read_server_info, len(servers)))
-    ]
-
-
-def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
-    """Return the findings about a server's role, memory and eviction policy, read in one round trip per node.
-
-    Returns none if the server does not reply. Each command prints the critical findings when it connects.
-    """
-    from redis.exceptions import RedisError
-
-    from rqtui.connection.connect import read_server_state
-
-    findings: list[Finding] = []
-    with contextlib.suppress(RedisError, OSError):
-        servers = list_node_clients(client)
-        for server in servers:
-            with contextlib.suppress(RedisError, OSError):
-                findings += _add_node_address(server, servers, check_server_info(read_server_state(server)))
-    return tuple(findings)
-
-
-class ServerCheck(NamedTuple):
-    """The findings about a server that the screen shows above its queues, and the properties of each of its nodes."""
-
-    findings: tuple[Finding, ...] = ()
-    infos: tuple[ServerInfo, ...] = ()
-
-
-def check_server_state(client: Any) -> ServerCheck:
-    """Check the role, memory, eviction policy, persistence and clock of a server, in one round trip per node.
-
-    The result is empty if the server does not reply.
-    """
-    from redis.exceptions import RedisError
-
-    from rqtui.connection.connect import build_server_info, compute_clock_skew_ms
-
-    findings: list[Finding] = []
-    infos: list[ServerInfo] = []
-    with contextlib.suppress(RedisError, OSError):
-        servers = list_node_clients(client)
-        for server in servers:
-            with contextlib.suppress(RedisError, OSError):
-                pipe = server.pipeline(transaction=False)
-                for section in ("memory", "replication", "persistence"):  # Redis 6.2 takes one section at a time
-                    pipe.info(section)
-                pipe.config_get("save")
-                pipe.time()
-                began_s = time.time()
-                *sections, settings, moment = pipe.execute(raise_on_error=False)
-                replies = [reply for reply in sections if isinstance(reply, dict)]
-                info = build_server_info(
-                    {},
-                    {str(name): str(value) for each in replies for name, value in each.items()},
-                    settings if isinstance(settings, dict) else {},
-                )
-                infos.append(info)
-                found = check_server_info(info)
-                if not isinstance(moment, Exception):
-                    now_s = time.time()
-                    skew_ms = compute_clock_skew_ms(moment, began_s, now_s)
-                    found += check_clock_skew(skew_ms, 1000 * (now_s - began_s))
-                findings += _add_node_address(server, servers, found)
-    return ServerCheck(tuple(findings), tuple(infos))
-
-
-def check_clock_skew(skew_ms: float, rtt_ms: float) -> list[Finding]:
-    """Return the finding about a server's clock that differs from this machine's by a second or more.
-
-    `skew_ms` is correct to half of the round trip.
-    """
-    if abs(skew_ms) - rtt_ms / 2 < MIN_SKEW_MS:
-        return []
-    direction = "ahead of" if skew_ms > 0 else "behind"
-    seconds = round(abs(skew_ms) / 1000)
-    difference = f"{seconds} s" if seconds < 120 else _format_age(1000 * seconds)
-    text = f"the clock of Redis is {difference} {direction} this machine's: due times follow the clock of Redis"
-    return [Finding("clock-skew", "warning", "", text, "synchronise both clocks (NTP)")]
-
-
-def _check_server_node(server: Any, probe: Callable[[Any], ServerInfo], node_count: int) -> list[Finding]:
-    """Return the findings about one server, or a `node-away` finding if one of several Cluster nodes is unreachable."""
-    from rqtui.errors import Unreachable
-
-    try:
-        info = probe(server)
-        clock = [] if info.skew_ms is None else check_clock_skew(info.skew_ms, info.rtt_ms)
-        return [*check_server_info(info), *clock]
-    except Unreachable as error:
-        if node_count == 1:
-            raise
-        return [Finding("node-away", "critical", "", str(error), "bring it back, or let a replica take over")]
-
-
-def _add_node_address(server: Any, servers: list[Any], findings: list[Finding]) -> list[Finding]:
-    """Put the address of a node in front of its findings' texts, if the server has several nodes."""
-    if len(servers) == 1:
-        return findings
-    address = server.connection_pool.connection_kwargs
-    return [
-        replace(finding, text=f"{address.get('host')}:{address.get('port')}: {finding.text}") for finding in findings
-    ]
-
-
-def check_server_info(info: ServerInfo) -> list[Finding]:
-    """Return the findings about a server from INFO and its settings that were already read.
-
-    Of the eviction policies only `allkeys-…` are reported: `volatile-…` policies evict only keys with a time to live,
-    and no key of a job has one.
-    """
-    findings = []
-    if info.is_read_only:
-        text = "Redis is a read-only replica: it refuses every change, also each put and each lease"
-        findings.append(Finding("read-only-replica", "critical", "", text, REPLICA_FIX))
-    policy, used_bytes, max_bytes = info.policy, info.used_bytes or 0, info.maxmemory_bytes
-    if policy.startswith("allkeys") and max_bytes:
-        text = f"Redis deletes jobs when its memory is full: its maxmemory-policy is {policy}"
-        findings.append(Finding("eviction", "critical", "", text, "CONFIG SET maxmemory-policy noeviction"))
-    if max_bytes and used_bytes >= max_bytes:
-        text = "Redis memory is full: new jobs are refused, stored jobs still run"
-        findings.append(Finding("memory", "critical", "", text, "let workers drain, or raise maxmemory"))
-    elif max_bytes and used_bytes >= NEAR_MEMORY_SHARE * max_bytes:
-        text = f"Redis memory is {100 * used_bytes // max_bytes} % full: new jobs will soon be refused"
-        findings.append(Finding("memory", "warning", "", text, "raise maxmemory, or drain"))
-    if info.is_persistent is False:
-        text = "Redis stores nothing on disk: a restart loses every job"
-        findings.append(Finding("no-persistence", "warning", "", text, "CONFIG SET appendonly yes"))
-    return findings
-
-
 def _format_count(number: int, noun: str, exact: bool = True) -> str:
     from rqtui.text.formats import format_quantity  # Imported late because most queues have no findings.
 
@@ -932,7 +780,7 @@ def _format_rate(jobs_s: float) -> str:
     return f"{jobs_s:.1f}" if jobs_s < 10 else _format_number(round(jobs_s))
 
 
-def _format_age(ms: int) -> str:
+def format_age(ms: int) -> str:
     seconds = ms // 1000
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:
