@@ -21,6 +21,7 @@ class Field:
     kind: str = "text"  # text | body | duration | int | rate | bool
     default: str = ""
     verb: str = ""  # the verb that uses this field, if a form serves two; HERE: rqtui uses it and does not send it
+    needs: str = ""  # the name of another field; this one is shown and used only while the other one is filled in
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,12 @@ _REQUEUE_FIELDS = (Field("keep_attempts", "keep attempts", "bool"),)
 THROTTLE_FIELDS = (
     Field("rate", "speed", "rate", verb=HERE),
     Field("canary", "jobs to try first", "int", verb=HERE),
+    Field("canary_wait", "  stop if none is taken", "duration", verb=HERE, needs="canary"),
+    Field("canary_run", "  stop if one runs for", "duration", verb=HERE, needs="canary"),
     Field("stop_at_failures", "stop after failures", "int", verb=HERE),
     Field("stop_at_depth", "stop at ready jobs", "int", verb=HERE),
 )
+_DRIP_DEFAULTS = {"rate": "5/s", "stop_at_failures": "20"}
 SCREEN_WORKER = "rqtui"  # the worker name with which the screen leases a job for a person
 ALL_STATES = ("scheduled", "ready", "reserved", "done", "dead")
 
@@ -199,7 +203,7 @@ VERBS: tuple[Verb, ...] = (
         question="Requeue",
         form=(
             *_REQUEUE_FIELDS,
-            *(replace(each, default=given) for each, given in zip(THROTTLE_FIELDS, ("5/s", "", "20", ""), strict=True)),
+            *(replace(each, default=_DRIP_DEFAULTS.get(each.name, "")) for each in THROTTLE_FIELDS),
         ),
         script="requeue",
         summary="Throttled requeue: requeue a number of jobs per second, and stop if too many fail or wait.",

@@ -615,6 +615,7 @@ def _run_rate_limited_steps(
                 change.total = bar.total = step.total
                 bar.add_steps(len(step.outcomes))
                 if step.canary is not None:
+                    _print_ended_first_jobs(change.canary, step.canary)
                     change.canary = step.canary
                     if step.canary.has_passed and step.done < step.total:
                         text = step.canary.describe_pass(step.total - step.done, limits.jobs_per_s)
@@ -627,6 +628,14 @@ def _run_rate_limited_steps(
             change.is_interrupted = True
             change.stop_reason = f"stopped after {len(change.outcomes)} of {change.total}: interrupted"
     return change
+
+
+def _print_ended_first_jobs(previous: CanaryProgress | None, progress: CanaryProgress) -> None:
+    """Print a line about each first job that has ended since the previous poll: `order-17: done after 1.6s`."""
+    ended = {(record.ref, record.job.id) for record in previous.jobs if record.end} if previous is not None else set()
+    for record in progress.jobs:
+        if record.end is not None and (record.ref, record.job.id) not in ended:
+            output.print_message(f"{documents.format_id(record.job.id)}: {record.describe_end()}")
 
 
 # ── on the next jobs ──────────────────────────────────────────────────────────────────────────────────────────────

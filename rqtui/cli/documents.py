@@ -73,11 +73,26 @@ def build_coverage_fields(coverage: EventCoverage | None) -> dict[str, Any]:
     return {} if coverage is None else {"heard_since_at_ms": coverage.since_ms, "missed_ms": coverage.missed_ms}
 
 
-def build_canary_document(progress: CanaryProgress | None) -> dict[str, int] | None:
-    """Build the document of the first jobs of a change: how many there are, and how they ended. None: none was sent."""
+def build_canary_document(progress: CanaryProgress | None) -> dict[str, Any] | None:
+    """Build the document of the first jobs of a change: how many there are, and how each ended. None: none was sent."""
     if progress is None:
         return None
-    return {"total": progress.total, "done": progress.done, "failed": progress.failed, "unknown": progress.unknown}
+    return {
+        "total": progress.total,
+        "done": progress.done,
+        "failed": progress.failed,
+        "unknown": progress.unknown,
+        "jobs": [
+            {
+                **build_id_fields(record.job.id),
+                "outcome": record.end,
+                "taken_at_ms": record.taken_ms,
+                "ended_at_ms": record.ended_ms,
+                "error": mask_job_text(record.error),
+            }
+            for record in progress.jobs
+        ],
+    }
 
 
 def build_outcome_documents(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Job, Outcome, Ref, State
+from rqtui.operations.canary_jobs import End, FirstJob, record_poll
 from rqtui.system_base.system import CHUNK, System
 from rqtui.text.formats import format_quantity, format_rate, spell_duration
 from rqtui.text.names import to_text
@@ -31,21 +32,54 @@ _MAX_WALKED_JOBS = 20_000  # of a queue whose system finds no job by its id
 _ERROR_CHARACTERS = 100
 _FLOW = (State.READY, State.RESERVED, State.SCHEDULED, State.DONE, State.DEAD)  # the order in which a job moves on
 
+_JobKey = tuple[Ref, bytes]  # the queue and the id of a first job
+
 
 @dataclass(frozen=True, slots=True)
 class CanaryProgress:
-    """How many jobs of a canary ended, and the reason to stop the change; empty while none failed."""
+    """The first jobs of a change at a poll, and the reason to stop the change; empty while none failed.
 
-    total: int
-    done: int
-    failed: int
-    unknown: int
+    `now_ms` is the time of the poll by the server's clock. The change stops in `wait_left_s` seconds unless a worker
+    takes a first job until then.
+    """
+
+    jobs: tuple[FirstJob, ...]
+    now_ms: int
+    wait_left_s: float
     stop_reason: str = ""
+
+    @property
+    def total(self) -> int:
+        """The number of first jobs."""
+        return len(self.jobs)
+
+    @property
+    def done(self) -> int:
+        """The number of first jobs that succeeded."""
+        return self._count_ends(End.DONE)
+
+    @property
+    def failed(self) -> int:
+        """The number of first jobs that failed, or that the verb did not move."""
+        return self._count_ends(End.FAILED)
+
+    @property
+    def unknown(self) -> int:
+        """The number of first jobs that ended in a system that does not store how."""
+        return self._count_ends(End.UNKNOWN)
+
+    def _count_ends(self, end: End) -> int:
+        return sum(record.end is end for record in self.jobs)
 
     @property
     def has_passed(self) -> bool:
         """Whether all jobs succeeded."""
         return self.done == self.total
+
+    @property
+    def first_failure(self) -> FirstJob | None:
+        """The first of the jobs that failed, in the order in which they were sent; None if none failed."""
+        return next((record for record in self.jobs if record.end is End.FAILED), None)
 
     def describe(self) -> str:
         """Describe the progress: `first 5 jobs: 3 succeeded`."""
@@ -79,30 +113,38 @@ class Canary:
         self._engine, self.size, self.is_sent = engine, size, False
         self._clock, self._wait_s, self._run_s = clock, wait_s, run_s
         self._progress_s = 0.0  # by `clock`: when a first job ran or ended last
-        self._taken_s: dict[tuple[Ref, bytes], float] = {}  # when each pending job was first seen running
-        self._pending: dict[tuple[Ref, bytes], bool] = {}  # whether the job was missing at the last poll
-        self._total = self._done = self._unknown = 0
-        self._failures: list[tuple[bytes, str]] = []
+        self._taken_s: dict[_JobKey, float] = {}  # by `clock`: when each job was first seen running
+        self._records: dict[_JobKey, FirstJob] = {}  # in the order in which the jobs were sent
 
-    def follow_jobs(self, verb: str, batch: Sequence[tuple[Ref, Job]], outcomes: Iterable[tuple[Ref, Outcome]]) -> None:
-        """Follow the jobs of a sent batch that the verb moved, and bump the ready ones. The others count as failed."""
-        moved = {(ref, outcome.id) for ref, outcome in outcomes if outcome.moved}
-        texts = {(ref, outcome.id): outcome.text for ref, outcome in outcomes}
+    def follow_jobs(
+        self, verb: str, batch: Sequence[tuple[Ref, Job]], outcomes: Iterable[tuple[Ref, Outcome]], now_ms: int
+    ) -> None:
+        """Follow the jobs of a sent batch that the verb moved, and bump the ready ones. The others count as failed.
+
+        `now_ms` is the time at which they were sent, by the server's clock.
+        """
+        outcomes_by_job = {(ref, outcome.id): outcome for ref, outcome in outcomes}
         for ref, job in batch:
-            if (ref, job.id) in moved:
-                self._pending[ref, job.id] = False
-            else:
-                self._failures.append((job.id, texts.get((ref, job.id), "it was not moved")))
-        self._total, self.is_sent = len(batch), True
+            record, outcome = FirstJob(ref, job, now_ms), outcomes_by_job.get((ref, job.id))
+            if outcome is None or not outcome.moved:
+                error = outcome.text if outcome is not None else "it was not moved"
+                record = replace(record, is_moved=False, end=End.FAILED, error=error)
+            self._records[ref, job.id] = record
+        self.is_sent = True
         self._progress_s = self._clock()
         self._bump_ready_jobs(verb)
+
+    @property
+    def _pending(self) -> list[_JobKey]:
+        """The jobs that have not ended."""
+        return [key for key, record in self._records.items() if record.end is None]
 
     def _bump_ready_jobs(self, verb: str) -> None:
         """Move the sent jobs before the other ready jobs of their queue, where their system and the rules allow it.
 
         The bump is a part of the change of `verb`, and an undo of that change undoes it.
         """
-        pending = [*self._pending]
+        pending = self._pending
         found = [
             (ref, job) for (ref, _id), job in zip(pending, self._find_jobs(pending), strict=True) if job is not None
         ]
@@ -117,60 +159,49 @@ class Canary:
                     if self._engine.change_recorder is not None:
                         self._engine.change_recorder.update_states_after(self._engine, verb, ref, jobs)
 
-    def poll_jobs(self) -> CanaryProgress:
-        """Look up the jobs that have not ended yet, and return the progress."""
-        pending, now_s = [*self._pending], self._clock()
-        for (ref, id), job in zip(pending, self._find_jobs(pending), strict=True):
-            system = self._engine.systems[ref.system]
-            if job is None and not self._pending[ref, id]:
-                self._pending[ref, id] = True  # It may be between two places, so the next poll looks again.
-            elif job is None:
-                del self._pending[ref, id]
-                self._done += stores_failed_jobs(system)
-                self._unknown += not stores_failed_jobs(system)
-            elif job.state is State.DONE:
-                del self._pending[ref, id]
-                self._done += 1
-            elif job.state in (State.DEAD, State.SCHEDULED):
-                del self._pending[ref, id]
-                self._failures.append((id, job.error))
-            else:
-                self._pending[ref, id] = False
-                if job.state is State.RESERVED:
-                    self._taken_s.setdefault((ref, id), now_s)
-                    self._progress_s = now_s
-        if len(self._pending) < len(pending):
-            self._progress_s = now_s
-        return CanaryProgress(self._total, self._done, len(self._failures), self._unknown, self._explain_stop(now_s))
+    def poll_jobs(self, now_ms: int) -> CanaryProgress:
+        """Look up the jobs that have not ended yet, and return the progress at `now_ms`, by the server's clock."""
+        pending, now_s = self._pending, self._clock()
+        for key, job in zip(pending, self._find_jobs(pending), strict=True):
+            is_stored = stores_failed_jobs(self._engine.systems[key[0].system])
+            record = record_poll(self._records[key], job, now_ms, stores_failed_jobs=is_stored)
+            self._records[key] = record
+            if job is not None and job.state is State.RESERVED:
+                self._taken_s.setdefault(key, now_s)
+            if record.end is not None or (job is not None and job.state is State.RESERVED):
+                self._progress_s = now_s
+        wait_left_s = max(0.0, self._wait_s - (now_s - self._progress_s))
+        progress = CanaryProgress(tuple(self._records.values()), now_ms, wait_left_s)
+        return replace(progress, stop_reason=self._explain_stop(progress, now_s))
 
-    def _explain_stop(self, now_s: float) -> str:
-        first = f"the first {format_quantity(self._total, 'job')}"
-        if self._failures:
-            id, error = self._failures[0]
-            text = " ".join(error.split())[:_ERROR_CHARACTERS]
-            jobs = f"{len(self._failures)} of {first} failed, such as {to_text(id)}"
-            return (f"the first job, {to_text(id)}, failed" if self._total == 1 else jobs) + (
-                f": {text}" if text else ""
-            )
-        endless = [id for (ref, id) in self._pending if now_s - self._taken_s.get((ref, id), now_s) >= self._run_s]
+    def _explain_stop(self, progress: CanaryProgress, now_s: float) -> str:
+        first, pending = f"the first {format_quantity(progress.total, 'job')}", self._pending
+        if failure := progress.first_failure:
+            text = " ".join(failure.error.split())[:_ERROR_CHARACTERS]
+            id = to_text(failure.job.id)
+            jobs = f"{progress.failed} of {first} failed, such as {id}"
+            return (f"the first job, {id}, failed" if progress.total == 1 else jobs) + (f": {text}" if text else "")
+        endless = [id for (ref, id) in pending if now_s - self._taken_s.get((ref, id), now_s) >= self._run_s]
         if endless:
             return (
                 f"{to_text(endless[0])} has not ended {spell_duration(self._run_s)} after a worker took it; "
-                f"{len(self._pending)} of {first} have not ended"
+                f"{len(pending)} of {first} have not ended"
             )
-        if self._pending and now_s - self._progress_s >= self._wait_s:
+        if pending and not progress.wait_left_s:
             wait = spell_duration(self._wait_s)
-            if len(self._pending) == self._total and not self._taken_s:
+            if len(pending) == progress.total and not self._taken_s:
                 return f"no worker has taken one of {first} within {wait}; they are ready"
-            return f"no worker has taken the next of {first} within {wait}; {len(self._pending)} of them have not ended"
-        if self._unknown:
-            return f"{self._unknown} of {first} ended, and their system does not store how; look at its workers' logs"
+            return f"no worker has taken the next of {first} within {wait}; {len(pending)} of them have not ended"
+        if progress.unknown:
+            return (
+                f"{progress.unknown} of {first} ended, and their system does not store how; look at its workers' logs"
+            )
         return ""
 
-    def _find_jobs(self, pending: Sequence[tuple[Ref, bytes]]) -> Iterator[Job | None]:
+    def _find_jobs(self, pending: Sequence[_JobKey]) -> Iterator[Job | None]:
         """Yield the job of each queue and id, or None if it is in no place."""
         systems = self._engine.systems
-        found: dict[tuple[Ref, bytes], Job | None] = {}
+        found: dict[_JobKey, Job | None] = {}
         direct = [(ref, id) for ref, id in pending if systems[ref.system].can_find_by_id]
         requests = [systems[ref.system].job_request(ref.queue, id, 0) for ref, id in direct]
         found.update(zip(direct, self._engine.send_requests(requests) if requests else (), strict=True))

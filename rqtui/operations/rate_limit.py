@@ -114,7 +114,7 @@ def yield_rate_limited_steps(
     allowance = _JobAllowance(limits.jobs_per_s, clock)
     while True:
         failures, depth = watch.poll_queues()
-        progress = canary.poll_jobs() if canary is not None and canary.is_sent else None
+        progress = canary.poll_jobs(watch.now_ms) if canary is not None and canary.is_sent else None
         reason = _explain_stop(limits, failures, depth, jobs.taken, jobs.total)
         if progress is not None and progress.stop_reason:
             reason = f"stopped after {jobs.taken} of {jobs.total}: {progress.stop_reason}"
@@ -139,7 +139,7 @@ def yield_rate_limited_steps(
         watch.record_moved_jobs(batch, outcomes)
         reason = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
         if canary is not None:
-            canary.follow_jobs(verb, batch, outcomes)
+            canary.follow_jobs(verb, batch, outcomes, watch.now_ms)
         elif jobs.is_over:
             reason = reason or ALL_SENT
         yield Step(outcomes, jobs.taken, jobs.total, failures, depth, reason)
@@ -200,6 +200,7 @@ class _QueueWatch:
     def __init__(self, engine: Engine, refs: Sequence[Ref]) -> None:
         self._engine, self._refs = engine, refs
         self._before = self._poll_queue_counts()
+        self.now_ms = 0  # the time of the last poll, by the server's clock, in ms since 1970
         self._moved_dead = dict.fromkeys(refs, 0)  # dead jobs that the change moved
 
     def _poll_queue_counts(self) -> dict[Ref, Queue]:
@@ -215,6 +216,7 @@ class _QueueWatch:
     def poll_queues(self) -> tuple[int, int]:
         """Poll the queues once. Return the failures since the start, and the most ready jobs of a queue."""
         queues = self._poll_queue_counts()
+        self.now_ms = max(queue.counted_ms for queue in queues.values())
         failures = sum(_count_new_failures(self._before[ref], queues[ref], self._moved_dead[ref]) for ref in self._refs)
         return failures, max(queue.count_in_state(State.READY) for queue in queues.values())
 

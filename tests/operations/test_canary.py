@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,15 +12,17 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from screens import Screen, Seeded, run_on_event_loop, screen
+from screens import WIDE, Screen, Seeded, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.client.queue import Queue
 from rqtui.errors import UsageError
 from rqtui.model import Job
 from rqtui.operations import canary, rate_limit
+from rqtui.operations.journal import Circumstances
 from rqtui.operations.rate_limit import Limits, Step
 from rqtui.systems import registry
+from rqtui.tui.widgets.canary_page import CanaryPage
 
 WORDS = "act requeue mail --place dead --all --rate 90/s --canary 2 --json"
 
@@ -55,6 +58,13 @@ def run_steps(
         work(len(steps))
         assert len(steps) < 100
     return steps
+
+
+def count_ends(step: Step) -> tuple[int, int, int, int]:
+    """Return how many first jobs of a step there are, and how many are done, failed and unknown."""
+    progress = step.canary
+    assert progress is not None
+    return progress.total, progress.done, progress.failed, progress.unknown
 
 
 def settle(seeded: Seeded, verb: str, limit: int = 100, **form: object) -> None:
@@ -100,7 +110,7 @@ def test_the_other_jobs_follow_after_all_first_ones_succeeded(seeded: Seeded, ke
     assert passed >= 3 and sum(sent[: passed + 1]) == 3
     assert max(sent[passed + 1 :]) <= 5 and sum(sent) == 12
     assert steps[-1].stop_reason == rate_limit.ALL_SENT
-    assert steps[passed].canary == canary.CanaryProgress(3, 3, 0, 0)
+    assert count_ends(steps[passed]) == (3, 3, 0, 0)
 
 
 def test_the_first_jobs_run_before_the_other_ready_jobs(seeded: Seeded) -> None:
@@ -210,7 +220,7 @@ def test_one_failure_stops_the_change_and_names_job_and_error(seeded: Seeded, fi
 def test_a_canary_of_all_jobs_ends_the_change_when_they_succeeded(seeded: Seeded) -> None:
     steps = run_steps(seeded, bury(seeded, 3), Limits(5, canary_jobs=10), lambda _number: settle(seeded, "ack"))
     assert steps[-1].stop_reason == rate_limit.ALL_SENT and sum(len(step.outcomes) for step in steps) == 3
-    assert steps[-1].canary == canary.CanaryProgress(3, 3, 0, 0)
+    assert count_ends(steps[-1]) == (3, 3, 0, 0)
 
 
 def test_a_job_that_was_not_moved_counts_as_failed(seeded: Seeded) -> None:
@@ -262,11 +272,15 @@ def test_the_command_tries_the_first_jobs_and_shows_how_they_ended(client: Redis
             url, *["act", "requeue", "mail", "--place", "dead", "--all", "--rate", "90/s", "--canary", "2", "--json"]
         )
     document = json.loads(ran.out)
-    assert (ran.code, document["canary"], document["stopped"]) == (
-        0,
-        {"total": 2, "done": 2, "failed": 0, "unknown": 0},
-        None,
-    )
+    assert (ran.code, document["stopped"]) == (0, None)
+    jobs = document["canary"].pop("jobs")
+    assert document["canary"] == {"total": 2, "done": 2, "failed": 0, "unknown": 0}
+    assert [(job["id"], job["outcome"], job["error"]) for job in jobs] == [
+        ("d000", "done", None),
+        ("d001", "done", None),
+    ]
+    assert all(isinstance(job["ended_at_ms"], int) for job in jobs)
+    assert "rqtui: d000: done, seen after " in ran.err and "rqtui: d001: done, seen after " in ran.err
     assert "2 of 2 jobs succeeded; 4 others follow at 90/s." in ran.err
 
 
@@ -276,7 +290,11 @@ def test_the_command_stops_when_a_first_job_fails(client: Redis, url: str, seede
         ran = shell(url, *WORDS.replace("--canary 2", "--canary 1").split())
     document = json.loads(ran.out)
     assert ran.code == 1
+    [job] = document["canary"].pop("jobs")
     assert document["canary"] == {"total": 1, "done": 0, "failed": 1, "unknown": 0}
+    assert (job["id"], job["outcome"], job["error"]) == ("d000", "failed", "CardDeclined: no")
+    assert job["taken_at_ms"] <= job["ended_at_ms"]
+    assert re.search(r"rqtui: d000: failed after .*: CardDeclined: no", ran.err)
     assert document["stopped"] == "stopped after 1 of 6: the first job, d000, failed: CardDeclined: no"
     assert len(seeded.jobs("dead")) == 6
 
@@ -314,9 +332,11 @@ async def test_the_screen_asks_before_the_other_jobs_follow(answer: str, ready: 
     bury(seeded, 12)
     async with screen(url) as ui:
         await start_canary(ui, "2")
-        await ui.until_shown("requeue 2 of 12 · first 2 jobs: 0 succeeded", "X stop")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done", "X stops the change")
         settle(seeded, "ack")
-        await ui.until_shown("Requeue the other 10 jobs at 50/s?", "2 of 2 jobs succeeded.", "Nothing more is sent")
+        await ui.until_shown(
+            "2 of 2 done. Requeue the other 10 jobs at 50/s?", "Nothing more is sent", "at 20 failures"
+        )
         assert len(seeded.jobs("dead")) == 10
         await ui.press(answer)
         await ui.until_toast(*(["12 requeued"] if ready else ["stopped", "after 2 of 12"]))
@@ -332,7 +352,7 @@ async def test_the_screen_sends_the_others_at_20_per_second_where_no_speed_is_ty
         ui.app.screen.query_one("#field-canary").value = "2"  # type: ignore[attr-defined]
         await ui.until_shown("At 20/s the others take 2 s after the first.")
         await ui.press("y")
-        await ui.until_shown("first 2 jobs: 0 succeeded")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
         settle(seeded, "ack")
         await ui.until_shown("Requeue the other 40 jobs at 20/s?")
 
@@ -342,10 +362,126 @@ async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded)
     bury(seeded, 12)
     async with screen(url) as ui:
         await start_canary(ui, "2")
-        await ui.until_shown("first 2 jobs: 0 succeeded")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
         settle(seeded, "reject", 1, error="CardDeclined: no", final=True)
-        await ui.until_toast("stopped after 2 of 12", "1 of the first 2 jobs failed", "CardDeclined")
+        await ui.until_shown("Stopped: d000 failed after", "CardDeclined: no", "The other 10 jobs were not requeued.")
+        await ui.press("enter")
+        await ui.until(lambda: ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "job", "its page")
+        await ui.until_shown("d000", "CardDeclined: no")
     assert len(seeded.jobs("dead")) == 11
+
+
+@run_on_event_loop
+async def test_a_closed_page_leaves_the_change_alone_and_the_question_comes_later(url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+        await ui.press("escape")
+        await ui.until_shown("requeue 2 of 12 · first 2 jobs: 0 succeeded", "X stop")
+        assert "Requeue 2 jobs first" not in ui.text()
+        settle(seeded, "ack")
+        await ui.until_shown("Requeue the other 10 jobs at 50/s?", "2 of 2 jobs succeeded.", "Nothing more is sent")
+        assert len(seeded.jobs("dead")) == 10
+        await ui.press("y")
+        await ui.until_toast("12 requeued")
+    assert len(seeded.jobs("ready")) == 10
+
+
+@pytest.mark.parametrize("key", ["question_mark", "slash"])
+@run_on_event_loop
+async def test_the_page_does_not_open_above_a_dialog_or_an_input(key: str, url: str, seeded: Seeded) -> None:
+    jobs = bury(seeded, 12)
+    async with screen(url) as ui:
+        await ui.press("enter", "5", key)
+        rate_limited = ui.app.verb_starter.rate_limited
+        limits = Limits(50, canary_jobs=2)
+        rate_limited.start_change("requeue", [(seeded.ref, jobs)], {}, limits, "", Circumstances())
+        await ui.until(lambda: "0 succeeded" in str(rate_limited.format_progress()), "the first jobs are looked up")
+        assert not isinstance(ui.app.screen, CanaryPage)
+        await ui.press("escape")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+
+
+@run_on_event_loop
+async def test_the_page_shows_the_life_line_of_each_first_job(url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url, WIDE) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("● d000", "● d001", "requeued → ready", "no worker takes one within 5m00", "m", "left")
+        held = seeded.reserve(1)
+        await ui.until_shown("→ running", "on worker w1", "one runs for 1h00")
+        seeded.engine.apply_verb("ack", seeded.ref, held, {"keep_ms": 60_000})
+        await ui.until_shown("✓ d000", "→ done after", "Requeue 2 jobs first: 1 of 2 done")
+        settle(seeded, "ack")
+        await ui.until_shown("✓ d001", "2 of 2 done. Requeue the other 10 jobs at 50/s?")
+        await ui.press("enter")
+        await ui.until_toast("stopped", "after 2 of 12")
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+@run_on_event_loop
+async def test_the_page_follows_a_real_worker_until_it_is_accepted_or_stopped(
+    is_failing: bool, url: str, seeded: Seeded
+) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+        with consume_in_background(url, is_failing):
+            if is_failing:
+                await ui.until_shown("✕ d00", "CardDeclined: no", "The other 10 jobs were not requeued.")
+                return
+            await ui.until_shown("✓ d000", "✓ d001", "done, seen after", "2 of 2 done. Requeue the other 10 jobs")
+            await ui.press("y")
+            await ui.until_toast("12 requeued")
+    assert not seeded.jobs("dead")
+
+
+@run_on_event_loop
+async def test_the_key_to_stop_works_on_the_page(url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+        await ui.press("X")
+        await ui.until_toast("throttled requeue: stopped by X after 2 of 12")
+        await ui.until(lambda: "Requeue 2 jobs first" not in ui.text(), "the page is closed")
+        assert ui.app.verb_starter.format_progress() is None
+    assert len(seeded.jobs("dead")) == 10
+
+
+@run_on_event_loop
+async def test_a_canary_of_all_jobs_ends_on_its_page(url: str, seeded: Seeded) -> None:
+    bury(seeded, 2)
+    async with screen(url) as ui:
+        await start_canary(ui, "5")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+        settle(seeded, "ack")
+        await ui.until_shown("2 of 2 done. No other job is left.", "Esc closes")
+        await ui.press("escape")
+        await ui.until(lambda: "No other job is left" not in ui.text(), "the page is closed")
+
+
+@run_on_event_loop
+async def test_a_wait_limit_of_the_form_stops_the_change_and_the_page_says_so(url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await ui.press("enter", "5", "asterisk", "R")
+        await ui.until_shown("jobs to try first")
+        assert "stop if none is taken" not in ui.text()
+        ui.app.screen.query_one("#field-canary").value = "2"  # type: ignore[attr-defined]
+        await ui.until_shown("stop if none is taken", "stop if one runs for")
+        ui.app.screen.query_one("#field-canary_wait").value = "100ms"  # type: ignore[attr-defined]
+        await ui.press("y")
+        await ui.until_shown("the first jobs need a time of one second or more")
+        ui.app.screen.query_one("#field-canary_wait").value = "1s"  # type: ignore[attr-defined]
+        await ui.press("y")
+        await ui.until_shown("no worker has taken one of the first 2 jobs", "within 1 s; they are ready.")
+        await ui.until_shown("The other 10 jobs were not requeued.", "Esc closes")
+        await ui.press("escape")
+        await ui.until(lambda: "The other 10 jobs" not in ui.text(), "the page is closed")
+    assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (2, 10)
 
 
 @run_on_event_loop
@@ -354,7 +490,7 @@ async def test_a_stopped_canary_is_undone_with_its_bumped_jobs(url: str, seeded:
     seeded.put("a")
     async with screen(url) as ui:
         await start_canary(ui, "2")
-        await ui.until_shown("first 2 jobs: 0 succeeded")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
         assert seeded.ids("ready") == ["d000", "d001", "a"]
         await ui.press("X")
         await ui.until_toast("stopped", "after 2 of 12")

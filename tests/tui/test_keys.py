@@ -18,6 +18,7 @@ from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.job import JobPage
 from rqtui.tui.screens.registry import VIEWS as VIEWS_BY_NAME
 from rqtui.tui.view import View
+from rqtui.tui.widgets.canary_page import CanaryPage
 from rqtui.tui.widgets.filter_line import FilterLine
 from rqtui.tui.widgets.finder import Finder, FindLine
 from rqtui.tui.widgets.help_page import KeyPage
@@ -134,7 +135,7 @@ def test_every_key_of_the_strip_is_bound_by_a_name_that_textual_knows(control: k
 
 @run_in_one_test(
     "holder",
-    [Cockpit, Board, JobPage, Table, Question, Pages, KeyPage, FilterLine, Finder, FindLine],
+    [Cockpit, Board, JobPage, Table, Question, Pages, CanaryPage, KeyPage, FilterLine, Finder, FindLine],
     ids=lambda holder: holder.__name__,
 )
 def test_every_binding_has_an_id_so_that_a_config_file_can_move_it(holder: type) -> None:

@@ -219,6 +219,8 @@ class BulkChanges:
         if rate_limit is None and any(name in values for name in _RATE_FIELDS):
             raise UsageError("a change all at once cannot stop by itself: fill in the speed, for example 5/s.")
         system = self._session.systems[selection.refs[0].system]
+        if rate_limit is not None and min(rate_limit.canary_wait_s, rate_limit.canary_run_s) < 1:
+            raise UsageError("the first jobs need a time of one second or more, such as 10m.")
         if rate_limit is not None and rate_limit.canary_jobs is not None:
             check_canary([self._session.systems[ref.system] for ref in selection.refs], rate_limit.canary_jobs)
         if rate_limit is not None and len(verb_resolution.group_values_by_script(system, selection.verb, form)) > 1:
@@ -265,7 +267,12 @@ def _split_rate_limit(values: Values) -> tuple[Values, Limits | None]:
         return arguments, None
     names = ("stop_at_failures", "stop_at_depth", "canary")
     failures, depth, canary = (value if isinstance(value := values.get(name), int) else None for name in names)
-    return arguments, Limits(per_s, failures, depth, canary)
+    waits_s = {
+        f"{name}_s": value / 1000
+        for name in ("canary_wait", "canary_run")
+        if isinstance(value := values.get(name), int)
+    }
+    return arguments, Limits(per_s, failures, depth, canary, **waits_s)
 
 
 def _describe_selected_jobs(selection: JobSelection) -> str:

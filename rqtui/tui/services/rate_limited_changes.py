@@ -1,8 +1,9 @@
 """Run a rate-limited change of jobs by a timer, show its progress, and stop it.
 
 `operations/rate_limit` changes the jobs and applies the rate limit. A step is requested only after the previous one was
-answered, so a slow link runs fewer steps instead of a growing queue of them. After a canary has passed, a question asks
-whether the other jobs shall follow; until the answer no job is sent.
+answered, so a slow link runs fewer steps instead of a growing queue of them. The first jobs of a canary are shown on a
+page of their own. After a canary has passed, that page asks whether the other jobs shall follow, or a question if the
+page was closed; until the answer no job is sent.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from rqtui.engine import ticker
 from rqtui.model import Job, Ref
 from rqtui.operations.journal import Circumstances
 from rqtui.text import formats
+from rqtui.text.masking import mask_text
+from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.batches import Batches
 from rqtui.tui.services.navigation import Navigation
-from rqtui.tui.services.outcome_counts import OutcomeCounts
+from rqtui.tui.services.outcome_counts import OutcomeCounts, find_past_participle
 from rqtui.tui.services.session_journal import SessionJournal
 from rqtui.tui.session import Session
 from rqtui.tui.widgets import question_text
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from rqtui.engine.engine import Engine
     from rqtui.operations import rate_limit
+    from rqtui.tui.widgets.canary_page import CanaryPage
 
 
 @dataclass(slots=True)
@@ -53,6 +57,8 @@ class _RateLimitedChange:
     is_stopped: bool = False
     passed: rate_limit.Step | None = None  # the step whose canary passed, while the question about it is unanswered
     is_question_open: bool = False
+    is_page_wanted: bool = False  # the page of the first jobs was not opened yet
+    page: CanaryPage | None = None  # the page of the first jobs, while it is open
     timer: Timer | None = None
 
     def run_next_step(self, engine: Engine) -> rate_limit.Step | None:
@@ -93,6 +99,7 @@ class RateLimitedChanges:
             return
         refs = tuple(ref for ref, _jobs in jobs_by_queue)
         self._change = _RateLimitedChange(verb, refs, jobs_by_queue, form, place, limit, OutcomeCounts(verb, refs[0]))
+        self._change.is_page_wanted = limit.canary_jobs is not None
         for ref in refs:
             self._journal.announce_change(verb, ref, circumstances)
         self._change.timer = self._host.app.set_interval(STEP_INTERVAL_S, self._request_step)
@@ -105,6 +112,7 @@ class RateLimitedChanges:
         if change.passed is not None:
             self._ask_for_other_jobs(change, change.passed)
             return
+        self._open_page(change)
         change.is_waiting = True
         self._session.call_engine(change.run_next_step, lambda answered: self._handle_step_result(change, answered))
 
@@ -121,35 +129,68 @@ class RateLimitedChanges:
         stop_reason = step.stop_reason if step is not None else call_result.error or "it is over"
         if stop_reason or change.is_stopped:
             self._finish_change(change, stop_reason, call_result.error)
-        elif step is not None and step.canary is not None and step.canary.has_passed:
-            change.passed = step
+        elif step is not None and step.canary is not None:
+            if change.page is not None:
+                change.page.show_progress(step.canary, step.total - step.done)
+            if step.canary.has_passed:
+                change.passed = step
+                self._ask_for_other_jobs(change, step)
         self._host.show_keys()
 
-    def _ask_for_other_jobs(self, change: _RateLimitedChange, step: rate_limit.Step) -> None:
-        """Ask once whether the other jobs shall follow a canary that passed, as soon as no dialog or input is used."""
-        from rqtui.tui.widgets.question_dialog import Question
-
+    @property
+    def _is_keyboard_used(self) -> bool:
+        """Whether a dialog or an input receives the keys, so that nothing may open above it."""
         app = self._host.app
-        if change.is_question_open or isinstance(app.screen, ModalScreen) or isinstance(app.focused, Input):
+        return isinstance(app.screen, ModalScreen) or isinstance(app.focused, Input)
+
+    def _open_page(self, change: _RateLimitedChange) -> None:
+        """Open the page of the first jobs once, as soon as no dialog or input is used."""
+        if not change.is_page_wanted or self._is_keyboard_used:
             return
+        from rqtui.tui.widgets.canary_page import CanaryPage, Reply
+
+        change.is_page_wanted = False
+        page = CanaryPage(change.verb, find_past_participle(change.verb), change.limit)
+
+        def handle_reply(reply: Reply | None) -> None:
+            change.page, change.is_question_open = None, False
+            if reply is Reply.ACCEPT:
+                change.passed = None
+            elif reply is Reply.STOP and change is self._change:
+                self.stop_change()
+            elif reply is Reply.OPEN and page.failure is not None:
+                self._navigation.open_job(page.failure.ref, page.failure.job)
+
+        change.page = page
+        self._host.app.push_screen(page, handle_reply)
+
+    def _ask_for_other_jobs(self, change: _RateLimitedChange, step: rate_limit.Step) -> None:
+        """Ask once whether the other jobs shall follow a canary that passed.
+
+        The page of the first jobs asks if it is open. Otherwise a dialog asks as soon as no dialog or input is used.
+        """
         canary, remaining = step.canary, step.total - step.done
-        if canary is None:
+        if change.is_question_open or canary is None or (change.page is None and self._is_keyboard_used):
             return
-        change.is_question_open = True
+        change.is_question_open, change.is_page_wanted = True, False
         jobs = "job" if remaining == 1 else "jobs"
         rate = formats.format_rate(change.limit.jobs_per_s)
-        title = f"{change.verb.capitalize()} the other {formats.format_count(remaining, width=9)} {jobs} at {rate}?"
-        lines = [
-            Content(f"{canary.done} of {formats.format_quantity(canary.total, 'job')} succeeded."),
-            Content("Nothing more is sent until you answer."),
-        ]
+        others = f"the other {formats.format_count(remaining, width=9)} {jobs}"
+        title = f"{change.verb.capitalize()} {others} at {rate}?"
+        note = f"Nothing more is sent until you answer.{_describe_later_stops(change.limit)}"
+        if change.page is not None:
+            change.page.ask_for_others(f"{canary.done} of {canary.total} done. {title}", note)
+            return
+        from rqtui.tui.widgets.question_dialog import Question
 
         def handle_answer(reply: object) -> None:
             change.passed, change.is_question_open = None, False
             if reply is None and change is self._change:
                 self.stop_change()
 
-        app.push_screen(Question(title, lines, (), change.verb, is_danger=False), handle_answer)
+        lines = [f"{canary.done} of {formats.format_quantity(canary.total, 'job')} succeeded.", note]
+        question = Question(title, [Content(line) for line in lines], (), change.verb, is_danger=False)
+        self._host.app.push_screen(question, handle_answer)
 
     def stop_change(self) -> bool:
         """Stop the rate-limited change after the current step. Return False if none is running."""
@@ -171,10 +212,33 @@ class RateLimitedChanges:
             stop_reason = f"stopped by {keys.find_current_key('stop')} after {change.last.done} of {change.last.total}"
         if stop_reason.startswith("stopped"):
             self._journal.record_stop(change.verb, change.refs, stop_reason)
-            self._host.show_toast(f"throttled {change.verb}: {stop_reason}.", "warning", timeout=12)
+            if change.page is None:  # The page says it.
+                self._host.show_toast(f"throttled {change.verb}: {stop_reason}.", "warning", timeout=12)
+        if change.page is not None:
+            self._show_end_on_page(change, change.page, stop_reason)
         self._batches.report_result(change.outcome_counts, error, change.refs)
         for view in self._navigation.list_drawable_views():
             view.handle_acted_jobs(change.outcome_counts.ids)
+
+    def _show_end_on_page(self, change: _RateLimitedChange, page: CanaryPage, stop_reason: str) -> None:
+        """Show on the page of the first jobs why the change has ended, and what was not changed."""
+        last = change.last
+        canary = last.canary if last is not None else None
+        others = last.total - last.done if last is not None else 0
+        if canary is not None:
+            page.show_progress(canary, others)
+        sentences = [(mask_text(safe(f"{stop_reason[:1].upper()}{stop_reason[1:]}.")), "$state-dead")]
+        failure = canary.first_failure if canary is not None else None
+        if canary is not None and canary.has_passed:
+            sentences = [(f"{canary.done} of {canary.total} done. No other job is left.", "b $strong")]
+        elif failure is not None:
+            id = formats.shorten_job_id(failure.job.id, 40)
+            sentences = [(f"Stopped: {id} {mask_text(safe(failure.describe_end()))}.", "$state-dead")]
+        if others:
+            jobs, were = ("job", "was") if others == 1 else ("jobs", "were")
+            count = formats.format_count(others, width=9)
+            sentences.append((f"The other {count} {jobs} {were} not {find_past_participle(change.verb)}.", "$data"))
+        page.show_end(sentences, failure)
 
     def format_progress(self) -> Content | None:
         """Return the progress of the rate-limited change for the footer, or None if none is running."""
@@ -191,3 +255,10 @@ class RateLimitedChanges:
         time_left = formats.spell_duration((last.total - last.done) / change.limit.jobs_per_s, 1)
         facts = [rate, f"{formats.format_count(last.failures)} failed" if last.failures else "", f"{time_left} left"]
         return question_text.format_progress(change.verb, last.done, last.total, facts)
+
+
+def _describe_later_stops(limit: rate_limit.Limits) -> str:
+    """Describe the limits at which the change stops after its first jobs, as one more sentence; empty without one."""
+    limits = ((limit.max_failures, "failure"), (limit.max_depth, "ready job"))
+    stops = [formats.format_quantity(number, noun) for number, noun in limits if number is not None]
+    return f" It stops at {' or '.join(stops)}." if stops else ""

@@ -35,7 +35,9 @@ Values = dict[str, object]
 _BODY_KINDS = ("body", "bytes")  # JSON, and raw bytes of other systems
 _HINTS = {  # what may be typed into an empty field, by the name of the field or its kind
     "rate": "all at once; or 5/s, 90/m",
-    "canary": "none; or a number",
+    "canary": "none; for example 5",
+    "canary_wait": "within 5m; or another time",
+    "canary_run": "1h; or another time",
     "stop_at_failures": "never; or a number",
     "stop_at_depth": "never; or a number",
     "duration": "90s, 5m, 2h, 3d",
@@ -167,7 +169,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
     def on_mount(self) -> None:
         """Focus the first field of a form, else Cancel, where Enter does no harm."""
         self._initial_contents = {} if self._first_problem else self._read_field_contents()
-        self._fit_to_terminal()
+        self._show_needed_fields()
         self._show_duration()
         if self._first_problem:
             self._show_problem(self._first_problem)
@@ -201,9 +203,10 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         rows_left = self.app.size.height - 5 - 2 * bool(self._guard) - (self._describe_duration is not None)
         line_width = question_text.compute_line_width(self.app.size.width)
         text_rows = sum(max(1, line.get_height({}, line_width)) for line in self._lines)
+        field_count = len(self._used_fields)
         body_count = sum(1 for field in self._fields if field.kind in _BODY_KINDS)
-        body_rows = max(4, min(_compute_editor_rows(self._bodies), rows_left - text_rows - len(self._fields)))
-        needed_rows = len(self._fields) - body_count + body_count * body_rows
+        body_rows = max(4, min(_compute_editor_rows(self._bodies), rows_left - text_rows - field_count))
+        needed_rows = field_count - body_count + body_count * body_rows
         gap = bool(self._lines) and bool(self._fields)
         form_rows = min(needed_rows, max(rows_left - text_rows - gap, 3, rows_left - 6))
         shown_text_rows = max(1, min(text_rows, rows_left - form_rows - gap)) if self._lines else 0
@@ -250,8 +253,27 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         """Enable the yes button after the guard word was typed, and say how long the change takes as typed."""
         if event.input.id in ("field-rate", "field-canary"):
             self._show_duration()
+        if any(event.input.id == f"field-{field.needs}" for field in self._fields):
+            self._show_needed_fields()
         if event.input.id == "guard-word":
             self.query_one("#yes", Button).disabled = event.value.strip() != self._guard
+
+    @property
+    def _used_fields(self) -> list[Field]:
+        """The fields without those that need another field which is empty."""
+        return [
+            field
+            for field in self._fields
+            if not field.needs or self.query_one(f"#field-{field.needs}", Input).value.strip()
+        ]
+
+    def _show_needed_fields(self) -> None:
+        """Show the fields that need another field while that one is filled in, and hide them otherwise."""
+        used = self._used_fields
+        for field in self._fields:
+            if field.needs:
+                self.query_one(f"#row-{field.name}").display = field in used
+        self._fit_to_terminal()
 
     def _show_duration(self) -> None:
         if self._describe_duration is not None:
@@ -317,11 +339,11 @@ class Question(ModalScreen["FormReply | None"], Leavable):
             return
         self._problem = ""
         values: Values = {}
-        for field in self._fields:
+        for field in self._used_fields:
             try:
                 value = self._read_field_value(field)
             except UsageError as error:
-                self._show_problem(f"{field.label}: {error}", is_of_body=field.kind in _BODY_KINDS)
+                self._show_problem(f"{field.label.strip()}: {error}", is_of_body=field.kind in _BODY_KINDS)
                 self.query_one(f"#field-{field.name}").focus()
                 return
             if value is not None:
@@ -392,7 +414,7 @@ def _compose_field_input(field: Field, value: str) -> ComposeResult:
         yield Tick(Content(field.label), bool(value), id=widget_id, compact=True)
         return
     hint = _HINTS.get(field.name) or _HINTS.get(field.kind, "")
-    with Horizontal(classes="row"):
+    with Horizontal(classes="row", id=f"row-{field.name}"):
         yield Label(Content(field.label))
         yield Input(value, placeholder=hint, id=widget_id, compact=True)
 
