@@ -2,6 +2,7 @@
 
     python benchmarks/recording.py                        50 queues, of which half have traffic, for two minutes
     python benchmarks/recording.py --queues 1000 --seconds 60
+    python benchmarks/recording.py --jobs 20              with the first 20 jobs of each place, once a minute
 
 The command runs as users run it, beside a server without other clients. Jobs are put and acknowledged while it runs;
 the first ten seconds, in which it starts, do not count. A second part feeds a recorder with an hour of snapshots as
@@ -11,6 +12,7 @@ fast as it takes them, for the bytes of an hour and the share of the recorder in
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import sqlite3
@@ -19,6 +21,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from own.line import Line, describe_machine
@@ -26,23 +30,30 @@ from own.line import Line, describe_machine
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
+from rqtui.engine.engine import Engine
 from rqtui.engine.rates import Totals
-from rqtui.model import Cause, Count, Finding, Snapshot, State
+from rqtui.model import Cause, Count, Finding, Focus, Job, Page, PageSelection, Snapshot, State
 from rqtui.model import Queue as CountedQueue
+from rqtui.recording.page_collector import PageCollector
 from rqtui.recording.recorder import Recorder
 from rqtui.recording.store import Limits
+from rqtui.systems.registry import create_system
 
 QUEUES, SECONDS, INTERVAL_S = 50, 120.0, 2.0
 START_S = 10.0  # the command starts and finds the queues
 HOUR_POLLS = int(3600 / INTERVAL_S)
+NOW_MS = int(time.time() * 1000)
 CPU_TARGET, BYTES_TARGET = "≤ 2", "≤ 20"
 
 
-def measure_command(url: str, queues: int, seconds: float) -> Iterator[Line]:
-    """Yield the processor time and the writes of `rqtui record` while jobs flow through half of the queues."""
+def measure_command(url: str, queues: int, seconds: float, jobs: int) -> Iterator[Line]:
+    """Yield the processor time and the writes of `rqtui record` while jobs flow through half of the queues.
+
+    The first `jobs` jobs of each place are recorded.
+    """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "RQTUI_STATE_DIR": folder, "RQTUI_CONFIG": os.devnull}
-        words = [sys.executable, "-m", "rqtui", "record", url, "--every", str(INTERVAL_S)]
+        words = [sys.executable, "-m", "rqtui", "record", url, "--every", str(INTERVAL_S), "--jobs", str(jobs)]
         with subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL) as process:
             try:
                 _move_jobs(url, queues, START_S)
@@ -62,20 +73,54 @@ def measure_command(url: str, queues: int, seconds: float) -> Iterator[Line]:
     yield Line("its writes to the disk, with SQLite's journal", round(written_mb, 1), "MB/h", "", "")
 
 
-def measure_hour(queues: int, polls: int = HOUR_POLLS) -> Iterator[Line]:
-    """Yield the size of the file after an hour of snapshots, and the processor time of the recorder in this hour."""
-    source = random.Random(1)
+def measure_pages(url: str, queues: int, jobs: int) -> Iterator[Line]:
+    """Yield what reading the first `jobs` jobs of each place of all queues adds to the refreshes of a minute."""
+    collector = PageCollector(jobs)
+    pages_read = commands = sent_bytes = 0
+    with connect(url) as client:
+        engine = Engine(client, [create_system("native")])
+        for _step in engine.discover():
+            pass
+        counted = engine.take_snapshot(Focus(is_thorough=True))
+        while pages := collector.choose_selections(counted, engine.systems):
+            plain, plain_bytes = _measure_snapshot(engine, Focus())
+            taken, page_bytes = _measure_snapshot(engine, Focus(pages=pages))
+            pages_read += len(pages)
+            commands += taken.cost.commands - plain.cost.commands
+            sent_bytes += page_bytes - plain_bytes
+            collector.add_pages(taken, pages)
+    yield Line(f"first {jobs} jobs of each place, {queues} queues", pages_read, "pages/min", "", "")
+    yield Line("their commands", commands, "/min", "", "in the round trips of the refreshes")
+    yield Line("their replies", round(sent_bytes / 1e6, 2), "MB/min", "", "")
+
+
+def _measure_snapshot(engine: Engine, focus: Focus) -> tuple[Snapshot, int]:
+    """Return a snapshot, and the bytes that Redis sent for it."""
+    before = engine.client.info("stats")["total_net_output_bytes"]
+    snapshot = engine.take_snapshot(focus)
+    return snapshot, engine.client.info("stats")["total_net_output_bytes"] - before
+
+
+def measure_hour(queues: int, jobs: int, polls: int = HOUR_POLLS) -> Iterator[Line]:
+    """Yield the size of the file after an hour of snapshots, and the processor time of the recorder in this hour.
+
+    The first `jobs` jobs of each place are recorded: those of four places in each queue, which change each minute in
+    every second one.
+    """
+    source, systems = random.Random(1), {"native": create_system("native")}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "recordings" / "hour.rqt"
-        recorder = Recorder(path, "redis://benchmark", Limits(), print)
-        now_ms, totals, cpu_s = int(time.time() * 1000), [Totals()] * queues, 0.0
+        recorder = Recorder(path, "redis://benchmark", Limits(), print, job_limit=jobs)
+        now_ms, totals, cpu_s = NOW_MS, [Totals()] * queues, 0.0
         for poll in range(polls):
             for number in range(0, queues, 2):
                 ended = source.randrange(20)
                 totals[number] = Totals(*(total + ended for total in totals[number][:3]), 0, 0)
             snapshot = _build_snapshot(now_ms + int(poll * INTERVAL_S * 1000), queues, source)
+            selections = recorder.choose_pages(snapshot, systems)
+            snapshot = replace(snapshot, pages=tuple(_build_page(selection, poll) for selection in selections))
             began_s = time.process_time()
-            recorder.record_snapshot(snapshot, lambda ref: totals[int(ref.queue)])
+            recorder.record_snapshot(snapshot, lambda ref: totals[int(ref.queue)], selections=selections)
             while recorder.has_pending_records:
                 time.sleep(0.0005)
             cpu_s += time.process_time() - began_s
@@ -111,6 +156,36 @@ def _build_snapshot(taken_ms: int, queues: int, source: random.Random) -> Snapsh
     return Snapshot(taken_ms, tuple(counted))
 
 
+def _build_page(selection: PageSelection, poll: int) -> Page:
+    """Build a page of jobs with bodies of 200 bytes. Those of every second queue differ in each minute."""
+    queue, place = selection.ref.queue, selection.place
+    first = poll if int(queue) % 2 == 0 else 0
+    body = json.dumps({"to": "ada@example.com", "template": "welcome-2", "text": "x" * 144}).encode()
+    jobs = tuple(
+        Job(
+            f"job-{first + number:08}".encode(), queue, "native", place, State(place), b"", name="send_mail", body=body,
+            body_bytes=len(body), enqueued_ms=NOW_MS, since_ms=NOW_MS + first, attempts=1, max_attempts=5,
+            error="ConnectionError: mail.example.com" if place == "dead" else "",
+        )
+        for number in range(selection.limit)
+    )  # fmt: skip
+    return Page(queue, "native", place, jobs, 1000)
+
+
+def _fill_queues(url: str, queues: int, jobs: int) -> None:
+    """Put more than `jobs` jobs with bodies of 200 bytes into each of four places of all queues."""
+    body = {"to": "ada@example.com", "template": "welcome-2", "text": "x" * 144}
+    with connect(url) as client:
+        for number in range(queues):
+            queue = Queue(f"queue-{number}", client)
+            queue.put_many([{"body": body, "name": "send_mail", "max_attempts": 1}] * (jobs + 5) * 3)
+            for job in queue.reserve(jobs + 5):
+                job.reject("ConnectionError: mail.example.com")
+            for job in queue.reserve(jobs + 5):
+                job.ack(keep="1h")
+            queue.put_many([{"body": body, "name": "send_mail", "delay": 3600}] * (jobs + 5))
+
+
 def _move_jobs(url: str, queues: int, seconds: float) -> None:
     """Put and acknowledge a few jobs per second in every second queue, for some seconds."""
     end_s = time.monotonic() + seconds
@@ -139,6 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queues", type=int, default=QUEUES)
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--jobs", type=int, default=0)
     options = parser.parse_args()
     with start_server("system") as server:
         where = describe_machine(server.kind)
@@ -146,7 +222,13 @@ def main() -> None:
             f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}, "
             f"SQLite {sqlite3.sqlite_version}; load {os.getloadavg()[0]:.1f}\n"
         )
-        for line in (*measure_command(server.url, options.queues, options.seconds), *measure_hour(options.queues)):
+        if options.jobs:
+            _fill_queues(server.url, options.queues, options.jobs)
+        for line in chain(
+            measure_command(server.url, options.queues, options.seconds, options.jobs),
+            measure_pages(server.url, options.queues, options.jobs) if options.jobs else (),
+            measure_hour(options.queues, options.jobs),
+        ):
             print(line.text(), flush=True)
 
 

@@ -346,6 +346,14 @@ class Queue(NamedTuple):
         return sum([count.count for count in self.counts if count.state is dead and count.has_failures])
 
 
+class PageRecord(NamedTuple):
+    """When the jobs of a recorded page were read, and how many jobs its place had then."""
+
+    taken_ms: int
+    total: int | None  # None: unknown
+    is_exact: bool = True  # False: `total` is an estimate
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of the jobs of a place, starting `offset` jobs from the head of the place."""
@@ -361,6 +369,7 @@ class Page:
     error: str = ""
     place_total: int | None = None  # the jobs in the place if only a sample can be listed; an estimate if shared
     coverage: EventCoverage | None = None  # set only for a place without a key
+    record: PageRecord | None = None  # set only for a page from a recording
 
     @property
     def is_list_known(self) -> bool:

@@ -28,6 +28,7 @@ EXAMPLE = """\
 #record = true                # the screen records what it reads, as `rqtui record` does
 #record_mb = 200              # the largest size of a recording
 #record_days = 30             # the age at which its records are deleted
+#record_jobs = 0              # the first jobs of each place that are recorded once a minute; at most 100
 
 #[profiles.dev]
 #url = "redis://localhost:6379/0"
@@ -48,6 +49,7 @@ EXAMPLE = """\
 #record = false
 #record_mb = 1000
 #record_days = 90
+#record_jobs = 20
 
 #[keymap]                     # binding = "key" or "key,key"; the help page (?) names the bindings
 #delete = "ctrl+d"
@@ -88,6 +90,7 @@ SHOWN_SETTINGS = (  # (name in the config file, field of Settings) of each print
     ("record", "is_recording"),
     ("record_mb", "record_mb"),
     ("record_days", "record_days"),
+    ("record_jobs", "record_jobs"),
 )
 
 

@@ -10,12 +10,14 @@ import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUE, report_places_without_events, report_unknown_queue
+from rqtui.cli.past import AT, build_recorded_fields, read_recorded_pages
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError, WrongType
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.model import Job, Page, Ref
+    from rqtui.model import Count, Job, Page, Queue, Ref
+    from rqtui.recording.records import RecordedPage
     from rqtui.system_base.system import Request
 
 PAGE_JOBS = 500  # jobs per round trip
@@ -44,6 +46,7 @@ def jobs(
             ".path:~x a part of it; age>10m attempts>=3 .path<100 compare. All must match.",
         ),
     ] = None,
+    at: AT = None,
 ) -> int:
     """List the jobs of a place, in its order; done and dead jobs newest first. Without a place, list every place.
 
@@ -53,7 +56,11 @@ def jobs(
 
     if limit < 1:
         raise UsageError("--limit is a whole number from 1 on.")
-    filters.parse_filter(expression or "")  # A wrong filter is refused before the connection is opened.
+    accepts = filters.parse_filter(expression or "")  # A wrong filter is refused before the connection is opened.
+    if at is not None:
+        if cursor is not None:
+            raise UsageError("--cursor continues in the present, and --at shows the past; name one of them.")
+        return _write_recorded_jobs(session, at, queue, place, limit, accepts)
     engine = session.create_engine()
     ref = engine.resolve_or_discover(queue)
     accepts = filters.parse_filter(expression or "", [engine.systems[ref.system]])
@@ -105,6 +112,82 @@ def jobs(
     if not pages and not code:
         output.print_message(f"no job is in {ref.queue}.")
     return code
+
+
+def _write_recorded_jobs(
+    session: Session, at: str, queue: str, place: str | None, limit: int, accepts: Callable[[Job], bool]
+) -> int:
+    """Print the jobs that were recorded of a queue at a past moment, and return the exit code.
+
+    Raises RecordingError if nothing was recorded then, or if the jobs cannot be read.
+    """
+    moment, recorded_pages = read_recorded_pages(session, at, queue, place)
+    [recorded_queue] = moment.snapshot.queues
+    documents_of_places = []
+    for count, recorded in recorded_pages:
+        jobs, job_documents = _select_recorded_jobs(recorded, count, limit, accepts)
+        if session.as_json:
+            documents_of_places.append(_build_recorded_place_document(recorded_queue, count, recorded, job_documents))
+        elif count.count or not count.is_exact or recorded is not None:
+            _write_recorded_place(recorded_queue, count, recorded, jobs)
+    if session.as_json:
+        is_one_place = place is not None and len(recorded_pages) == 1
+        fields = {**documents.build_queue_fields(recorded_queue.name), "layout": recorded_queue.system}
+        document = documents_of_places[0] if is_one_place else {**fields, "places": documents_of_places}
+        output.write_json({**document, **build_recorded_fields(moment)})
+    return DONE
+
+
+def _select_recorded_jobs(
+    recorded: RecordedPage | None, count: Count, limit: int, accepts: Callable[[Job], bool]
+) -> tuple[list[Job], list[dict[str, Any]] | None]:
+    """Return the jobs of a recorded page that pass `accepts`, and their documents; None if the jobs are not known."""
+    from rqtui.recording.job_pages import build_page, build_recorded_documents, is_known_empty
+
+    if recorded is None:
+        return [], [] if is_known_empty(count) else None
+    page = build_page(recorded, count.state)
+    pairs = zip(page.jobs, build_recorded_documents(recorded, page.jobs), strict=True)
+    selected = [(job, document) for job, document in pairs if accepts(job)][:limit]
+    return [job for job, _document in selected], [document for _job, document in selected]
+
+
+def _build_recorded_place_document(
+    queue: Queue, count: Count, recorded: RecordedPage | None, job_documents: list[dict[str, Any]] | None
+) -> dict[str, Any]:
+    """Build the JSON document of the recorded jobs of a place; `jobs` is null if they were not recorded.
+
+    `page_at_ms` is when the jobs were read, and `total` the number of jobs then; without a page that of the moment.
+    """
+    total = count.count if count.is_count_known else None
+    return {
+        **documents.build_queue_fields(queue.name),
+        "layout": queue.system,
+        "place": count.place,
+        "total": total if recorded is None else recorded.total,
+        "exact": count.is_exact if recorded is None else recorded.is_exact,
+        "next": None,
+        "jobs": job_documents,
+        "page_at_ms": None if recorded is None else recorded.taken_ms,
+    }
+
+
+def _write_recorded_place(queue: Queue, count: Count, recorded: RecordedPage | None, jobs: Sequence[Job]) -> None:
+    """Print the recorded jobs of a place as a table, and when they were read, or that they were not recorded."""
+    from rqtui.recording.job_pages import NOT_RECORDED
+    from rqtui.text.formats import ABOUT, format_date_and_time
+
+    output.write_lines([f"{count.place}:"])
+    if recorded is None:
+        output.print_message(f"{count.place} of {queue.name}: {NOT_RECORDED}")
+        return
+    if jobs:
+        has_attempts = any(job.attempts or job.max_attempts for job in jobs)
+        columns = _build_table_columns(jobs, recorded.taken_ms, has_places=False, has_attempts=has_attempts)
+        rows = list(zip(*columns.values(), strict=True))
+        output.write_table(tuple(columns), rows, right=(_choose_time_title(jobs), "tried"))
+    total = "unknown" if recorded.total is None else f"{'' if recorded.is_exact else ABOUT}{recorded.total}"
+    output.print_note(f"{len(jobs)} of {total} in {count.place}, at {format_date_and_time(recorded.taken_ms)}")
 
 
 def _find_filled_places(engine: Engine, ref: Ref) -> tuple[list[str], int]:

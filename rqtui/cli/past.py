@@ -15,8 +15,10 @@ from rqtui.durations import parse_duration, parse_instant
 from rqtui.errors import RecordingError, UsageError
 
 if TYPE_CHECKING:
+    from rqtui.model import Count
     from rqtui.operations.journal import Operation, Sighting
     from rqtui.recording.moment import Moment
+    from rqtui.recording.records import RecordedPage
     from rqtui.recording.store import Reader
 
 
@@ -76,6 +78,38 @@ def read_recorded_moment(session: Session, at: str, queues: Sequence[str] | None
         moment = read_moment(reader, at_ms, queues or ())
     output.print_message(describe_moment(moment))
     return moment
+
+
+def read_recorded_pages(
+    session: Session, at: str, queue: str, place: str | None
+) -> tuple[Moment, list[tuple[Count, RecordedPage | None]]]:
+    """Read which jobs of a queue were recorded at a past moment, without a connection to Redis.
+
+    `place` is the name of a place or a state; None: all places. Returns the moment, and each place with its page; None:
+    no page is recorded. Raises RecordingError or UsageError.
+    """
+    from rqtui.config.state_folder import find_state_folder
+    from rqtui.model import Ref
+    from rqtui.recording.files import find_recording_path
+    from rqtui.recording.job_pages import find_recorded_page
+    from rqtui.recording.moment import describe_moment, read_moment
+    from rqtui.recording.store import Reader
+
+    at_ms = parse_past_time(at, "--at")
+    with Reader.open(find_recording_path(find_state_folder(), session.settings.url)) as reader:
+        moment = read_moment(reader, at_ms, (queue,))
+        [recorded] = moment.snapshot.queues
+        ref = Ref(recorded.system, recorded.name)
+        counts = [count for count in recorded.counts if place is None or count.place == place]
+        counts = counts or [count for count in recorded.counts if count.state == place]
+        if not counts:
+            raise UsageError(
+                f'{queue} had no place "{place}"; its places: {", ".join(count.place for count in recorded.counts)}.'
+            )
+        minute_ms = moment.periods[ref].at_ms
+        pages = [(count, find_recorded_page(reader, ref, count, at_ms, minute_ms)) for count in counts]
+    output.print_message(describe_moment(moment))
+    return moment, pages
 
 
 def build_recorded_fields(moment: Moment) -> dict[str, Any]:

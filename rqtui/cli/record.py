@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,12 +14,13 @@ from rqtui.cli.logs import set_up_logging
 from rqtui.cli.past import parse_past_time
 from rqtui.cli.session import DONE, NO_WAIT, REFUSED, Session
 from rqtui.cli.signals import stop_on_signals
-from rqtui.config.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
+from rqtui.config.settings import MAX_INTERVAL_S, MAX_RECORD_JOBS, MIN_INTERVAL_S
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.engine.ticker import TickerEvent
+    from rqtui.model import Focus
     from rqtui.recording.recorder import Recorder
     from rqtui.recording.store import Reader
 
@@ -32,6 +34,10 @@ def record(
     every_s: Annotated[
         float | None,
         typer.Option("--every", metavar="S", help="Read the queues every S seconds; without it the file's interval."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", metavar="N", help="Record the first N jobs of each place once a minute; 0: none."),
     ] = None,
     is_status: Annotated[
         bool, typer.Option("--status", help="Print where the recording is and what it covers, and exit.")
@@ -59,13 +65,21 @@ def record(
         session = _replace_url(session, server)
     if every_s is not None and not MIN_INTERVAL_S <= every_s <= MAX_INTERVAL_S:  # NaN is refused too
         raise UsageError(f"--every is a number of seconds between {MIN_INTERVAL_S} and {MAX_INTERVAL_S:.0f}.")
+    if jobs is not None and not 0 <= jobs <= MAX_RECORD_JOBS:
+        raise UsageError(f"--jobs is a whole number from 0 to {MAX_RECORD_JOBS}.")
+    if jobs is not None and is_status:
+        raise UsageError("--jobs goes with recording, not with --status.")
+    if jobs and export is not None:
+        raise UsageError("--export copies all recorded jobs of its span, and with --jobs 0 none of them.")
     path = find_recording_path(find_state_folder(), session.settings.url)
     if export is None and (begin or end):
         raise UsageError("--from and --to go with --export.")
     if export is not None:
-        return _export_span(session, path, Path(export), begin, end)
+        return _export_span(session, path, Path(export), begin, end, has_jobs=jobs is None)
     if is_status:
         return _print_status(session, path)
+    if jobs is not None:
+        session = replace(session, settings=replace(session.settings, record_jobs=jobs))
     if is_once:
         return _record_one_refresh(session, path)
     if session.as_json:
@@ -100,13 +114,18 @@ def _record_one_refresh(session: Session, path: Path) -> int:
 
     engine = session.create_engine(discover=True)
     recorder = _start_recorder(session, path)
-    recorder.record_snapshot(engine.take_snapshot(Focus(is_thorough=True)), engine.find_totals)
+    counted = engine.take_snapshot(Focus(is_thorough=True))
+    recorder.record_snapshot(counted, engine.find_totals)
+    while pages := recorder.choose_pages(counted, engine.systems):
+        recorder.record_snapshot(engine.take_snapshot(Focus(pages=pages)), engine.find_totals, selections=pages)
     recorder.close(ONCE_S)
     return REFUSED if recorder.problem else _print_status(session, path)
 
 
-def _export_span(session: Session, path: Path, target: Path, begin: str | None, end: str | None) -> int:
-    """Copy a time span of the recording to a new file, and print what was copied."""
+def _export_span(
+    session: Session, path: Path, target: Path, begin: str | None, end: str | None, *, has_jobs: bool
+) -> int:
+    """Copy a time span of the recording to a new file, with recorded jobs if `has_jobs`, and print what was copied."""
     from rqtui.recording.export import export_recording
     from rqtui.recording.store import Reader
     from rqtui.text.formats import format_date_and_time, format_size
@@ -116,7 +135,7 @@ def _export_span(session: Session, path: Path, target: Path, begin: str | None, 
     if begin_ms >= end_ms:
         raise UsageError("--from is a time before --to.")
     with Reader.open(path) as reader:
-        export = export_recording(reader, target, begin_ms, end_ms)
+        export = export_recording(reader, target, begin_ms, end_ms, has_job_pages=has_jobs)
     with Reader.open(target) as copied:
         coverage = copied.read_coverage()
     document = {
@@ -132,6 +151,11 @@ def _export_span(session: Session, path: Path, target: Path, begin: str | None, 
         times = f"{format_date_and_time(coverage.begin_ms)} to {format_date_and_time(coverage.end_ms)}"
         output.write_lines([f"{target}: {times}, {format_size(export.size_bytes)}"])
         output.print_message("names of queues and hosts are in the file as they are; texts are masked.")
+        if export.rows.get("job_page"):
+            output.print_message(
+                "the first jobs of each place are in it too, with their ids and the beginnings of their bodies; "
+                "--jobs 0 leaves them out."
+            )
     return DONE
 
 
@@ -146,7 +170,7 @@ def _start_recorder(session: Session, path: Path) -> Recorder:
     create_private_folder(find_state_folder())
     Writer.open(path, url).close()
     limits = Limits(session.settings.record_mb * 1_000_000, session.settings.record_days)
-    return Recorder(path, url, limits, output.print_message, find_state_folder())
+    return Recorder(path, url, limits, output.print_message, find_state_folder(), session.settings.record_jobs)
 
 
 def _record_until_stopped(session: Session, path: Path, interval_s: float, *, no_wait: bool) -> int:
@@ -156,15 +180,20 @@ def _record_until_stopped(session: Session, path: Path, interval_s: float, *, no
     """
     from rqtui.connection.connect import hide_url_passwords
     from rqtui.engine.ticker import Ticker
+    from rqtui.text.formats import format_quantity
 
     set_up_logging(session.settings.log_format)
     engine = session.create_engine(reached=no_wait, runs_on=no_wait)
     recorder = _start_recorder(session, path)
-    ticker = Ticker(lambda: engine, _EventHandler(session, engine, recorder).handle_event, interval_s)
+    handler = _EventHandler(session, engine, recorder)
+    ticker = Ticker(lambda: engine, handler.handle_event, interval_s)
+    handler.set_next_focus = ticker.set_next_focus
     with stop_on_signals(engine.client, command="record") as stop:
         settings = session.settings
+        first_jobs = format_quantity(settings.record_jobs, "first job")
+        jobs = f", with up to {first_jobs} of each place" if settings.record_jobs else ""
         output.print_message(
-            f"recording {hide_url_passwords(settings.url)} to {path}: at most {settings.record_mb} MB and "
+            f"recording {hide_url_passwords(settings.url)} to {path}{jobs}: at most {settings.record_mb} MB and "
             f"{settings.record_days} days; Ctrl+C ends it."
         )
         ticker.start()
@@ -176,10 +205,15 @@ def _record_until_stopped(session: Session, path: Path, interval_s: float, *, no
 
 
 class _EventHandler:
-    """Passes the events of the ticker to the recorder, and prints each new error once."""
+    """Passes the events of the ticker to the recorder, and prints each new error once.
+
+    The recorder chooses the pages of jobs that the next refresh reads. `set_next_focus` is that of the ticker, and is
+    set before the ticker starts.
+    """
 
     def __init__(self, session: Session, engine: Engine, recorder: Recorder) -> None:
         self._session, self._engine, self._recorder = session, engine, recorder
+        self.set_next_focus: Callable[[Focus], None] = lambda _focus: None
         self._last_error = ""
 
     def handle_event(self, event: TickerEvent) -> None:
@@ -187,10 +221,12 @@ class _EventHandler:
         import time
 
         from rqtui.engine.ticker import RefreshFailed, ServerLost, SnapshotTaken
+        from rqtui.model import Focus
 
         self._recorder.handle_event(event, self._engine)
         if isinstance(event, SnapshotTaken):
             self._last_error = ""
+            self.set_next_focus(Focus(pages=self._recorder.choose_pages(event.snapshot, self._engine.systems)))
         elif isinstance(event, ServerLost):
             wait_s = max(0.0, round(event.next_s - time.monotonic(), 1))
             self._print_unless_repeated(event.error, self._session.format_retry_message(event.error, wait_s))

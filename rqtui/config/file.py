@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rqtui import files
 from rqtui.config import thresholds, toml_lines
-from rqtui.config.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
+from rqtui.config.settings import MAX_INTERVAL_S, MAX_RECORD_JOBS, MIN_INTERVAL_S
 from rqtui.errors import RqtuiError, UsageError
 
 CONFIG_VARIABLE = "RQTUI_CONFIG"
@@ -337,6 +337,7 @@ _RECORDING: dict[str, ParseValue] = {
     "record": _parse_boolean,
     "record_mb": partial(_parse_whole_number, 10, 100_000),
     "record_days": partial(_parse_whole_number, 1, 366),
+    "record_jobs": partial(_parse_whole_number, 0, MAX_RECORD_JOBS),
 }
 _TOP: dict[str, ParseValue] = {
     "default_profile": _parse_nonempty_text,

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from rqtui.config import file as files
 from rqtui.config.file import Config
-from rqtui.config.settings import DEFAULT_URL, INTERVAL_S, RECORD_DAYS, RECORD_MB, Settings
+from rqtui.config.settings import DEFAULT_URL, INTERVAL_S, RECORD_DAYS, RECORD_JOBS, RECORD_MB, Settings
 from rqtui.connection import passwords
 from rqtui.errors import UsageError
 
@@ -187,6 +187,7 @@ def _build_settings(
         is_recording=read_setting("record", True),
         record_mb=read_setting("record_mb", RECORD_MB),
         record_days=read_setting("record_days", RECORD_DAYS),
+        record_jobs=read_setting("record_jobs", RECORD_JOBS),
         config=str(config.path),
         problems=tuple(problems),
         notes=tuple(notes),

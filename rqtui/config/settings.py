@@ -17,6 +17,7 @@ DEFAULT_URL = "redis://localhost:6379"
 DEFAULT_SYSTEM = "native"  # the system of a new queue that is named without one
 INTERVAL_S = 2.0
 RECORD_MB, RECORD_DAYS = 200, 30  # the bounds of a recording
+RECORD_JOBS, MAX_RECORD_JOBS = 0, 100  # jobs of each place that are recorded once per minute, and most of them
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.25, 60.0  # limits of the time between two refreshes
 
 
@@ -47,6 +48,7 @@ class Settings:
     is_recording: bool = True  # the screen records what it reads
     record_mb: int = RECORD_MB  # the largest size of a recording in MB; older records are merged or deleted
     record_days: int = RECORD_DAYS  # the age at which records are deleted
+    record_jobs: int = RECORD_JOBS  # the first jobs of each place that are recorded once per minute; 0: none
     config: str = ""  # the path of the config file
     problems: tuple[str, ...] = ()  # errors in the config file, as sentences
     notes: tuple[str, ...] = ()  # notes shown at the start

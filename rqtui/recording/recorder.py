@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rqtui.config.state_folder import create_private_folder
 from rqtui.engine.ticker import ServerLost, SnapshotTaken
 from rqtui.errors import RecordingBusy, RecordingError, describe_and_log_error
-from rqtui.model import Count, Finding, Queue, Ref, Snapshot, State
+from rqtui.model import Count, Finding, PageSelection, Queue, Ref, Snapshot, State
 from rqtui.operations.journal import FILE_NAME, Operation, load_operations, to_document
 from rqtui.recording.records import (
     FLOWS,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.engine.rates import Totals
     from rqtui.engine.ticker import TickerEvent
+    from rqtui.recording.page_collector import PageCollector
+    from rqtui.system_base.system import System
 
 log = logging.getLogger("rqtui.recording")
 T = TypeVar("T")
@@ -66,7 +68,8 @@ class Recorder:
     """Records the snapshots of one Redis in the file at `path`.
 
     `url` is stored in the file and must be masked; the journal in `state_folder` is recorded as far as it has
-    operations of this URL. `report` gets a sentence for each new problem of the file, on the recorder's thread.
+    operations of this URL. `report` gets a sentence for each new problem of the file, on the recorder's thread. The
+    first `job_limit` jobs of a place are recorded once per minute, if a snapshot has a page of them; 0: no job is.
     """
 
     def __init__(
@@ -76,11 +79,17 @@ class Recorder:
         limits: Limits,
         report: Callable[[str], None],
         state_folder: Path | None = None,
+        job_limit: int = 0,
     ) -> None:
         self.path, self.problem = path, ""
         self._url, self._limits, self._report = url, limits, report
         self._state_folder = state_folder
         self._accumulator = Accumulator()
+        self._pages: PageCollector | None = None
+        if job_limit:
+            from rqtui.recording.page_collector import PageCollector
+
+            self._pages = PageCollector(job_limit)
         self._journal = JournalReader(state_folder, url) if state_folder else None
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -100,14 +109,22 @@ class Recorder:
         find_totals: Callable[[Ref], Totals | None],
         warnings: Sequence[Finding] = (),
         infos: Sequence[ServerInfo] = (),
+        selections: Sequence[PageSelection] = (),
     ) -> None:
         """Record a snapshot, with the findings about the server and its nodes. Called on one thread; never blocks.
 
-        `find_totals` returns the totals of a queue at this snapshot (`Engine.find_totals`).
+        `find_totals` returns the totals of a queue at this snapshot (`Engine.find_totals`). `selections` are the
+        selections of the snapshot's pages, in the same order.
         """
         with self._lock:
             self._accumulator.add_snapshot(snapshot, find_totals, warnings, infos)
+        if self._pages is not None:
+            self._pages.add_pages(snapshot, selections)
         self._wake.set()
+
+    def choose_pages(self, snapshot: Snapshot, systems: Mapping[str, System]) -> tuple[PageSelection, ...]:
+        """Return the pages of jobs that the next refresh should read to be recorded; empty if no jobs are recorded."""
+        return () if self._pages is None else self._pages.choose_selections(snapshot, systems)
 
     def handle_event(self, event: TickerEvent, engine: Engine) -> None:
         """Record a snapshot or an outage that a `Ticker` posted. Called on the ticker's thread; never raises.
@@ -116,7 +133,9 @@ class Recorder:
         """
         try:
             if isinstance(event, SnapshotTaken):
-                self.record_snapshot(event.snapshot, engine.find_totals, engine.warnings, engine.server_infos)
+                self.record_snapshot(
+                    event.snapshot, engine.find_totals, engine.warnings, engine.server_infos, event.focus.pages
+                )
             elif isinstance(event, ServerLost):
                 self.record_outage(event.error)
         except Exception as error:
@@ -144,7 +163,7 @@ class Recorder:
     def has_pending_records(self) -> bool:
         """Whether records wait to be written."""
         with self._lock:
-            return self._accumulator.has_pending_records
+            return self._accumulator.has_pending_records or (self._pages is not None and self._pages.has_pages)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write what is pending, close the file, and end the thread; waits at most `timeout_s`."""
@@ -181,6 +200,7 @@ class Recorder:
                 self._continue_minute(writer)
             with self._lock:
                 batch = self._accumulator.take_batch()
+            batch = self._add_pages(batch)
             now_s = time.monotonic()
             if self._journal is not None and now_s >= self._journal_s:
                 self._journal_s = now_s + JOURNAL_S
@@ -203,6 +223,16 @@ class Recorder:
             self._handle_failure(batch, RETRY_S, describe_and_log_error(error, log))
         else:
             self.problem, self._busy_since_s = "", 0.0
+
+    def _add_pages(self, batch: Batch) -> Batch:
+        """Return the batch with the pages of jobs that are due. Jobs are converted to text here, without the lock."""
+        pages = self._pages.take_pages() if self._pages is not None else []
+        if not pages:
+            return batch
+        with self._lock:
+            queues = self._accumulator.find_recorded_queues(page.ref for page in pages)
+        recorded_pages = tuple(page for page in pages if page.ref in queues)
+        return batch._replace(queues={**batch.queues, **queues}, pages=recorded_pages)
 
     def _answer_reads(self) -> None:
         """Call the functions that wait to read the file. Without an open file they get the problem."""
@@ -236,6 +266,8 @@ class Recorder:
         """Return the records of a failed write to memory, close the file, and report a new problem."""
         with self._lock:
             self._accumulator.return_batch(batch)
+        if self._pages is not None:
+            self._pages.return_pages(batch.pages)
         if self._journal is not None and batch.changes:
             self._journal.forget(batch.changes)
         if self._writer is not None and wait_s == RETRY_S:
@@ -332,6 +364,10 @@ class Accumulator:
     def has_pending_records(self) -> bool:
         """Whether records were added since the last batch."""
         return bool(self._pending_periods or self._pending_server or self._pending_findings or self._pending_errors)
+
+    def find_recorded_queues(self, refs: Iterable[Ref]) -> dict[Ref, RecordedQueue]:
+        """Return the queues that were polled, of those named."""
+        return {ref: self._queues[ref] for ref in refs if ref in self._queues}
 
     def take_batch(self) -> Batch:
         """Return the pending records, and keep none of them pending."""

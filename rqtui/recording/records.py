@@ -117,6 +117,18 @@ class RecordedChange(NamedTuple):
     fields: Mapping[str, Any]
 
 
+class RecordedPage(NamedTuple):
+    """The first jobs of a place of a queue, as JSON. `job_pages.py` converts jobs to this text and back."""
+
+    ref: Ref
+    at_ms: int  # the start of the minute
+    place: str
+    taken_ms: int  # when the jobs were read
+    total: int | None  # the jobs of the place then; None: unknown
+    is_exact: bool  # False: `total` is an estimate
+    jobs: str
+
+
 def merge_periods(first: Period, *others: Period, at_ms: int | None = None, span_ms: int | None = None) -> Period:
     """Return the period of consecutive records of the same queue, the oldest first.
 

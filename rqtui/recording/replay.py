@@ -1,8 +1,9 @@
 """Replay a recording: an engine that takes the snapshots of a screen from a file instead of from Redis.
 
 `rqtui replay` opens the screen with a `ReplayEngine`. Its queues, findings and changes are those of one moment, which
-keys move (`move`) and which advances by itself while the recording is played. No connection is opened. Jobs, workers
-and everything else that is not recorded raise RecordingError with a sentence that says so. All methods run on the
+keys move (`move`) and which advances by itself while the recording is played. No connection is opened. The pages of a
+board have the jobs that were recorded. Workers and everything else that is not recorded raise RecordingError with a
+sentence that says so. All methods run on the
 thread of the screen's ticker; the screen reads the `ReplayState` in each snapshot.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +36,7 @@ from rqtui.model import (
 from rqtui.operations.journal import MAX_OPERATIONS, Journal, Operation, Sighting
 from rqtui.recording.course import add_past, merge_sightings, parse_recorded_operations, read_marks, read_past
 from rqtui.recording.flows import MinuteTotals, read_totals
+from rqtui.recording.job_pages import NOT_RECORDED, read_recorded_page
 from rqtui.recording.moment import NOT_RECORDED_THEN, Moment, read_moment
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, ErrorCount, Period, RecordedQueue
 from rqtui.recording.store import Reader, translate_store_errors
@@ -53,7 +55,10 @@ DEFAULT_SPEED = 60  # a recorded minute per second
 MAX_MARKS = 100_000  # findings, changes and recorded minutes that are listed of one file, the newest ones
 MAX_JOBS_PER_CAUSE = 5_000  # as many as a health check reads
 REPLAY_RESULT = "replay"  # the name of the `ReplayState` in the results of a snapshot
-NOTHING_ELSE = "This is a recording: it has counts, findings, causes of failures and changes, and nothing else."
+NOTHING_ELSE = (
+    "This is a recording: it has counts, findings, causes of failures, changes and, if they were recorded, the first "
+    "jobs of each place, and nothing else."
+)
 
 
 class ReplayState(NamedTuple):
@@ -106,11 +111,11 @@ class RecordedSystem(System):
         return Request((), _raise_not_recorded)
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build a request that raises RecordingError, because jobs are not recorded."""
+        """Build a request that raises RecordingError: recorded pages are read with the snapshot of their moment."""
         return Request((), _raise_not_recorded)
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Any]:
-        """Build a request that raises RecordingError, because jobs are not recorded."""
+        """Build a request that raises RecordingError: recorded jobs are read with the snapshot of their moment."""
         return Request((), _raise_not_recorded)
 
     def workers_request(self, queue: str) -> Request[Any]:
@@ -158,6 +163,7 @@ class ReplayEngine(Engine):
         self._at_ms = last_ms if at_ms is None else self._find_first_moment(at_ms)
         self._moment = read_moment(reader, self._at_ms)
         self._state = self._build_state(self._moment)
+        self._pages: dict[tuple[Ref, str], Page] = {}  # the pages of the moment that were read
 
     @classmethod
     def open(cls, path: Path, at_ms: int | None = None) -> ReplayEngine:
@@ -268,7 +274,7 @@ class ReplayEngine(Engine):
         if self._moment.at_ms != self._at_ms:
             with translate_store_errors(self._reader.path):
                 moment = read_moment(self._reader, self._at_ms)
-                self._moment, self._state = moment, self._build_state(moment)
+                self._moment, self._state, self._pages = moment, self._build_state(moment), {}
         moment = self._moment
         recorded = moment.snapshot.map_queues_by_ref()
         self.refs = [*recorded, *moment.unrecorded]
@@ -279,7 +285,8 @@ class ReplayEngine(Engine):
         return Snapshot(
             moment.at_ms,
             tuple(recorded.get(ref) or _build_unrecorded_queue(ref) for ref in refs),
-            tuple(_build_page_without_jobs(ref, place, recorded) for ref, place, *_rest in focus.pages),
+            tuple(self._read_page(ref, place, recorded.get(ref)) for ref, place, *_rest in focus.pages),
+            self._find_job(focus.job, recorded) if focus.job else None,
             rates={
                 ref: rate._replace(recent=_build_recent_activity(moment.periods[ref]))
                 for ref, rate in moment.snapshot.rates.items()
@@ -287,6 +294,26 @@ class ReplayEngine(Engine):
             results={**results, REPLAY_RESULT: (state,)},
             refs=tuple(refs),
         )
+
+    def _read_page(self, ref: Ref, place: str, queue: Queue | None) -> Page:
+        """Return the recorded jobs of a place at the moment; a page with an error if there are none."""
+        if queue is None:
+            return Page(ref.queue, ref.system, place, (), 0, error=f"The queue was {NOT_RECORDED_THEN}.")
+        if (ref, place) not in self._pages:
+            count = next((count for count in queue.counts if count.place == place), None)
+            self._pages[ref, place] = (
+                Page(ref.queue, ref.system, place, (), 0, error=NOT_RECORDED)
+                if count is None
+                else read_recorded_page(self._reader, ref, count, self._moment.at_ms, self._moment.periods[ref].at_ms)
+            )
+        return self._pages[ref, place]
+
+    def _find_job(self, sought: tuple[Ref, bytes], recorded: Mapping[Ref, Queue]) -> Job | None:
+        """Return a job from the recorded pages of its queue at the moment, or None."""
+        ref, id = sought
+        queue = recorded.get(ref)
+        pages = [self._read_page(ref, count.place, queue) for count in queue.counts] if queue else []
+        return next((job for page in pages for job in page.jobs if job.id == id), None)
 
     def _build_state(self, moment: Moment) -> ReplayState:
         return ReplayState(
@@ -432,15 +459,6 @@ def _answer_request(request: Request[Any]) -> Any:
 def _build_unrecorded_queue(ref: Ref) -> Queue:
     verdict = Verdict("unknown", NOT_RECORDED_THEN)
     return Queue(ref.queue, ref.system, workers=None, verdict=verdict, error=f"{ref.queue} was {NOT_RECORDED_THEN}.")
-
-
-def _build_page_without_jobs(ref: Ref, place: str, recorded: Container[Ref]) -> Page:
-    reason = (
-        "The number of jobs is recorded; the jobs are not."
-        if ref in recorded
-        else f"The queue was {NOT_RECORDED_THEN}."
-    )
-    return Page(ref.queue, ref.system, place, (), 0, error=reason)
 
 
 def _build_recent_activity(period: Period) -> RecentActivity:

@@ -8,6 +8,7 @@ RecordingError, a sentence with the path.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -31,6 +32,7 @@ from rqtui.recording.records import (
     Period,
     RecordedChange,
     RecordedFinding,
+    RecordedPage,
     RecordedPlace,
     RecordedQueue,
     ServerPeriod,
@@ -43,7 +45,10 @@ APPLICATION_ID = 0x72717469  # "rqti", in the header of the file
 VERSION = 1  # of the format; a reader refuses a higher one
 BUSY_S = 2.0  # the longest wait for the lock of another writer
 DAY_MS = 24 * HOUR_MS
-MINUTES_KEPT_MS = 2 * DAY_MS  # older minutes are merged to hours
+MINUTES_KEPT_MS = 2 * DAY_MS  # older minutes are merged to hours, and older pages of jobs are deleted
+PAGE_VALID_MS = HOUR_MS  # a reader uses a page of jobs for at most this long
+PAGE_REPEAT_MS = 50 * MINUTE_MS  # an unchanged page is written again after this time
+PAGES_STEP_MS = 10 * MINUTE_MS  # the time of which pages of jobs are deleted at once, if the file is too large
 STALE_FINDING_MS = 120_000  # a finding that no writer saw for so long has ended
 PAGES_PER_STEP = 5_000  # free pages that are returned to the disk at once
 ROWS_PER_CHUNK = 5_000  # rows that an export reads at once
@@ -84,6 +89,15 @@ CREATE TABLE error (
 CREATE TABLE change (key TEXT PRIMARY KEY, at_ms INTEGER NOT NULL, fields TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX change_by_time ON change (at_ms);
 """
+# Files that were created before pages of jobs could be recorded get this table when they are opened for writing.
+_JOB_PAGE_SCHEMA = """
+CREATE TABLE IF NOT EXISTS job_page (
+  at_ms INTEGER NOT NULL, queue_id INTEGER NOT NULL, place TEXT NOT NULL, taken_ms INTEGER NOT NULL, total INTEGER,
+  is_exact INTEGER NOT NULL, digest TEXT NOT NULL, jobs TEXT NOT NULL,
+  PRIMARY KEY (queue_id, place, at_ms)
+);
+CREATE INDEX IF NOT EXISTS job_page_by_time ON job_page (at_ms);
+"""
 _TABLES = frozenset({"meta", "queue", "period", "server_period", "finding", "cause", "error", "change"})
 _PERIOD_COLUMNS = (*Period._fields[1:2], "queue_id", *Period._fields[2:])
 _UPSERT_PERIOD = (
@@ -109,6 +123,7 @@ class Batch(NamedTuple):
     ended: Sequence[RecordedFinding] = ()  # findings that were not seen after their `seen_ms`
     errors: Sequence[ErrorCount] = ()
     changes: Sequence[RecordedChange] = ()
+    pages: Sequence[RecordedPage] = ()
 
 
 class Limits(NamedTuple):
@@ -344,6 +359,24 @@ class _Store:
         with self._translate_errors():
             return [RecordedChange(at_ms, _to_text(key), json.loads(fields)) for at_ms, key, fields in rows]
 
+    @property
+    def has_job_pages(self) -> bool:
+        """Whether the file has the table of recorded jobs, which older files lack."""
+        return bool(self._query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'job_page'"))
+
+    def read_job_page(self, ref: Ref, place: str, at_ms: int) -> RecordedPage | None:
+        """Return the newest page of jobs of a place that was read in the hour before a point in time, or None."""
+        if not self.has_job_pages:
+            return None
+        rows = self._query(
+            "SELECT at_ms, taken_ms, total, is_exact, jobs FROM job_page"  # noqa: S608
+            f" WHERE queue_id IN ({self._format_ids(ref)}) AND place = ? AND at_ms > ? AND taken_ms <= ?"
+            " ORDER BY at_ms DESC LIMIT 1",
+            (_to_sql(place), at_ms - PAGE_VALID_MS - MINUTE_MS, at_ms),
+        )
+        with self._translate_errors():
+            return next((_parse_job_page(ref, place, row) for row in rows), None)
+
     def _read_periods(
         self, condition: str, begin_ms: int, end_ms: int, queues: Mapping[int, RecordedQueue] | None = None
     ) -> list[Period]:
@@ -494,6 +527,8 @@ class Writer(_Store):
                 "INSERT OR REPLACE INTO change VALUES (?, ?, ?)",
                 [(_to_sql(change.key), change.at_ms, json.dumps(change.fields)) for change in batch.changes],
             )
+            for page in batch.pages:
+                self._store_job_page(ids[page.ref], page)
 
     def end_stale_findings(self, now_ms: int) -> None:
         """End the findings that no writer saw for two minutes, such as those of a process that was killed."""
@@ -505,18 +540,23 @@ class Writer(_Store):
     def trim(self, now_ms: int, limits: Limits, budget_s: float = 0.2) -> bool:
         """Merge old minutes to hours and delete what exceeds the limits, for at most `budget_s` seconds.
 
-        Returns whether the work is finished. If the file is too large, younger minutes are merged as well, and then the
-        oldest hours are deleted.
+        Returns whether the work is finished. If the file is too large, the oldest pages of jobs are deleted first. Then
+        younger minutes are merged as well, and then the oldest hours are deleted.
         """
         end_s = time.monotonic() + budget_s
         self.delete_before(now_ms - limits.days * DAY_MS)
+        self._delete_job_pages_before(now_ms - MINUTES_KEPT_MS)
         while self.merge_oldest_hour(now_ms - MINUTES_KEPT_MS):
             if time.monotonic() >= end_s:
                 return False
         if self.measure_bytes() <= limits.max_bytes:
             return True
         while self.measure_bytes() > LOWER_SIZE_FACTOR * limits.max_bytes:
-            if not self.merge_oldest_hour(now_ms - 2 * HOUR_MS) and not self._delete_oldest_hour():
+            if not (
+                self._delete_oldest_job_pages()
+                or self.merge_oldest_hour(now_ms - 2 * HOUR_MS)
+                or self._delete_oldest_hour()
+            ):
                 return True
             self._release_free_pages()
             if time.monotonic() >= end_s:
@@ -531,6 +571,19 @@ class Writer(_Store):
             self._connection.execute("DELETE FROM error WHERE at_ms < ?", (before_ms,))
             self._connection.execute("DELETE FROM finding WHERE seen_ms < ? AND end_ms IS NOT NULL", (before_ms,))
             self._connection.execute("DELETE FROM change WHERE at_ms < ?", (before_ms,))
+            self._connection.execute("DELETE FROM job_page WHERE at_ms < ?", (before_ms,))
+
+    def _delete_job_pages_before(self, before_ms: int) -> None:
+        with self._write():
+            self._connection.execute("DELETE FROM job_page WHERE at_ms < ?", (before_ms,))
+
+    def _delete_oldest_job_pages(self) -> bool:
+        """Delete the pages of jobs of the oldest ten minutes that have some. Returns False if there are none."""
+        ((first_ms,),) = self._query("SELECT min(at_ms) FROM job_page")
+        if first_ms is None:
+            return False
+        self._delete_job_pages_before(first_ms + PAGES_STEP_MS)
+        return True
 
     def merge_oldest_hour(self, before_ms: int) -> bool:
         """Merge the minutes of the oldest hour that ended before a time. Returns False if there are none."""
@@ -637,6 +690,22 @@ class Writer(_Store):
             self._cause_ids[cause] = int(id)
         return self._cause_ids[cause]
 
+    def _store_job_page(self, queue_id: int, page: RecordedPage) -> None:
+        """Store a page of jobs, unless this minute has one, or the newest one is equal and still valid for long."""
+        digest = hashlib.blake2b(page.jobs.encode(), digest_size=8).hexdigest()
+        newest = self._connection.execute(
+            "SELECT at_ms, digest FROM job_page WHERE queue_id = ? AND place = ? AND at_ms <= ?"
+            " ORDER BY at_ms DESC LIMIT 1",
+            (queue_id, _to_sql(page.place), page.at_ms),
+        ).fetchone()
+        if newest is not None and newest[1] == digest.encode() and page.at_ms - newest[0] < PAGE_REPEAT_MS:
+            return
+        self._connection.execute(
+            "INSERT OR IGNORE INTO job_page (at_ms, queue_id, place, taken_ms, total, is_exact, digest, jobs)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (page.at_ms, queue_id, _to_sql(page.place), *page[3:6], digest, page.jobs),
+        )
+
     def _store_finding(self, queue_id: int, finding: RecordedFinding) -> None:
         texts = tuple(map(_to_sql, (finding.severity, finding.text, finding.detail)))
         updated = self._connection.execute(
@@ -733,15 +802,21 @@ def _create_schema(connection: sqlite3.Connection, path: Path, url: str, journal
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        connection.execute("ROLLBACK")
+        _run_statements(connection, _JOB_PAGE_SCHEMA)
+        connection.execute("COMMIT")
         return
-    for statement in _SCHEMA.split(";"):
-        connection.execute(statement)
+    _run_statements(connection, _SCHEMA + _JOB_PAGE_SCHEMA)
     facts = {"url": url, "created_ms": str(int(time.time() * 1000)), "program": f"rqtui {__version__}"}
     connection.executemany("INSERT INTO meta VALUES (?, ?)", [(name, _to_sql(value)) for name, value in facts.items()])
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
+
+
+def _run_statements(connection: sqlite3.Connection, statements: str) -> None:
+    # `executescript` would end the transaction.
+    for statement in statements.split(";"):
+        connection.execute(statement)
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
@@ -781,6 +856,14 @@ def _parse_period(queue: RecordedQueue, row: Sequence[Any]) -> Period:
     return Period(
         queue.ref, **{**fields, "counts": counts, "is_paused": bool(fields["is_paused"]), "severity": severity}
     )
+
+
+def _parse_job_page(ref: Ref, place: str, row: Sequence[Any]) -> RecordedPage:
+    """Parse a row of `job_page`. Raises ValueError or TypeError for values that a writer cannot have written."""
+    at_ms, taken_ms, total, is_exact, jobs = row
+    if not all(isinstance(value, int) for value in (at_ms, taken_ms, total or 0, is_exact)):
+        raise ValueError("a text where a number is expected")
+    return RecordedPage(ref, at_ms, place, taken_ms, total, bool(is_exact), _to_text(jobs))
 
 
 def _to_sql(text: str) -> str | bytes:

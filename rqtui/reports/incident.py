@@ -149,7 +149,7 @@ def build_past_incident(
 ) -> Incident:
     """Build the report of a queue at a past moment, from its recorded counts, findings and causes of failures.
 
-    Jobs and workers are not recorded. Later changes and findings are left out.
+    A recording has no sample of jobs and no workers. Later changes and findings are left out.
     """
     ref = Ref(queue.system, queue.name)
     earlier = [each for each in operations if each.at_ms <= at_ms]
@@ -159,7 +159,7 @@ def build_past_incident(
         at_ms,
         queue,
         are_workers_known=False,
-        not_compared="jobs are not recorded",
+        not_compared="a recording has no sample of jobs",
         changes=tuple(each for each in earlier if ref in each.refs and each.at_ms >= at_ms - DAY_MS),
         precedents=tuple(find_precedents(ref, queue, at_ms, earlier, seen)),
         recorded_causes=tuple(causes),

@@ -98,7 +98,7 @@ def _build_error_lines(report: Incident) -> Iterator[str]:
     if report.recorded_causes is not None:
         yield from (f"  {jobs:>7}  {mask_job_text(cause)}" for cause, jobs in report.recorded_causes[:MAX_CAUSES])
         if not report.recorded_causes:
-            yield "  no finding named a cause of failures then, and jobs are not recorded"
+            yield "  no finding named a cause of failures then; others are not recorded"
         return
     if report.errors is None:
         yield "  no error is stored"

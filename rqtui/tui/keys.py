@@ -260,9 +260,9 @@ REPLAY_FOOTER = (  # pairs of keys with one label
 NOT_IN_REPLAY = frozenset(
     ("dispatcher", "reaper", "dispatch_step", "reap_step", "freeze", "slower", "faster", "stop", "undo", "open_group")
     + ("mark", "mark_range", "mark_loaded", "mark_all", "unmark", "compare", "group_jobs", "save", "next_match")
-    + ("workers", "kinds", "events", "loops", "schedules", "redis")
+    + ("workers", "kinds", "events", "loops", "schedules", "redis", "viewer", "reveal", "open_job")
 )
-RECORDED_VIEWS = ("errors", "metrics", "operations", "incident")  # views that a recording has the data for
+RECORDED_VIEWS = ("errors", "metrics", "operations", "incident", "job")  # views that a recording has the data for
 UNLOCKS = ("5m", "15m", "1h")
 COMMANDS: tuple[GeneralKey, ...] = (  # commands of the palette that have no key of their own
     *(

@@ -180,6 +180,7 @@ class Session:
                 Limits(self.settings.record_mb * 1_000_000, self.settings.record_days),
                 self._report_recording_problem,
                 folder,
+                self.settings.record_jobs,
             )
         self._recorder.handle_event(event, self.ticker.engine)
 

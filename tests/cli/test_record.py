@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -58,10 +60,10 @@ def list_kinds(url: str) -> set[str]:
 
 
 @contextmanager
-def start_recording(url: str) -> Iterator[subprocess.Popen[bytes]]:
+def start_recording(url: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start `rqtui record`, wait until it has recorded, and kill it at the end of the block if it still runs."""
     earlier = count_polls(url)
-    process = start_process(url, "record", "--every", "0.25")
+    process = start_process(url, "record", "--every", "0.25", *options)
     try:
         wait_until(lambda: count_polls(url) > earlier + 1, PATIENCE_S, "the first records")
         yield process
@@ -212,3 +214,76 @@ def test_a_wrong_command_line_is_refused_before_anything_is_written(
     ran = shell(url, "record", *words)
     assert ran.code == 2 and sentence in ran.err and ran.out == ""
     assert not list(Path(find_state_folder()).glob("recordings/*"))
+
+
+def format_last_refresh(url: str) -> str:
+    """Return the last recorded refresh as a time for `--at`."""
+    at_ms = shell(url, "record", "--status", "--json").json["end_at_ms"] + 0.5
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
+
+
+def test_jobs_are_recorded_with_the_option_and_listed_at_a_moment(mail: Queue, url: str, tmp_path: Path) -> None:
+    mail.put({"to": "ada", "password": "hunter2"}, name="welcome")
+    assert shell(url, "record", "--once", "--jobs", "20").code == 0
+    at = ("--at", format_last_refresh(url))
+    listed = shell(url, "jobs", "mail", "ready", *at, "--json").json
+    assert (listed["place"], listed["total"], listed["exact"], listed["next"]) == ("ready", 3, True, None)
+    live = shell(url, "jobs", "mail", "ready", "--json").json
+    for recorded_job, job in zip(listed["jobs"], live["jobs"], strict=True):
+        assert recorded_job.keys() == job.keys()
+        assert recorded_job == {**job, "token": None}
+    assert listed["page_at_ms"] <= listed["recorded"]["at_ms"]
+    text = shell(url, "jobs", "mail", *at)
+    assert "welcome" in text.out and "ready:" in text.out and "3 of 3 in ready, at " in text.err
+    places = shell(url, "jobs", "mail", *at, "--json").json["places"]
+    assert [(place["place"], place["jobs"]) for place in places if place["place"] != "ready"] == [
+        (name, []) for name in ("scheduled", "reserved", "done", "dead")
+    ]
+    assert len(shell(url, "jobs", "mail", "ready", *at, "--filter", "job:welcome", "--json").json["jobs"]) == 1
+    assert len(shell(url, "jobs", "mail", "ready", *at, "--limit", "2", "--json").json["jobs"]) == 2
+    assert b"hunter2" not in find_recording_path(find_state_folder(), url).read_bytes()
+    with_jobs = shell(url, "record", "--export", str(tmp_path / "a.rqt"))
+    assert "the first jobs of each place are in it too" in with_jobs.err
+    without = shell(url, "record", "--export", str(tmp_path / "b.rqt"), "--jobs", "0", "--json")
+    assert without.code == 0 and "job_page" not in without.json["rows"]
+
+
+def test_jobs_are_not_recorded_without_the_option(mail: Queue, url: str) -> None:
+    assert shell(url, "record", "--once").code == 0
+    listed = shell(url, "jobs", "mail", "ready", "--at", format_last_refresh(url), "--json").json
+    assert (listed["jobs"], listed["total"], listed["page_at_ms"]) == (None, 2, None)
+    text = shell(url, "jobs", "mail", "--at", format_last_refresh(url))
+    assert text.code == 0 and "ready of mail: The number of jobs is recorded; the jobs are not." in text.err
+
+
+def test_a_running_recorder_reads_the_jobs_of_each_minute(mail: Queue, url: str) -> None:
+    def list_recorded_jobs() -> list[object]:
+        ran = shell(url, "jobs", "mail", "ready", "--at", format_last_refresh(url), "--json")
+        return ran.json["jobs"] or [] if not ran.code else []
+
+    with start_recording(url, "--jobs", "1"):
+        wait_until(lambda: len(list_recorded_jobs()) == 1, PATIENCE_S, "a page of one job")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("record", "--jobs", "101"), "--jobs is a whole number from 0 to 100"),
+        (("record", "--jobs", "-1"), "--jobs is a whole number from 0 to 100"),
+        (("record", "--status", "--jobs", "5"), "--jobs goes with recording, not with --status"),
+        (("record", "--export", "a.rqt", "--jobs", "5"), "with --jobs 0 none of them"),
+        (("jobs", "mail", "ready", "--at", "1h", "--cursor", "5"), "name one of them"),
+    ],
+)
+def test_a_wrong_use_of_the_option_is_a_sentence(url: str, words: tuple[str, ...], sentence: str) -> None:
+    ran = shell(url, *words)
+    assert ran.code == 2 and sentence in ran.err
+
+
+def test_damaged_jobs_and_an_unknown_place_are_sentences(mail: Queue, url: str) -> None:
+    assert shell(url, "record", "--once", "--jobs", "5").code == 0
+    assert 'mail had no place "nowhere"' in shell(url, "jobs", "mail", "nowhere", "--at", format_last_refresh(url)).err
+    with closing(sqlite3.connect(find_recording_path(find_state_folder(), url))) as connection, connection:
+        connection.execute("UPDATE job_page SET jobs = '[{'")
+    ran = shell(url, "jobs", "mail", "--at", format_last_refresh(url))
+    assert ran.code == 1 and "cannot be read: the file is damaged" in ran.err and "Traceback" not in ran.err

@@ -246,7 +246,7 @@ def test_config_shows_every_value_with_its_source_and_no_password(tmp_path: Path
     assert "hunter2" not in ran.out
     found = ran.json["in_force"]
     assert ran.json["path"] == config and ran.json["profiles"] == ["dev", "prod"]
-    assert found["url"] == {"value": "rediss://ops:***@jobs-1:6379/0", "source": f"{config}:18"}
+    assert found["url"] == {"value": "rediss://ops:***@jobs-1:6379/0", "source": f"{config}:19"}
     assert found["deny"]["value"] == {"billing*": ["delete", "purge"]}
     assert found["profile"] == {"value": "prod", "source": "--profile"}
     assert found["thresholds"]["value"]["mail*"] == ["waiting 10m"]

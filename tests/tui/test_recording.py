@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 
 from redis import Redis
@@ -25,6 +27,16 @@ def read_periods(state_folder: Path, url: str) -> list[Period]:
         return []
 
 
+def read_ready_jobs(state_folder: Path, url: str) -> list[str]:
+    """Return the recorded jobs of the place `ready` as JSON."""
+    try:
+        with Reader.open(find_recording_path(state_folder, url)) as reader:
+            page = reader.read_job_page(MAIL, "ready", int(time.time() * 1000) + 60_000)
+    except RecordingError:
+        return []
+    return [page.jobs] if page else []
+
+
 @run_on_event_loop
 async def test_the_screen_records_what_it_reads(url: str, client: Redis, state_folder: Path) -> None:
     Seeded(client).put("a", "b")
@@ -34,6 +46,29 @@ async def test_the_screen_records_what_it_reads(url: str, client: Redis, state_f
     assert periods[-1].counts[1] == 2 and periods[-1].watched_ms > 0
     with Reader.open(find_recording_path(state_folder, url)) as reader:
         assert reader.read_meta()["url"] == url
+
+
+@run_on_event_loop
+async def test_the_screen_records_the_pages_that_an_open_board_reads(
+    url: str, client: Redis, state_folder: Path
+) -> None:
+    Seeded(client).put("a", "b", "c")
+    async with screen(Settings(url, record_jobs=2), interval_s=0.25) as ui:
+        await ui.until(lambda: read_periods(state_folder, url), "polls are recorded")
+        assert not ui.app.session.last_focus.pages and not read_ready_jobs(state_folder, url), "no board is open"
+        ui.app.open_board(MAIL)
+        await ui.until(lambda: read_ready_jobs(state_folder, url), "the page is recorded")
+    assert [len(json.loads(text)) for text in read_ready_jobs(state_folder, url)] == [2]
+
+
+@run_on_event_loop
+async def test_a_screen_without_the_option_records_no_job(url: str, client: Redis, state_folder: Path) -> None:
+    Seeded(client).put("a", "b", "c")
+    async with screen(Settings(url), interval_s=0.25) as ui:
+        ui.app.open_board(MAIL)
+        await ui.until(lambda: ui.app.session.last_focus.pages, "a page is read")
+        await ui.until(lambda: read_periods(state_folder, url), "polls are recorded")
+    assert not read_ready_jobs(state_folder, url)
 
 
 @run_on_event_loop

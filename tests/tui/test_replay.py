@@ -11,16 +11,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recordings import BULK, CHANGE_MS, FAILING_MS, LAST_MS, MAIL, NOW_MS, WAITING_MS, build_incident, open_writer
+from recordings import (
+    BULK,
+    CHANGE_MS,
+    FAILING_MS,
+    LAST_MS,
+    MAIL,
+    NOW_MS,
+    QUEUE,
+    WAITING_MS,
+    build_incident,
+    open_writer,
+)
 from screens import NARROW, WIDE, Screen, run_on_event_loop
 from textual.app import App
 
 from rqtui.config.settings import Settings
+from rqtui.model import Job, Page, State
 from rqtui.recording.export import export_recording
+from rqtui.recording.job_pages import build_recorded_page
 from rqtui.recording.records import MINUTE_MS
 from rqtui.recording.replay import ReplayEngine, ReplayState
-from rqtui.recording.store import Reader
-from rqtui.text.formats import format_date_and_time
+from rqtui.recording.store import Batch, Reader
+from rqtui.text.formats import format_clock, format_date_and_time
 from rqtui.tui import keys
 from rqtui.tui.app import Cockpit
 from rqtui.tui.screens.metrics import PlotPane
@@ -173,6 +186,76 @@ async def test_a_board_has_counts_and_findings_and_reports_that_jobs_are_not_rec
         assert "67 % of attempts fail" not in ui.text()
 
 
+def plant_jobs(path: Path, *, number: int = 20, total: int = 5_103) -> None:
+    """Plant recorded jobs of the places `dead` and `ready` of `mail`, a little before the last finding."""
+    jobs = [
+        Job(
+            b"job-%02d" % at, "mail", "native", "dead", State.DEAD, b"", name="send_mail", attempts=3, max_attempts=5,
+            since_ms=WAITING_MS - 600_000, error="TimeoutError: read timed out", body=b'{"to": "ada", "password": "x"}',
+            body_bytes=30 if at else 9_000,
+        )
+        for at in range(number)
+    ]  # fmt: skip
+    ready = replace(jobs[1], id=b"next-1", place="ready", state=State.READY, error="")
+    pages = [
+        build_recorded_page(MAIL, Page("mail", "native", place, tuple(page), of), WAITING_MS - 1_000, 20, is_exact=True)
+        for place, page, of in (("dead", jobs, total), ("ready", [ready], 1))
+    ]
+    with open_writer(path, Batch({MAIL: QUEUE}, pages=pages)):
+        pass
+
+
+@run_on_event_loop
+async def test_a_board_has_the_recorded_jobs_of_the_moment(path: Path) -> None:
+    plant_jobs(path)
+    at = format_clock(WAITING_MS - 1_000)
+    async with replay(path, WAITING_MS) as ui:
+        ui.app.open_board(MAIL)
+        await ui.press("2")
+        await ui.until_shown(f"all 1, at {at}", "next-1")
+        await ui.press("5")
+        await ui.until_shown(f"first 20 of 5 103, at {at}", "job-00", "ada", "TimeoutError")
+        await ui.press("3")
+        await ui.until_shown("The number of jobs is recorded; the jobs are not.")
+        await ui.press("5")
+        await ui.until_shown("job-00")
+        await ui.press("enter")
+        await ui.until_shown("id", "job-00", "send_mail", "recorded", "not recorded", '"to": "ada"', "8.8 kB")
+        assert '"x"' not in ui.text() and "no longer exists" not in ui.text()
+        for key in ("c", "R", "K", "z"):
+            ui.toasts.clear()
+            await ui.press(key)
+            await ui.until_toast("masked when" if key == "c" else "nothing can be changed")
+        await ui.press("left_parenthesis")
+        await ui.until_shown("This job is not among the recorded", "jobs of this moment")
+        await ui.press("escape")
+        await ui.until_shown("The number of jobs is recorded; the jobs are not.")
+
+
+@run_on_event_loop
+async def test_a_wide_board_has_the_recorded_job_beside_its_list(path: Path) -> None:
+    plant_jobs(path, number=3, total=3)
+    async with replay(path, WAITING_MS, WIDE) as ui:
+        ui.app.open_board(MAIL)
+        await ui.press("5")
+        await ui.until_shown("all 3, at ", "job-02", "not recorded", '"to": "ada"')
+        await ui.press("slash", *"job-01", "enter")
+        await ui.until_shown("1 of 3 match")
+
+
+@run_on_event_loop
+async def test_damaged_jobs_are_a_sentence_on_their_board(path: Path) -> None:
+    plant_jobs(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE job_page SET jobs = '[{' WHERE place = 'dead'")
+    async with replay(path, WAITING_MS) as ui:
+        ui.app.open_board(MAIL)
+        await ui.press("5")
+        await ui.until_shown("The jobs of dead that were recorded at ", "cannot be read: the file", "is damaged.")
+        await ui.press("2")
+        await ui.until_shown("next-1")
+
+
 @run_on_event_loop
 async def test_errors_metrics_and_operations_are_those_of_the_moment(path: Path) -> None:
     async with replay(path, FAILING_MS, WIDE) as ui:
@@ -212,7 +295,7 @@ async def test_the_page_about_an_incident_is_that_of_the_moment(path: Path) -> N
             "incident: mail", "failed attempts per minute", "growing: 40", "25  TimeoutError: read timed out"
         )
         await ui.press("G")
-        await ui.until_shown("this is a recording: nothing can be changed", "jobs are not recorded")
+        await ui.until_shown("this is a recording: nothing can be changed", "a recording has no sample of jobs")
         await ui.press("full_stop")
         await ui.until(lambda: ui.app.navigation.view._report.taken_ms > NOW_MS + 35 * MINUTE_MS, "the next minute")
         await ui.press("escape")

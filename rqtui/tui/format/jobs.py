@@ -132,6 +132,12 @@ def format_job_properties(
     return Content("\n").join([layout.format_line(label, value) for label, value in lines])
 
 
+def format_missing_job(*, in_replay: bool) -> Content:
+    """Return the note above the values of a job that the last refresh did not find."""
+    reason = "This job is not among the recorded jobs of this moment" if in_replay else "This job no longer exists"
+    return Content.styled(f"{reason}; these are its last known values.\n", "$state-reserved")
+
+
 def select_job_links(facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts that lead to another job, in their order."""
     return [fact for fact in facts if fact.kind == "ref"]

@@ -390,15 +390,7 @@ class Board(View):
         text_pane.show_text(
             Content("\n").join(
                 [
-                    *(
-                        [
-                            Content.styled(
-                                "This job no longer exists; these are its last known values.\n", "$state-reserved"
-                            )
-                        ]
-                        if is_missing
-                        else []
-                    ),
+                    *([jobs.format_missing_job(in_replay=self.session.is_replay)] if is_missing else []),
                     jobs.format_job_properties(job, now_ms, self.system_of_queue.known_fields, layout=layout),
                     *(
                         [jobs.format_job_facts(job.facts, now_ms, max_lines=MAX_FACT_LINES, layout=layout)]

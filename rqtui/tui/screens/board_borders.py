@@ -248,6 +248,7 @@ def build_pane_bottom_line(
     texts += _format_match_count(pane)
     width = pane.size.width - 4
     texts += _format_event_coverage(pane, now_ms, width)
+    texts += _format_record(pane)
     hints = jobs.build_place_hints(queue, pane.place, pane.places, scripts)
     texts += [
         Piece(hint if formats.cell_len(hint) + 3 <= width else hint.partition(":")[0], style) for hint, style in hints
@@ -293,13 +294,27 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
         members = formats.format_count(page.place_total or 0, False, 12)
         list_hint = f"{members} in all: {keys.find_current_key('filter')} finds the others"
         return [Piece(list_hint, "muted")]
-    if not total or page.place_total is None:
+    if not total or page.place_total is None or page.record is not None:
         return []
     if page.coverage is not None and pane.job_filter is None:
         return [Piece(event_coverage.describe_cached_event_jobs(total, page.place_total), "muted")]
     if page.coverage is None and pane.scan_result is None:
         return [Piece(f"part of {formats.format_count(page.place_total, width=12)}: ] shows the next", "muted")]
     return []
+
+
+def _format_record(pane: Pane) -> list[Piece]:
+    """Return how many of the jobs of a place were recorded, and when; empty for a pane with the jobs of now."""
+    page = pane.page
+    if page is None or page.record is None:
+        return []
+    at_ms, total, is_exact = page.record
+    part = f"first {len(page.jobs)}"
+    if total is not None and total <= len(page.jobs):
+        part = f"all {len(page.jobs)}"
+    elif total is not None:
+        part += f" of {formats.format_count(total, is_exact, 12)}"
+    return [Piece(f"{part}, at {formats.format_clock(at_ms)}", "strong")]
 
 
 def _format_event_coverage(pane: Pane, now_ms: int, width: int) -> list[Piece]:

@@ -172,9 +172,7 @@ class JobPage(View):
             jobs.format_job_properties(self.job, self._now_ms, known_fields, self.is_revealed, self._property_layout)
         ]
         if self._is_missing:
-            contents.insert(
-                0, Content.styled("This job no longer exists; these are its last known values.\n", "$state-reserved")
-            )
+            contents.insert(0, jobs.format_missing_job(in_replay=self.session.is_replay))
         return contents
 
     @property
@@ -246,6 +244,8 @@ class JobPage(View):
         size = formats.format_size(self.job.body_bytes)
         if not self.job.body_bytes:
             return (jobs.NO_BODY,)
+        if self.session.is_replay:
+            return (f"The body of {size} was not recorded.",)
         if self._is_loading:
             return (f"{size} are on their way …",)
         if self.job.body_bytes <= MAX_FETCHED_BODY:
@@ -307,13 +307,18 @@ class JobPage(View):
 
     def action_reveal(self) -> None:
         """Show the masked values of the job and record that in the journal, or mask the values again."""
+        if self.session.is_replay:
+            self.host.show_toast("Secrets were masked when the job was recorded.", "warning")
+            return
         self.is_revealed = not self.is_revealed
         if self.is_revealed:
             self.session.journal.record_reveal("a job on the screen", self.ref.queue, self.ref.system, [self.job.id])
         self._draw_page()
 
     def action_viewer(self) -> None:
-        """Switch to the next format in which the job's body can be shown."""
+        """Switch to the next format in which the job's body can be shown. A recorded body is text, and has no other."""
+        if self.session.is_replay:
+            return
         viewer_names = list_body_viewers(self._encoding)
         position = viewer_names.index(self._viewer) if self._viewer in viewer_names else 0
         self._viewer = viewer_names[(position + 1) % len(viewer_names)]
@@ -351,6 +356,8 @@ class JobPage(View):
     def _fetch_long_body(self) -> None:
         """Fetch the job's body of up to `MAX_FETCHED_BODY` bytes once."""
         if self._find_body() is not None or self.job.body_bytes > MAX_FETCHED_BODY or self._is_loading:
+            return
+        if self.session.is_replay:
             return
         ref, job_id = self.ref, self.job.id
         self._is_loading = True

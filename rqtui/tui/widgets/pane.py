@@ -176,6 +176,7 @@ class Pane(Table):
         `leaving` has jobs of the previous page with their new places, which are shown for one more refresh.
         """
         self.page = page
+        now_ms = page.record.taken_ms if page.record is not None else now_ms  # ages of recorded jobs are those of then
         for job in page.jobs:
             self.left_places.pop(job.id, None)
         accepts = self.job_filter
