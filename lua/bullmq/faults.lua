@@ -33,7 +33,7 @@ local function seconds_since(ms)
 end
 local function is_json(key)
   local length = redis.call('HSTRLEN', key, 'data')
-  if length == 0 or length > 4096 then return length > 0 or redis.call('HEXISTS', key, 'data') == 0 end
+  if length == 0 or length > 4096 then return true end -- BullMQ reads data that is missing or empty as {}
   local data = redis.call('HGET', key, 'data')
   return (pcall(cjson.decode, data))
 end

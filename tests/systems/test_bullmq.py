@@ -654,6 +654,16 @@ def test_each_fault_of_bullmq_is_named_and_what_helps_can_be_pasted(any_client: 
     run_cases((each, partial(holds, each)) for each in FAULTS)
 
 
+@pytest.mark.parametrize(("data", "is_poison"), [(None, False), ("", False), ("1", False), ("x", True), ("[1", True)])
+def test_only_data_that_bullmq_cannot_parse_stops_its_workers(
+    client: Redis, data: str | None, *, is_poison: bool
+) -> None:
+    """BullMQ 5 and 6 parse `json.data || '{}'` (classes/job.js, fromJSON)."""
+    queue(client)
+    job(client, "a", data=data)
+    assert ("poison" in findings(client)) is is_poison
+
+
 @pytest.mark.parametrize(("others", "is_found"), [(0, False), (1, True)])
 def test_a_job_starves_only_if_another_one_is_ready(client: Redis, others: int, *, is_found: bool) -> None:
     queue(client)

@@ -258,6 +258,18 @@ def test_the_scripts_read_an_eta_as_python_does(any_client: Redis) -> None:
         assert list_jobs(engine, "eta")[b"one"].due_ms == round(when.timestamp() * 1000)
 
 
+@pytest.mark.parametrize(("held", "is_exact"), [(200, True), (201, False)])
+def test_up_to_200_held_jobs_of_all_queues_are_counted_exactly(client: Redis, held: int, *, is_exact: bool) -> None:
+    bind(client, "celery", "mail")
+    pipe = client.pipeline()
+    for number in range(held):
+        hold(pipe, f"held-{number}", "mail" if number % 2 == 0 else "celery", taken_s=held - number)
+    pipe.execute()
+    found = next(count for count in count_queue(open_engine(client), MAIL).counts if count.place == "unacked")
+    assert (found.is_exact, found.shared_total) == (is_exact, held)
+    assert found.count == held // 2 if is_exact else 0 < found.count < held
+
+
 def test_held_jobs_are_counted_by_a_sample_and_a_walk_finds_each_job_of_the_queue_once(client: Redis) -> None:
     bind(client, "celery", "mail")
     pipe = client.pipeline()
