@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import fuzz_databases
 import fuzzing
@@ -23,6 +24,7 @@ from rqtui.model import Focus, Ref
 from rqtui.model import Queue as Counted
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
+from rqtui.system_base.system import Request
 from rqtui.systems import native, registry
 
 TALLY = scripts.load_scripts("shared")["tally"]
@@ -322,3 +324,24 @@ def test_more_queues_than_a_part_are_counted_in_several_trips(client: Redis, mon
         assert [queue.count_in_place("ready") for queue in found.queues] == [*range(8)]
         assert found.map_queues_by_ref().keys() == {*engine.refs} and list(found.refs) == engine.refs
         assert found.cost.round_trips >= 3
+
+
+@pytest.mark.parametrize(
+    ("is_answered", "counted", "may_fail"), [(False, 0, False), (True, 0, True), (False, 1, True), (True, 1, True)]
+)
+def test_a_recount_of_queues_may_fail_only_if_the_server_answered_anything(
+    is_answered: bool, counted: int, may_fail: bool
+) -> None:
+    refs = [Ref("native", "mail"), Ref("dispatcher", "readytasklist")]
+    counter = counts.QueueCounter({ref.system: registry.create_system(ref.system) for ref in refs})
+    requests = counter.build_requests(None, refs)
+    assert len(requests) == 2
+    results: list[Any] = [[Counted(refs[0].queue, refs[0].system)] if counted else None, None]
+    sent: list[Request[Any]] = []
+
+    def send_requests(asked: Sequence[Request[Any]]) -> list[Any]:
+        sent.extend(asked)
+        return [Counted("recounted", "native") for _request in asked]
+
+    queues, _trips = counter.collect_counts(results, send_requests, is_answered)
+    assert [request.may_fail for request in sent] == [may_fail] * (2 - counted) and len(queues) == 2
