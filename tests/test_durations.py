@@ -42,6 +42,12 @@ def test_a_value_that_is_no_duration_gets_a_sentence(value: object) -> None:
         parse_duration(value, "the delay")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("letters", "quoted"), [(58, "'" + "x" * 58 + "'"), (59, "'" + "x" * 58 + "…")])
+def test_a_refused_value_is_quoted_with_up_to_60_characters(letters: int, quoted: str) -> None:
+    with pytest.raises(UsageError, match=f"^the delay cannot be {quoted}: "):
+        parse_duration("x" * letters, "the delay")
+
+
 def test_a_range_has_one_end_or_two() -> None:
     assert parse_duration_range("1s..1h") == (1000, 3_600_000)
     assert parse_duration_range(("1s", 60)) == (1000, 60_000)

@@ -526,6 +526,18 @@ def test_each_change_of_several_jobs_is_written_down_when_it_begins(client: Redi
     assert len(begun) == 2
 
 
+@pytest.mark.parametrize(("verb", "ids"), [("requeue", ("plain",)), ("delete", ("second",))])
+def test_a_later_step_is_recorded_only_where_an_undo_compares_the_state(
+    it: RecordedQueue, verb: str, ids: Sequence[str]
+) -> None:
+    """Without a record, and for a verb whose undo restores deleted jobs, nothing is written."""
+    if verb == "delete":
+        it.engine.apply_verb(verb, it.ref, [it.job("plain")], {})
+    records = {path: path.read_bytes() for path in it.keeper.folder.rglob("*") if path.is_file()}
+    it.keeper.update_states_after(it.engine, verb, it.ref, [it.job(id) for id in ids])
+    assert {path: path.read_bytes() for path in it.keeper.folder.rglob("*") if path.is_file()} == records
+
+
 def test_a_record_that_cannot_be_written_is_a_problem_though_its_folder_could_be(tmp_path: Path) -> None:
     keeper = undo.UndoRecorder(tmp_path)
 
