@@ -1,1 +1,1 @@
-"""The queue systems that rqtui speaks, one module each, and the table of them (`registry`)."""
+"""The queue systems that rqtui speaks, a module or package each, and the table of them (`registry`)."""

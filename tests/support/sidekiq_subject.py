@@ -10,7 +10,7 @@ from redis import Redis
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
-from rqtui.systems.sidekiq import Sidekiq
+from rqtui.systems.sidekiq.system import Sidekiq
 from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 from rqtui.text.json_fields import replace_json_fields
 

@@ -23,7 +23,7 @@ from rqtui.errors import UsageError
 from rqtui.model import Finding, Focus, Job, PageSelection, Queue, Ref
 from rqtui.reports import kinds, workers
 from rqtui.systems import registry
-from rqtui.systems.sidekiq import LostJobs
+from rqtui.systems.sidekiq.lost_jobs import LostJobs
 from rqtui.testing import keyspace
 
 DEFAULT, LOW = Ref("sidekiq", "default"), Ref("sidekiq", "low")

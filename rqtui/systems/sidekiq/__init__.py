@@ -1,0 +1,1 @@
+"""Sidekiq: the system, its processes and schedules, and its jobs as bytes."""
