@@ -56,8 +56,8 @@ def format_first_jobs(progress: CanaryProgress, past: str, width: int, height: i
     lines = []
     for head, steps in zip(heads, steps_by_job, strict=True):
         cells = max(8, width - head.cell_length - 2)
-        text = " → ".join(steps)
-        text = steps[-1] if formats.cell_len(text) > cells else text
+        candidates = (" → ".join(steps), _shorten_steps(steps))
+        text = next((text for text in candidates if text and formats.cell_len(text) <= cells), steps[-1])
         lines.append(Content.assemble(head, "  ", formats.fit_to_width(text, cells).rstrip()))
     return lines
 
@@ -65,11 +65,16 @@ def format_first_jobs(progress: CanaryProgress, past: str, width: int, height: i
 def _wrap_steps(steps: Sequence[str], width: int) -> list[str]:
     """Wrap a life-line to a few lines, or to one line without what the title says. The last line is cut."""
     lines = formats.wrap_to_width(" → ".join(steps), width)
-    short = " → ".join(steps[1:]).replace(_ON_WORKER, " on ", 1)
+    short = _shorten_steps(steps)
     if len(lines) > 1 and formats.cell_len(short) <= width:
         return [short]
     rest = " ".join(lines[_MOST_LINES - 1 :])
     return [*lines[: _MOST_LINES - 1], *([formats.fit_to_width(rest, width).rstrip()] if rest else [])]
+
+
+def _shorten_steps(steps: Sequence[str]) -> str:
+    """Return a life-line without the verb and the word `worker`."""
+    return " → ".join(steps[1:]).replace(_ON_WORKER, " on ", 1)
 
 
 def _format_head(record: FirstJob, now_ms: int, span_ms: int, bar_cells: int, has_kind: bool) -> Content:
