@@ -1,4 +1,4 @@
-"""Implement `group`: count the jobs of a place by a body field, kind, worker, error or age. Nothing is changed."""
+"""Implement `group`: count the jobs of a place by kind, worker, host, error, age or a field. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.reports.groups import Group, Groups
 
-_STORED_AS = {"kind": "name", "worker": "worker", "error": "error"}  # names of `System.known_fields`
+_STORED_AS = {"kind": "name", "worker": "worker", "host": "worker", "error": "error"}  # names of `System.known_fields`
 
 
 def group(
@@ -26,7 +26,7 @@ def group(
     ] = "ready",
     by: Annotated[
         str,
-        typer.Option("--by", metavar="FIELD", help="Group by kind, worker, error or age, or by a body field: .tenant."),
+        typer.Option("--by", metavar="FIELD", help="Group by kind, worker, host, error, age or a body field: .tenant."),
     ] = "kind",
     expression: Annotated[
         str | None,
@@ -57,7 +57,9 @@ def group(
     _write_group_table(groups, limit)
     report_places_without_events(engine, [ref])
     if (stored_as := _STORED_AS.get(by)) and stored_as not in engine.systems[ref.system].known_fields:
-        output.print_message(f"{ref.system} stores no {by} of a job.")
+        output.print_message(f"{ref.system} stores no {stored_as if by == 'host' else by} of a job.")
+    elif by == "host" and groups.groups and not groups.has_hosts:
+        output.print_message(f"no host of a worker of {ref.queue} is known.")
     empty = f"no job is in {place}" if expression is None else f"no job of {place} that was read matches the filter"
     matching = "" if expression is None else f"; {groups.matched} of the jobs that were read match the filter"
     if groups.size.looked < groups.size.of and groups.groups:

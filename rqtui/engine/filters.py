@@ -179,13 +179,13 @@ def build_exact_term(field: str, value: str, others: Iterable[str] = ()) -> str:
     words = "" if is_ambiguous or not field.startswith(_PATH) else _quote_words(value)
     if words:
         return f"{field}:{words}"
-    pattern = _escape_pattern(value)
+    pattern = escape_pattern(value)
     return f"{field}:/^(?-i:{pattern})\\Z/" if is_ambiguous else f"{field}:/^{pattern}\\Z/"
 
 
 def build_part_term(field: str, text: str) -> str:
     """Build a filter term that matches the jobs whose `field`, a key of `FIELDS`, contains `text`, ignoring case."""
-    return f"{field}:{_quote_words(text) or f'/{_escape_pattern(text)}/'}"
+    return f"{field}:{_quote_words(text) or f'/{escape_pattern(text)}/'}"
 
 
 def _simplify_value(value: str) -> str:
@@ -202,7 +202,7 @@ def _quote_words(words: str) -> str:
     return next((f"{quote}{words}{quote}" for quote in "\"'" if quote not in words), "")
 
 
-def _escape_pattern(text: str) -> str:
+def escape_pattern(text: str) -> str:
     """Return an expression that matches `text`, with slashes and unprintable characters escaped."""
     escaped = (re.escape(char) if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
     return "".join(escaped).replace("/", r"\/")

@@ -6,7 +6,7 @@ called by the reports `groups` and `comparison`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from rqtui.engine.job_times import find_end_ms, find_start_ms
@@ -19,7 +19,7 @@ from rqtui.text.masking import MASK, is_secret_name, mask_text
 BODY_BYTES = 4096  # of each body; of a longer one only the fields at its beginning are compared
 RESULT_ATTRIBUTES = frozenset({"attempts", "run_ms"})  # known only after a run, so they do not cause its failure
 TIME_ATTRIBUTES = frozenset({"enqueued_hour", "ended_hour"})  # often differ only because places keep jobs differently
-GROUP_FIELDS = ("kind", "worker", "error", "age")  # in addition to the paths of body fields
+GROUP_FIELDS = ("kind", "worker", "host", "error", "age")  # in addition to the paths of body fields
 AGES = (  # ascending: each is the upper bound of the ages with this name (ms), and the filter that selects them
     (60_000, "under 1 minute", "age<1m"),
     (600_000, "1 to 10 minutes", "age>=1m age<10m"),
@@ -77,8 +77,12 @@ def is_group_field(field: str) -> bool:
     return field in GROUP_FIELDS or (field.startswith(".") and len(field) > 1)
 
 
-def list_group_values(job: Job, field: str, now_ms: int) -> list[str] | None:
+def list_group_values(
+    job: Job, field: str, now_ms: int, find_host: Callable[[str], str] = lambda _worker: ""
+) -> list[str] | None:
     """Return the values of a job in a field of `is_group_field`; empty if it has none, None if they are unknown.
+
+    `find_host` returns the host of a worker by its name, "" for an unknown host.
 
     The values of a path are those that a filter `.path:value` compares. A path through a list may have several values.
     A body that was not read whole has unknown values, as in a filter.
@@ -88,6 +92,9 @@ def list_group_values(job: Job, field: str, now_ms: int) -> list[str] | None:
     if field == "age":
         start_ms = find_start_ms(job)
         return None if start_ms is None else [name_age(now_ms - start_ms)]
+    if field == "host":
+        host = find_host(job.worker)
+        return [] if not job.worker else [mask_text(host)] if host else None
     text = {"kind": job.name, "worker": job.worker, "error": find_short_error_cause(job.error)}[field]
     return [mask_text(text)] if text else []
 

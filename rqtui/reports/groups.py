@@ -1,4 +1,4 @@
-"""Group the jobs of a place by a body field, by kind, worker, error or age: who fills the queue.
+"""Group the jobs of a place by a body field, by kind, worker, host, error or age: who fills the queue.
 
 A report is built from a bounded sample: all jobs of a place of up to `MAX_JOBS`, else jobs at random positions where
 the place allows that. Each group has the filter that selects its jobs, for `rqtui act` and for the board. Called by the
@@ -18,6 +18,7 @@ from rqtui.errors import RqtuiError
 from rqtui.model import Job, Page, PageSelection, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.attributes import AGE_FILTERS, BODY_BYTES, list_group_values
+from rqtui.reports.hosts import Hosts, load_hosts
 from rqtui.reports.sampling import Extent, Part, Survey
 from rqtui.system_base.system import page_request, quote_for_shell
 from rqtui.text.masking import MASK, mask_text
@@ -33,7 +34,7 @@ USUAL_VERBS: Mapping[State, tuple[str, ...]] = {  # of the example command, the 
     State.DONE: ("requeue", "delete"),
     State.DEAD: ("requeue", "delete"),
 }
-_FILTER_FIELDS = {"kind": "job", "worker": "worker", "error": "err"}
+_FILTER_FIELDS = {"kind": "job", "worker": "worker", "host": "worker", "error": "err"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Groups:
 
     `matched` is the number of jobs read that match the report's filter. `is_random` is False if the first jobs of a
     place were read instead of jobs at random positions. `done_ms` is the duration that the rates cover, 0 if they are
-    unknown for the reason `rate_problem`.
+    unknown for the reason `rate_problem`. `has_hosts` is true if the host of a job's worker is known.
     """
 
     ref: Ref
@@ -79,6 +80,7 @@ class Groups:
     rate_problem: str = ""
     verbs: tuple[str, ...] = ()  # that the system has for jobs of these places
     states: Mapping[str, State] = field(default_factory=dict)  # by place
+    has_hosts: bool = False
 
     def find_usual_verb(self, group: Group) -> str:
         """Return the verb of the example command for a group; empty if the system has none."""
@@ -122,9 +124,11 @@ class _Sample:
     survey: Survey
     by: str
     accepts: Filter
+    hosts: Hosts
     expression: str = ""
     totals: dict[_Key, _Totals] = field(default_factory=dict)
     errors: dict[str, set[str]] = field(default_factory=dict)  # of jobs by group, if they are grouped by error
+    workers: set[str] = field(default_factory=set)  # of the jobs
     matched: int = 0
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
@@ -132,7 +136,9 @@ class _Sample:
         now_ms = self.survey.taken_ms
         for job in filter(self.accepts, jobs):
             self.matched += 1
-            values = list_group_values(job, self.by, now_ms)
+            values = list_group_values(job, self.by, now_ms, self.hosts.find_host)
+            if job.worker:
+                self.workers.add(job.worker)
             keys: list[_Key] = [(None, True)] if values is None else [(value, False) for value in values]
             for key in keys or [(None, False)]:
                 self.totals.setdefault(key, _Totals()).add_job(job, now_ms)
@@ -167,19 +173,23 @@ class _Sample:
         self, value: str | None, texts: Sequence[str], *, is_unknown: bool, has_unknown: bool
     ) -> tuple[str, str]:
         """Return the filter that selects the jobs of a group, and why there is none."""
+        if is_unknown and self.by == "host":
+            return "", "the hosts of their workers are unknown"
         if is_unknown:
             return "", f"the bodies are longer than {BODY_BYTES} bytes, or the age is not stored"
         if self.by == "age":
             return (AGE_FILTERS[value], "") if value is not None else ("", "the age is not stored")
         name = _FILTER_FIELDS.get(self.by, self.by)
         if value is None:
-            if has_unknown or not filters.build_exact_term(name, ""):
+            if (has_unknown and self.by != "host") or not filters.build_exact_term(name, ""):
                 return "", "a filter would also select jobs whose bodies are too long to be read"
             return f"!{name}:/{'^' if name.startswith('.') else '.'}/", ""
         if MASK in value:
             return "", "the value is masked"
         if self.by == "error":
             return self._build_error_filter(value)
+        if self.by == "host":
+            return self.hosts.build_filter(value, self.workers)
         term = filters.build_exact_term(name, value, texts)
         return term, "" if term else "a filter cannot name this path"
 
@@ -211,7 +221,8 @@ def yield_group_reports(
     survey = yield from sampling.yield_survey(
         engine, [ref], tuple({place.state for place in places}), MAX_JOBS, MAX_JOBS, lambda place: place.name in names
     )
-    sample = _Sample(survey, field_name, accepts, expression)
+    hosts = load_hosts(engine, ref)
+    sample = _Sample(survey, field_name, accepts, hosts, expression)
     states = {place.name: place.state for place in places}
     verbs = tuple(
         verb.name
@@ -236,6 +247,7 @@ def yield_group_reports(
             rates.problem,
             verbs,
             states,
+            any(map(hosts.find_host, sample.workers)),
         )
 
     for part in survey.parts:
@@ -243,7 +255,7 @@ def yield_group_reports(
             sample.add_jobs(page.jobs)
             yield None
         yield build_report(_NO_RATES)
-    yield build_report(_read_rates(engine, ref, field_name, accepts, survey))
+    yield build_report(_read_rates(engine, ref, field_name, accepts, survey, hosts))
 
 
 def _choose_body_bytes(field_name: str, accepts: Filter) -> int:
@@ -271,7 +283,7 @@ class _Rates:
 _NO_RATES = _Rates(problem="not read yet")
 
 
-def _read_rates(engine: Engine, ref: Ref, field_name: str, accepts: Filter, survey: Survey) -> _Rates:
+def _read_rates(engine: Engine, ref: Ref, field_name: str, accepts: Filter, survey: Survey, hosts: Hosts) -> _Rates:
     """Read how many jobs of each group are completed per second: from the system's statistics, or the done jobs.
 
     The done jobs are those that ended last, if their place keeps them in the order of their ends. The rates cover the
@@ -305,7 +317,8 @@ def _read_rates(engine: Engine, ref: Ref, field_name: str, accepts: Filter, surv
         return _Rates(problem="the done jobs ended less than a second ago")
     counts: dict[str, int] = {}
     for job in filter(accepts, jobs):
-        for value in list_group_values(job, field_name, survey.taken_ms) or [""]:
+        values = list_group_values(job, field_name, survey.taken_ms, hosts.find_host)
+        for value in [] if values is None else values or [""]:
             counts[value] = counts.get(value, 0) + 1
     return _Rates({value: 1000 * number / duration_ms for value, number in counts.items()}, duration_ms)
 

@@ -89,6 +89,24 @@ def test_an_empty_place_and_a_system_without_the_field_are_explained(client: Red
     assert "no job of ready that was read matches the filter." in ran.err
 
 
+def test_jobs_are_grouped_by_host_and_a_queue_without_a_known_host_is_explained(client: Redis, url: str) -> None:
+    with Queue("mail", client) as mail:
+        mail.put_many([{"body": n} for n in range(3)])
+        for worker in ("box:1:0a1b2", "box:2:0a1b3", "w1"):
+            [job] = mail.reserve(1, worker=worker)
+            job.reject("Oops", final=True)
+    ran = shell(url, "group", "mail", "dead", "--by", "host")
+    assert "box" in ran.out and "(unknown)" in ran.out and "no host" not in ran.err
+    document = shell(url, "group", "mail", "dead", "--by", "host", "--json").json
+    box = document["groups"][0]
+    assert (document["by"], box["value"], box["jobs"]) == ("host", "box", 2)
+    assert shell(url, "jobs", "mail", "dead", "--filter", box["filter"], "--json").json["total"] == 3
+    listed = shell(url, "jobs", "mail", "dead", "--filter", box["filter"], "--json").json["jobs"]
+    assert sorted(job["worker"] for job in listed) == ["box:1:0a1b2", "box:2:0a1b3"]
+    ran = shell(url, "group", "mail", "dead", "--by", "host", "--filter", "worker:w1")
+    assert "no host of a worker of mail is known." in ran.err
+
+
 def test_an_empty_value_is_not_a_missing_one(client: Redis, url: str) -> None:
     with Queue("mail", client) as mail:
         mail.put_many([{"body": {"tenant": ""}}, {"body": {"tenant": ""}}, {"body": {}}])
@@ -103,7 +121,7 @@ def test_an_empty_value_is_not_a_missing_one(client: Redis, url: str) -> None:
 @pytest.mark.usefixtures("tenants")
 def test_wrong_words_are_refused_before_anything_is_read(url: str) -> None:
     for words, sentence in (
-        (("--by", "tenant"), "--by is one of kind, worker, error, age, or a body field such as .tenant."),
+        (("--by", "tenant"), "--by is one of kind, worker, host, error, age, or a body field such as .tenant."),
         (("--limit", "0"), "--limit is a whole number from 1 on."),
         (("--filter", "/[/"), "cannot be read"),
         (("nowhere",), 'has no place "nowhere"'),

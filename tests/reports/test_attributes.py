@@ -96,13 +96,24 @@ def test_jobs_have_a_kind_a_worker_a_cause_and_an_age() -> None:
     ]
 
 
+def test_a_job_has_the_host_of_its_worker_and_a_worker_of_an_unknown_host_gives_an_unknown_value() -> None:
+    hosts = {"w1": "box"}
+
+    def find_host(worker: str) -> str:
+        return hosts.get(worker, "")
+
+    assert list_group_values(JOB, "host", NOW_MS, find_host) == ["box"]
+    assert list_group_values(replace(JOB, worker=""), "host", NOW_MS, find_host) == []
+    assert list_group_values(replace(JOB, worker="w2"), "host", NOW_MS, find_host) is None
+
+
 def test_ages_are_named_by_their_range() -> None:
     names = [name_age(age_ms) for age_ms in (0, 59_999, 60_000, 3_600_000, 604_799_999, 604_800_000)]
     assert names == ["under 1 minute"] * 2 + ["1 to 10 minutes", "1 to 6 hours", "1 to 7 days", "7 days or more"]
 
 
-def test_only_paths_and_four_facts_group_jobs() -> None:
-    assert all(map(is_group_field, ("kind", "worker", "error", "age", ".a", ".a.b")))
+def test_only_paths_and_five_facts_group_jobs() -> None:
+    assert all(map(is_group_field, ("kind", "worker", "host", "error", "age", ".a", ".a.b")))
     assert not any(map(is_group_field, ("", ".", "tenant", "attempts")))
 
 

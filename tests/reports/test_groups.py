@@ -12,7 +12,7 @@ from rqtui.engine.engine import Engine, build_engine
 from rqtui.engine.filters import parse_filter
 from rqtui.errors import UsageError
 from rqtui.model import Ref, State
-from rqtui.reports import groups
+from rqtui.reports import groups, hosts
 from rqtui.reports.groups import Groups
 from rqtui.systems import registry
 from rqtui.testing.keyspace import plant
@@ -123,6 +123,60 @@ def test_dead_jobs_are_grouped_by_cause_and_a_cause_that_is_part_of_another_has_
     assert report.find_usual_verb(report.groups[0]) == "requeue" and "delete" in report.verbs
     [of_worker] = group(engine, "worker", "dead").groups
     assert (of_worker.value, of_worker.jobs, of_worker.filter_text) == ("w1", 4, r"worker:/^w1\Z/")
+
+
+def put_dead_jobs(client: Redis, *workers: str) -> None:
+    """Add dead jobs that failed on these workers; an empty name stands for a job that was killed without a run."""
+    with Queue("mail", client) as mail:
+        mail.put_many([{"body": n} for n, worker in enumerate(workers) if worker])
+        for worker in filter(None, workers):
+            [job] = mail.reserve(1, worker=worker)
+            job.reject("Oops", final=True)
+        for killed in mail.put_many([{"body": n} for n, worker in enumerate(workers) if not worker]):
+            mail.kill(killed.id)
+
+
+def test_jobs_are_grouped_by_the_host_of_their_worker_and_its_filter_selects_exactly_them(
+    client: Redis, engine: Engine
+) -> None:
+    workers = ["box:1:0a1b2", "box:2:0a1b3", "box:2:0a1b3", "Box:1:0a1b4", "box-2:1:0a1b5", "w1", ""]
+    put_dead_jobs(client, *workers)
+    report = group(engine, "host", "dead")
+    found = {(each.value, each.is_unknown): each for each in report.groups}
+    assert {key: each.jobs for key, each in found.items()} == {
+        ("box", False): 3, ("Box", False): 1, ("box-2", False): 1, (None, True): 1, (None, False): 1,
+    }  # fmt: skip
+    jobs = engine.fetch_page(REF, "dead", 0, 500, 4096).jobs
+    for each in report.groups:
+        if not each.is_unknown:
+            assert sum(map(parse_filter(each.filter_text), jobs)) == each.jobs, each
+    assert found[None, False].filter_text == "!worker:/./"
+    assert (found[None, True].filter_text, found[None, True].problem) == ("", "the hosts of their workers are unknown")
+    assert report.has_hosts and report.rate_problem
+
+
+def test_a_queue_without_a_known_host_says_so(client: Redis, engine: Engine) -> None:
+    put_dead_jobs(client, "w1", "w2")
+    report = group(engine, "kind", "dead")
+    assert not report.has_hosts
+    [unknown] = group(engine, "host", "dead").groups
+    assert unknown.is_unknown and unknown.jobs == 2
+    put_tenants(client, "acme")
+    [ready] = group(engine, "host").groups
+    assert (ready.value, ready.is_unknown, ready.filter_text) == (None, False, "!worker:/./")
+
+
+def test_the_filter_of_a_host_names_the_workers_that_do_not_name_their_host() -> None:
+    running = {f"{n:032x}": "box" if n < 3 else "other" for n in range(5)}
+    rq_hosts = hosts.Hosts(registry.create_system("rq"), running)
+    term, problem = rq_hosts.build_filter("box", list(running))
+    accepts = parse_filter(term).text_terms[0].pattern.search
+    assert problem == "" and [name for name in running if accepts(name)] == [f"{n:032x}" for n in range(3)]
+    many = hosts.Hosts(registry.create_system("rq"), {f"worker-{n}": "box" for n in range(21)})
+    assert many.build_filter("box", ["worker-1"]) == ("", "the host is not in the names of its 21 workers")
+    renamed = hosts.Hosts(registry.create_system("native"), {"box:1:0a1b2": "other"})
+    assert renamed.find_host("box:1:0a1b2") == "other"
+    assert renamed.build_filter("box", ["box:1:0a1b2", "box:2:0a1b3"])[0] == ""
 
 
 def test_ages_are_in_their_own_order_and_have_a_filter(client: Redis, engine: Engine) -> None:

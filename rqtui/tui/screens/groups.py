@@ -1,4 +1,4 @@
-"""Show who fills a place: its jobs by kind, by a field of their bodies, by worker, error or age.
+"""Show who fills a place: its jobs by kind, by a field of their bodies, by worker, host, error or age.
 
 The board opens this view for the place in focus. `[` and `]` switch the field. Enter opens the board with the jobs of
 the group under the cursor, where they can be marked and changed.
@@ -63,8 +63,15 @@ class Groups(ReportView):
 
     def set_body_paths(self, paths: Sequence[str]) -> None:
         """Add the fields of the bodies to the fields between which the keys switch, right after the kind."""
-        fields = ["kind", *(f".{path}" for path in paths[:MAX_FIELDS]), "worker", "error", "age", self.by]
+        host = ["host"] * ("host" in self._fields)
+        fields = ["kind", *(f".{path}" for path in paths[:MAX_FIELDS]), "worker", *host, "error", "age", self.by]
         self._fields = tuple(dict.fromkeys(fields))
+
+    def apply_report(self) -> None:
+        """Add the host to the fields between which the keys switch, right after the worker, if one is known."""
+        if self.report is not None and self.report.has_hosts and "host" not in self._fields:
+            after = self._fields.index("worker") + 1
+            self._fields = (*self._fields[:after], "host", *self._fields[after:])
 
     def build_columns(self) -> Sequence[Column]:
         """Return the columns of the table of groups."""

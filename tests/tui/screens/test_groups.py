@@ -8,6 +8,7 @@ from screens import Screen, run_on_event_loop, screen
 
 from rqtui.client import Queue
 from rqtui.reports import groups
+from rqtui.tui.screens.groups import Groups
 
 
 @pytest.fixture
@@ -109,3 +110,31 @@ async def test_a_sample_and_an_empty_place_are_named(url: str, monkeypatch: pyte
         await ui.until_shown("5 of 10 jobs read", "~10")
         await ui.press("escape", "5", "quotation_mark")
         await ui.until_shown("no job is in dead")
+
+
+@pytest.mark.parametrize(("worker", "is_known"), [("box:1:0a1b2", True), ("w1", False)])
+@run_on_event_loop
+async def test_the_host_is_one_of_the_fields_only_where_one_is_known(
+    worker: str, is_known: bool, client: Redis, url: str
+) -> None:
+    with Queue("mail", client) as mail:
+        mail.put_many([{"body": n, "name": "send", "id": f"j{n}"} for n in range(2)])
+        for job in mail.reserve(2, worker=worker):
+            job.reject("Oops", final=True)
+    fields = set()
+    async with screen(url, open_queue="mail", size=(80, 24)) as ui:
+        await ui.until_shown("dead 2")
+        await ui.press("5", "quotation_mark")
+        await ui.until_shown("1 group by kind")
+        for _ in range(6):
+            view = ui.app.navigation.view
+            assert isinstance(view, Groups)
+            fields.add(view.by)
+            if view.by == "host":
+                await ui.until_shown("1 group by host", "box", "100 %")
+                await ui.press("enter")
+                await ui.until_shown("/worker:/^", "j0", "j1")
+                break
+            await ui.press("right_square_bracket")
+            await ui.until(lambda: "reading" not in ui.text(), "the report by another field")
+    assert ("host" in fields) is is_known and {"kind", "worker"} <= fields
