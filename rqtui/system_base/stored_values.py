@@ -1,4 +1,7 @@
-"""Parse values that other programs stored in Redis as text or JSON. A value of another type gives None or nothing."""
+"""Parse values that other programs stored in Redis as text or JSON, for the queue systems that read them.
+
+A value of another type gives None or an empty value, because any program may have written it.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ SYSTEMS: tuple[SystemEntry, ...] = (
     SystemEntry(
         "bullmq",
         "BullMQ",
-        "rqtui.systems.bullmq",
+        "rqtui.systems.bullmq.system",
         keys=(r"^bull:",),
         queues=r"^bull:[^:]+:meta$",
         marks=(r"^bull:[^:]+:meta$",),

@@ -22,7 +22,7 @@ from shell import shell
 from rqtui.engine.engine import build_engine
 from rqtui.reports.events import Feed, feed_request
 from rqtui.system_base.system import Request
-from rqtui.systems.bullmq import BullMQ
+from rqtui.systems.bullmq.system import BullMQ
 from rqtui.testing.keyspace import dump
 
 MAIL = "bullmq:mail"

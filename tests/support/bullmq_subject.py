@@ -10,7 +10,7 @@ from redis import Redis
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
-from rqtui.systems.bullmq import BullMQ
+from rqtui.systems.bullmq.system import BullMQ
 from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000

@@ -13,7 +13,9 @@ from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Finding, Ref
 from rqtui.scenarios.originals.bullmq import build_connection_name
 from rqtui.scripts import script as scripts
-from rqtui.systems import bullmq, registry
+from rqtui.systems import registry
+from rqtui.systems.bullmq import workers
+from rqtui.systems.bullmq.system import DOUBT_PROBE_S, BullMQ
 
 LOCK_MS = 30_000
 
@@ -50,7 +52,7 @@ def _open_engine(client: Redis) -> Engine:
 def _probe(engine: Engine, queue: str = "mail") -> list[tuple[str, str, str]]:
     """Return kind, severity and text of the findings about workers, from one more probe with a new list of workers."""
     system = engine.systems["bullmq"]
-    assert isinstance(system, bullmq.BullMQ)
+    assert isinstance(system, BullMQ)
     system._connections_read_s = float("-inf")
     findings: tuple[Finding, ...] = engine.send_request(system.probe_request(queue))
     return [(each.kind, each.severity, each.text) for each in findings if each.kind in ("worker-gone", "late-locks")]
@@ -110,7 +112,7 @@ def test_the_next_probe_comes_early_while_it_is_open_whether_a_worker_was_killed
         system = engine.systems["bullmq"]
         assert system.probe_interval_s("mail") is None
         _probe(engine)
-        assert system.probe_interval_s("mail") == bullmq.DOUBT_PROBE_S
+        assert system.probe_interval_s("mail") == DOUBT_PROBE_S
         client.delete("bull:mail:active")
         engine.take_snapshot()
         _probe(engine)
@@ -143,7 +145,7 @@ def test_the_connections_are_listed_once_for_all_queues(
 def test_a_long_list_of_connections_is_read_less_often(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bullmq, "LONG_LIST_BYTES", 100)
+    monkeypatch.setattr(workers, "LONG_LIST_BYTES", 100)
     _plant_run(client, "1", "uuid-1", "w1")
     sent: list[str] = []
     build_command = scripts.build_command

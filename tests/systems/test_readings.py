@@ -25,7 +25,7 @@ from readings import describe_readings
 from redis import Redis
 from subjects import SUBJECTS
 
-from rqtui.systems import bullmq
+from rqtui.systems.bullmq import workers
 
 KEPT = Path(__file__).with_name("readings")
 QUEUES = {  # the option --system, the queue, and the time at which the subject's jobs are planted
@@ -46,7 +46,7 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
 @pytest.mark.parametrize("system", SUBJECTS)
 def test_a_queue_is_read_as_in_its_stored_text(system: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     # BullMQ lists the connected clients again after some seconds, which pass here on a busy machine.
-    monkeypatch.setattr(bullmq, "time", SimpleNamespace(monotonic=lambda: 1e6))
+    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: 1e6))
     text = describe_readings(SUBJECTS[system], *QUEUES[system], client)
     file = KEPT / f"{system}.txt"
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):

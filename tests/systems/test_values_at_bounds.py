@@ -6,7 +6,8 @@ import pytest
 
 from rqtui.errors import ServerError
 from rqtui.system_base.foreign_system import EntrySystem
-from rqtui.systems import bullmq, dispatcher, native, registry, rq
+from rqtui.systems import dispatcher, native, registry, rq
+from rqtui.systems.bullmq import job_format
 from rqtui.systems.celery import messages
 from rqtui.systems.celery.worker_heartbeats import WorkerIdleness
 
@@ -80,7 +81,7 @@ def test_a_finding_names_up_to_three_silent_workers(number: int, detail: str) ->
     ],
 )  # fmt: skip
 def test_data_of_bullmq_is_shown_as_javascript(value: object, text: str) -> None:
-    assert bullmq._format_javascript(value) == text
+    assert job_format.format_javascript(value) == text
 
 
 @pytest.mark.parametrize(("executions", "runs"), [(0, None), (1, None), (2, "2")])

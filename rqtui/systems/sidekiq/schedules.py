@@ -28,7 +28,7 @@ SCHEDULE_KEYS = {  # lib/sidekiq/cron/job.rb 1.8 and 2; sidekiq-scheduler 5, red
 _NO_PROCESS = "no process of Sidekiq runs that could enqueue it"
 
 
-def build_schedule(row: Mapping[str, Any], has_process: bool) -> Schedule:
+def build_schedule(system: str, row: Mapping[str, Any], has_process: bool) -> Schedule:
     """Build a schedule from its row. For sidekiq-cron the queue is in the message that the schedule enqueues."""
     record, name = parse_json_object(row["definition"]), to_text(row["name"])
     if row["kind"] == "cron":
@@ -47,7 +47,7 @@ def build_schedule(row: Mapping[str, Any], has_process: bool) -> Schedule:
     values = args if isinstance(args, list) else [] if args is None else [args]
     return Schedule(
         name,
-        "sidekiq",
+        system,
         str(record.get("queue") or "default"),
         pattern,
         format_job_call(kind, [decode_argument(argument) for argument in values]) if kind else "",

@@ -299,9 +299,7 @@ class Sidekiq(EntrySystem):
         def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
             reply = unwrap_reply(replies[0])
             has_process = bool(reply.values["alive"])
-            return tuple(
-                build_schedule(row, has_process)._replace(system=self.name) for row in convert_rows_to_dicts(reply)
-            )
+            return tuple(build_schedule(self.name, row, has_process) for row in convert_rows_to_dicts(reply))
 
         return Request((self._build_shared_call("schedules"),), parse_schedules)
 

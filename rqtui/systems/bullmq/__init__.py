@@ -1,0 +1,1 @@
+"""BullMQ: the system, its workers, and its jobs as hashes."""
