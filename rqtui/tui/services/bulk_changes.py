@@ -7,6 +7,7 @@ is requested per id, so a job that moved in the meantime is reported and not cha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
@@ -150,7 +151,7 @@ class BulkChanges:
             nonlocal plan
             if call_result.result is not None:
                 plan = call_result.result
-                dialog.replace_text(self._build_question_lines(selection, plan))
+                dialog.fit_text(partial(self._fit_question_lines, selection, plan))
             elif call_result.error:
                 dialog.replace_text(
                     [*self._build_question_lines(selection, None)[:-1], _format_plan_error(call_result.error)]
@@ -164,7 +165,19 @@ class BulkChanges:
         self._host.app.push_screen(dialog, start_change_if_accepted)
         plan_id = session.run_steps(selection.yield_dry_run_steps, show_dry_run_plan)
 
-    def _build_question_lines(self, selection: JobSelection, plan: plans.Plan | None) -> list[Content]:
+    def _fit_question_lines(self, selection: JobSelection, plan: plans.Plan | None, rows: int) -> list[Content]:
+        """Return the lines of a question with as many errors and queues as fit into the rows, but with one of each."""
+        width = question_text.compute_line_width(self._host.app.size.width)
+        lines: list[Content] = []
+        for max_rows in range(question_text.MAX_ROWS, 0, -1):
+            lines = self._build_question_lines(selection, plan, max_rows)
+            if question_text.count_rows(lines, width) <= rows:
+                break
+        return lines
+
+    def _build_question_lines(
+        self, selection: JobSelection, plan: plans.Plan | None, max_rows: int = question_text.MAX_ROWS
+    ) -> list[Content]:
         session, width = self._session, question_text.compute_line_width(self._host.app.size.width)
         lines = question_text.format_location(selection.refs, selection.common_place, session.url, selection.total)
         if selection.about:
@@ -190,7 +203,8 @@ class BulkChanges:
         if plan is None:
             return [*lines, Content.styled("Reading the jobs …", "$muted")]
         has_errors = not selection.about.startswith("error")  # the jobs of an error group have one cause
-        return [*lines, *question_text.format_dry_run(plan, selection.total, selection.refs, width, has_errors)]
+        dry_run = question_text.format_dry_run(plan, selection.total, selection.refs, width, has_errors, max_rows)
+        return [*lines, *dry_run]
 
     def _describe_duration(self, selection: JobSelection, plan: plans.Plan | None, typed: Mapping[str, str]) -> str:
         """Describe how long the change takes with the typed limits, such as `At 5/s this takes 8 min 20 s`."""

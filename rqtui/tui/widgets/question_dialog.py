@@ -118,6 +118,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         self._bodies, self._guard = dict(bodies or {}), guard
         self._is_form, self._describe_duration = is_form, describe_duration
         self._initial_contents: dict[str, str | bytes] = {}  # initial contents of the fields, by name
+        self._build_lines: Callable[[int], Sequence[Content]] | None = None  # the text for a number of rows
         self._problem = self._body_problem = ""  # current error of the form and of the typed body
 
     def compose(self) -> ComposeResult:
@@ -188,11 +189,23 @@ class Question(ModalScreen["FormReply | None"], Leavable):
 
     def replace_text(self, lines: Sequence[Content]) -> None:
         """Replace the text above the form, for example while a dry run counts."""
-        self._lines = list(lines)
+        self._lines, self._build_lines = list(lines), None
         if self.is_mounted and self.query("#words"):
             self.query_one("#words", Static).update(Content("\n").join(self._lines))
             self._show_duration()
             self._fit_to_terminal()
+
+    def fit_text(self, build_lines: Callable[[int], Sequence[Content]]) -> None:
+        """Replace the text above the form by what `build_lines` returns for the rows that the form leaves for it."""
+        self._build_lines = build_lines
+        if self.is_mounted and self.query("#words"):
+            self._show_duration()
+            self._fit_to_terminal()
+
+    def _rebuild_text(self, rows: int) -> None:
+        if self._build_lines is not None:
+            self._lines = list(self._build_lines(rows))
+            self.query_one("#words", Static).update(Content("\n").join(self._lines))
 
     def _fit_to_terminal(self) -> None:
         """Divide the rows of the terminal between the question's text and its form.
@@ -202,8 +215,9 @@ class Question(ModalScreen["FormReply | None"], Leavable):
         # The frame, the buttons and a problem take five rows.
         rows_left = self.app.size.height - 5 - 2 * bool(self._guard) - (self._describe_duration is not None)
         line_width = question_text.compute_line_width(self.app.size.width)
-        text_rows = sum(max(1, line.get_height({}, line_width)) for line in self._lines)
         field_count = len(self._used_fields)
+        self._rebuild_text(rows_left - field_count - bool(field_count))
+        text_rows = question_text.count_rows(self._lines, line_width)
         body_count = sum(1 for field in self._fields if field.kind in _BODY_KINDS)
         body_rows = max(4, min(_compute_editor_rows(self._bodies), rows_left - text_rows - field_count))
         needed_rows = field_count - body_count + body_count * body_rows

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from rqtui.system_base.system import System
 
 _LABEL_CELLS = 8  # cells of a line's label
-_MAX_ROWS = 4  # errors and queues listed in a dry run
+MAX_ROWS = 4  # errors and queues listed in a dry run
 
 
 def compute_line_width(width: int) -> int:
     """Return the width of a line in a scrolling dialog, for the width of a terminal."""
     return max(20, min(76, int(width * 0.96)) - 7)
+
+
+def count_rows(lines: Sequence[Content], width: int) -> int:
+    """Return the number of rows that lines take when they are wrapped to a width."""
+    return sum(max(1, line.get_height({}, width)) for line in lines)
 
 
 def format_labelled_line(label: str, *parts: str | tuple[str, str]) -> Content:
@@ -120,10 +125,13 @@ def describe_undo_of_change(system: System, verb: Verb, count: int = 0, place: s
 # -- a dry run --------------------------------------------------------------------------------------------------------
 
 
-def format_dry_run(plan: Plan, total: int, refs: Sequence[Ref], width: int, has_errors: bool = True) -> list[Content]:
+def format_dry_run(
+    plan: Plan, total: int, refs: Sequence[Ref], width: int, has_errors: bool = True, max_rows: int = MAX_ROWS
+) -> list[Content]:
     """Format a dry run: how many jobs were read, then their errors, ages, queues, places and some ids.
 
-    `total` is the number of jobs in the title of the question, `width` the width of a line.
+    `total` is the number of jobs in the title of the question, `width` the width of a line, `max_rows` the number of
+    errors and of queues that are listed.
     """
     lines = [] if plan.total == total else [Content(f"There are {format_job_count(plan.total)} now.")]
     if not plan.exact:
@@ -131,11 +139,17 @@ def format_dry_run(plan: Plan, total: int, refs: Sequence[Ref], width: int, has_
         lines.append(Content(f"The numbers below are those of the first {read_jobs}."))
     if has_errors:
         lines += _format_most_frequent(
-            "errors", [(safe(error) or "no message", number) for error, number in plan.by_error], width, plan.looked
+            "errors",
+            [(safe(error) or "no message", number) for error, number in plan.by_error],
+            width,
+            plan.looked,
+            max_rows,
         )
     lines += _format_shares("age", plan.by_age)
     if len(refs) > 1:
-        lines += _format_most_frequent("queues", [(safe(ref.queue), number) for ref, number in plan.by_queue], width, 0)
+        lines += _format_most_frequent(
+            "queues", [(safe(ref.queue), number) for ref, number in plan.by_queue], width, 0, max_rows
+        )
     if len(plan.by_place) > 1:
         lines += _format_shares("places", plan.by_place)
     if plan.samples:
@@ -182,9 +196,11 @@ def format_job_count(number: int) -> str:
     return formats.format_quantity(number, "job", 12)
 
 
-def _format_most_frequent(label: str, counts: list[tuple[str, int]], width: int, whole: int) -> list[Content]:
+def _format_most_frequent(
+    label: str, counts: list[tuple[str, int]], width: int, whole: int, max_rows: int
+) -> list[Content]:
     """Format the most frequent values of a dry run, wrapped to the width of a line, and the number of the others."""
-    shown = counts[: _MAX_ROWS + (len(counts) == _MAX_ROWS + 1)]
+    shown = counts[: max_rows + (len(counts) == max_rows + 1)]
     lines = []
     for index, (text, number) in enumerate(shown):
         number_text = f"{'all' if number == whole else formats.format_count(number):>7}  "

@@ -119,6 +119,31 @@ async def test_a_question_about_jobs_in_several_places_names_none_of_them_as_the
         await ui.until_shown("Requeue 2 jobs?", "They are in dead of mail, on redis")
 
 
+@pytest.mark.parametrize(("key", "first_jobs"), [("R", ""), ("R", "5"), ("D", "")])
+@run_on_event_loop
+async def test_a_question_about_jobs_in_several_places_shows_the_undo_and_some_jobs_at_80_columns(
+    key: str, first_jobs: str, url: str, client: Redis
+) -> None:
+    error = "TimeoutError: the server of the shop gave no answer to the request"
+    for number in range(8):
+        seeded = Seeded(client, f"shop:orders:{number}")
+        many_dead(seeded, {error: 2})
+        seeded.put("again")
+        seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(), {"error": error, "delay_ms": 3_600_000})
+    async with screen(url, NARROW) as ui:
+        await ui.until_shown("shop:orders:")
+        await ui.press("e")
+        await ui.until_shown("TimeoutError")
+        await ui.press("quotation_mark")
+        await ui.until_shown("waiting for a retry 8")
+        await ui.press(key)
+        await ui.until_shown("of 8 queues?", "undo    z undoes it", "e.g.", "others")
+        if first_jobs:
+            ui.app.screen.query_one("#field-canary").value = first_jobs  # type: ignore[attr-defined]
+            await ui.until_shown("stop if one runs for", "undo    z undoes it", "e.g.", "others")
+        assert "PgDn more" not in ui.text(), ui.text()
+
+
 def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded: Seeded, client: Redis) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 3, "KeyError: 'user'": 1})
     before = client.dump(seeded.engine.systems["native"].keys("mail")["dead"])  # type: ignore[attr-defined]
