@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from rqtui.cli import documents, findings, output, sampling
 from rqtui.cli.arguments import QUEUE, open_engine, report_places_without_events
 from rqtui.cli.past import AT, build_recorded_fields, load_journal, open_recording, read_recorded_moment
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.cli.settled_snapshot import take_settled_snapshot
-from rqtui.errors import RecordingError
+from rqtui.errors import RecordingError, UsageError
 
 if TYPE_CHECKING:
-    from rqtui.model import Finding
+    from rqtui.model import Finding, Queue
     from rqtui.operations.journal import Operation, Sighting
     from rqtui.recording.store import Reader
     from rqtui.reports.course import Course
@@ -24,8 +27,18 @@ if TYPE_CHECKING:
 _CANARY_JOBS = 5
 
 
-def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
+FINDING = Annotated[
+    str | None,
+    typer.Option(
+        "--finding", metavar="KIND", help="Begin with the finding of this kind, as rqtui health --json names it."
+    ),
+]
+
+
+def incident(session: Session, queue: QUEUE, finding: FINDING = None, at: AT = None) -> int:
     """Print what is wrong with a queue, since when, what differs, what was done, and what helps now.
+
+    The plot, earlier findings and the first command are about the worst finding, or about the one of --finding.
 
     Example: rqtui incident mail --json
     """
@@ -33,16 +46,16 @@ def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
     from rqtui.reports.incident_page import build_page_lines
 
     if at is not None:
-        return _write_past_incident(session, queue, at)
+        return _write_past_incident(session, queue, finding, at)
     engine, [ref] = open_engine(session, [queue])
     recording = open_recording(session)
-    settled = take_settled_snapshot(engine, [ref], recording)
-    [counted] = settled.snapshot.queues
-    operations, sightings, problems = load_journal(session.settings.url)
-    steps = yield_incident_reports(engine, ref, counted, settled.snapshot.taken_ms, operations, sightings)
-    report = sampling.build_with_progress(steps, "reading")
-    if recording is not None:
-        with recording:
+    with recording or nullcontext():
+        settled = take_settled_snapshot(engine, [ref], recording)
+        counted = _put_kind_first(settled.snapshot.queues[0], finding)
+        operations, sightings, problems = load_journal(session.settings.url)
+        steps = yield_incident_reports(engine, ref, counted, settled.snapshot.taken_ms, operations, sightings)
+        report = sampling.build_with_progress(steps, "reading")
+        if recording is not None:
             report = _add_recorded_past(report, recording, operations, sightings)
     unknown = (*counted.unknown, *settled.unwatched.get(ref, ()))
     argument = engine.format_argument(ref)
@@ -57,14 +70,28 @@ def incident(session: Session, queue: QUEUE, at: AT = None) -> int:
     return REFUSED if report.problems else DONE
 
 
-def _write_past_incident(session: Session, queue: str, at: str) -> int:
+def _put_kind_first(queue: Queue, kind: str | None) -> Queue:
+    """Return the queue with its first finding of a kind before the others. Raises UsageError if it has none of it."""
+    from rqtui.reports.incident import put_finding_first
+
+    if kind is None:
+        return queue
+    present = {finding.kind: finding for finding in reversed(queue.findings)}
+    if kind not in present:
+        kinds = ", ".join(dict.fromkeys(finding.kind for finding in queue.findings))
+        has = f"its findings: {kinds}" if kinds else "it has none"
+        raise UsageError(f'--finding: queue "{queue.name}" has no finding {kind!r:.40}; {has}.')
+    return put_finding_first(queue, present[kind])
+
+
+def _write_past_incident(session: Session, queue: str, finding: str | None, at: str) -> int:
     """Print the page of a past moment from the recording, and return the exit code."""
     from rqtui.reports.incident import build_past_incident
     from rqtui.reports.incident_page import build_page_lines
 
     moment = read_recorded_moment(session, at, [queue])
+    counted = _put_kind_first(moment.snapshot.queues[0], finding)
     operations, sightings, problems = load_journal(session.settings.url)
-    [counted] = moment.snapshot.queues
     causes = [(cause.cause, cause.jobs) for cause in moment.causes]
     report = build_past_incident(counted, moment.at_ms, causes, operations, sightings)
     recording = open_recording(session)

@@ -25,11 +25,11 @@ SAME_MS = 120_000  # a finding of the journal this close to a recorded one is th
 
 
 class RecordedPast(NamedTuple):
-    """What a recording knows of a queue: the course of its worst finding, and earlier ones with their effects."""
+    """What a recording knows of a queue: the course of its first finding, and earlier ones with their effects."""
 
     course: Course | None
     precedents: tuple[Precedent, ...]
-    begin_ms: int | None  # when the worst finding began, as far as it is known
+    begin_ms: int | None  # when the first finding began, as far as it is known
     marks: tuple[Mark, ...] = ()  # in the time of the course, also if nothing of it was recorded
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rqtui.engine import history as stats
 from rqtui.engine.engine import Engine
 from rqtui.errors import RqtuiError
-from rqtui.model import Queue, Ref, State
+from rqtui.model import Finding, Queue, Ref, State
 from rqtui.operations.journal import Operation, Sighting
 from rqtui.reports import comparison as comparisons
 from rqtui.reports.comparison import Comparison, Selection
@@ -48,13 +48,21 @@ class Precedent:
     effect: Effect | None = None
 
 
+class EndedFinding(NamedTuple):
+    """A finding that a report was requested about, and that is over by now; `ended_ms` None: nothing recorded when."""
+
+    finding: Finding
+    ended_ms: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
     """The report of one queue with problems.
 
-    `errors` is None if no error is stored. `comparison` is None where there is nothing to compare; `not_compared` says
-    why. `changes` are those of the last day on this machine, the newest first. `problems` are sentences about what
-    could not be read.
+    The report is about the first finding of `queue`: its worst one, or the one that `put_finding_first` put there.
+    `ended` is set if the requested finding is over. `errors` is None if no error is stored. `comparison` is None where
+    there is nothing to compare; `not_compared` says why. `changes` are those of the last day on this machine, the
+    newest first. `problems` are sentences about what could not be read.
     """
 
     ref: Ref
@@ -69,14 +77,33 @@ class Incident:
     precedents: tuple[Precedent, ...] = ()
     problems: tuple[str, ...] = field(default=())
     recorded_causes: tuple[tuple[str, int], ...] | None = None  # causes and jobs of a past moment
-    course: Course | None = None  # of what the worst finding counts; None: nothing is recorded or counted
+    course: Course | None = None  # of what the first finding counts; None: nothing is recorded or counted
     is_complete: bool = True  # False while parts are still being read
-    recorded_begin_ms: int | None = None  # when the worst finding began, as far as it is known
+    recorded_begin_ms: int | None = None  # when the first finding began, as far as it is known
+    ended: EndedFinding | None = None
 
     @property
     def silent_workers(self) -> list[WorkerEntry]:
         """The workers that sent no heartbeat in time, or whose leases are over."""
         return [entry for entry in self.workers if entry.health in UNHEALTHY]
+
+
+def find_same_finding(queue: Queue, finding: Finding) -> Finding | None:
+    """Return the finding of the queue with the same kind and Redis keys, else with the same kind, else None."""
+    same_kind = [each for each in queue.findings if each.kind == finding.kind]
+    return next((each for each in same_kind if each.keys == finding.keys), same_kind[0] if same_kind else None)
+
+
+def put_finding_first(queue: Queue, finding: Finding) -> Queue:
+    """Return the queue with one of its findings before the others, so that a report is about this finding."""
+    others = [each for each in queue.findings if each is not finding]
+    return queue._replace(findings=(finding, *others))
+
+
+def find_end_ms(ref: Ref, kind: str, sightings: Sequence[Sighting]) -> int | None:
+    """Return when the last finding of this kind ended, or None if that was not recorded. `sightings`: oldest first."""
+    own = [each for each in sightings if (each.system, each.queue, each.kind) == (ref.system, ref.queue, kind)]
+    return own[-1].at_ms if own and own[-1].is_over else None
 
 
 def yield_incident_reports(
@@ -125,12 +152,12 @@ def _read_counted_course(
     operations: Sequence[Operation],
     sightings: Sequence[Sighting],
 ) -> Course | None:
-    """Read what the worst finding counts from the minute counters of the system; None if it has none of it."""
-    system, worst = engine.systems[ref.system], queue.findings[0] if queue.findings else None
-    series = choose_series(worst.kind if worst else "")
+    """Read what the first finding counts from the minute counters of the system; None if it has none of it."""
+    system, first = engine.systems[ref.system], queue.findings[0] if queue.findings else None
+    series = choose_series(first.kind if first else "")
     if not stats.has_history(system) or series.is_level:
         return None
-    begin_ms, end_ms = choose_span(worst.since_ms if worst else None, now_ms)
+    begin_ms, end_ms = choose_span(first.since_ms if first else None, now_ms)
     minutes = (end_ms - begin_ms) // stats.MINUTE_MS + 1
     [history] = engine.send_requests_isolated([lambda: stats.build_history_request(system, ref.queue, minutes)])
     if not isinstance(history, stats.History):
@@ -188,7 +215,7 @@ def _compare_dead_jobs(engine: Engine, ref: Ref, queue: Queue) -> Generator[None
 def find_precedents(
     ref: Ref, queue: Queue, now_ms: int, operations: Sequence[Operation], sightings: Sequence[Sighting]
 ) -> Iterator[Precedent]:
-    """Yield earlier appearances of the queue's worst finding that were followed by a change, the newest first."""
+    """Yield earlier appearances of the queue's first finding that were followed by a change, the newest first."""
     if not queue.findings:
         return
     kind, began_ms = queue.findings[0].kind, queue.findings[0].since_ms or now_ms

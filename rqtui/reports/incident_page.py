@@ -9,7 +9,7 @@ from rqtui.engine.health.rules import format_finding
 from rqtui.operations.journal import Operation, format_clock
 from rqtui.reports import course as courses
 from rqtui.reports.comparison import explain_no_difference, format_difference, format_side
-from rqtui.reports.incident import Effect, Incident, count_hosts, count_versions
+from rqtui.reports.incident import Effect, EndedFinding, Incident, count_hosts, count_versions
 from rqtui.reports.jobs import mask_job_text
 from rqtui.text.formats import format_age, format_instant, format_quantity
 from rqtui.text.names import join_names
@@ -33,6 +33,8 @@ def build_page_lines(
     places = ", ".join(f"{place} {number}" for place, number in report.queue.map_counts_by_place().items())
     yield f"{safe(name)} ({report.ref.system}) at {format_clock(report.taken_ms)}: {places}"
     yield from _build_title_lines("findings")
+    if report.ended is not None:
+        yield from _build_ended_lines(report.ended, report)
     for finding in report.queue.findings:
         yield f"  {finding.severity:<8}  {safe(format_finding(finding, report.taken_ms))}"
     if not report.queue.findings:
@@ -62,12 +64,21 @@ def build_page_lines(
     yield from (f"  {command}" for command in commands) if commands else ["  nothing needs to be done"]
 
 
+def _build_ended_lines(ended: EndedFinding, report: Incident) -> Iterator[str]:
+    """Yield that the requested finding is over, since when, and what the rest of the page is about."""
+    yield f"  over      {safe(ended.finding.text)}"
+    when = "when it ended is unknown"
+    if ended.ended_ms is not None:
+        when = f"it ended at {format_instant(ended.ended_ms, report.taken_ms)}"
+    yield f"            {when}{'; the page is about the worst finding now' if report.queue.findings else ''}"
+
+
 def _build_title_lines(text: str) -> list[str]:
     return ["", text]
 
 
 def _build_course_lines(report: Incident, width: int, height: int) -> Iterator[str]:
-    """Yield since when the worst finding exists, the plot of what it counts, and whether that grows."""
+    """Yield since when the first finding exists, the plot of what it counts, and whether that grows."""
     begin_ms = report.recorded_begin_ms
     if begin_ms is None and report.queue.findings:
         begin_ms = report.queue.findings[0].since_ms

@@ -28,7 +28,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from rqtui.config.settings import INTERVAL_S, Settings
-from rqtui.model import Job, Ref
+from rqtui.model import Finding, Job, Ref
 from rqtui.session import create_engine
 from rqtui.text import formats
 from rqtui.text.masking import set_mask_patterns
@@ -468,6 +468,10 @@ class Cockpit(App[None]):
         """Open the board of a queue."""
         self.navigation.open_board(ref)
 
+    def open_incident(self, ref: Ref, finding: Finding) -> None:
+        """Open the page about a finding of a queue."""
+        self.navigation.open_incident(ref, finding)
+
     def open_job(self, ref: Ref, job: Job) -> None:
         """Open the page of a job."""
         self.navigation.open_job(ref, job)
@@ -688,8 +692,8 @@ class Cockpit(App[None]):
         self.session.change_refresh_interval(self.session.ticker.interval_s * factor)
 
     def action_show_incident(self) -> None:
-        """Show the page about the problems of the queue under the cursor."""
-        self.navigation.open_incident()
+        """Show the page about the finding under the cursor, or about the problems of the queue under the cursor."""
+        self.navigation.open_incident_at_cursor()
 
     def action_demo(self) -> None:
         """Show the page of things to try in the running demo."""

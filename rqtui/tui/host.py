@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from rqtui.engine.loops import Loop
-    from rqtui.model import Job, Ref
+    from rqtui.model import Finding, Job, Ref
     from rqtui.tui.session import Session
     from rqtui.tui.target import Target
     from rqtui.verbs import Verb
@@ -56,6 +56,9 @@ class Host(Protocol):
 
     def open_board(self, ref: Ref) -> None:
         """Open the board of a queue."""
+
+    def open_incident(self, ref: Ref, finding: Finding) -> None:
+        """Open the page about a finding of a queue."""
 
     def open_job(self, ref: Ref, job: Job) -> None:
         """Open the page of a job."""

@@ -68,8 +68,18 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
     GeneralKey("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
     GeneralKey("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
     GeneralKey("place", ",".join(DIGITS), "screen.place", "place", "the places, in their order", ("board",)),
-    GeneralKey("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
-    GeneralKey("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
+    GeneralKey("next_pane", "tab,l", "screen.pane(1)", "next", "the next place, or the findings above", ("board",)),
+    GeneralKey(
+        "previous_pane",
+        "shift+tab,h",
+        "screen.pane(-1)",
+        "previous",
+        "the place before, or the findings above",
+        ("board",),
+    ),
+    GeneralKey(
+        "findings", "tab", "screen.findings", "findings", "to the findings below the list, and back", ("overview",)
+    ),
     GeneralKey("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
     GeneralKey("mark_range", "v", "", "range", "mark a range: v here, v there", ("board",)),
     GeneralKey("mark_loaded", "a", "", "loaded", "mark all that is loaded", ("board",)),
@@ -198,7 +208,7 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         "apostrophe",
         "show_incident",
         "incident",
-        "one page about a queue with problems, and what helps",
+        "one page about a queue, or the finding under the cursor",
     ),
     GeneralKey("refresh", "r", "refresh_now", "refresh", "refresh now, and find new queues"),
     GeneralKey("slower", "minus", "interval(2)", "slower", "refresh half as often"),
@@ -326,7 +336,7 @@ KEY_SIGNS = {
     "pageup": "PgUp",
     "pagedown": "PgDn",
 }
-_BOARD_KEYS = ("next_pane", "previous_pane")
+_TAB_KEYS = ("next_pane", "previous_pane", "findings")
 _NAMES_BY_SIGN = {sign: name for name, sign in KEY_SIGNS.items()}
 _NAMES_BY_WORD = {"Enter": "enter", "Space": "space"}  # spelled out in sentences
 VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
@@ -364,7 +374,7 @@ def build_app_bindings() -> list[Binding]:
             priority=general_key.is_first,
         )
         for general_key in GENERAL_KEYS
-        if general_key.action and general_key.id != "place" and general_key.id not in _BOARD_KEYS
+        if general_key.action and general_key.id != "place" and general_key.id not in _TAB_KEYS
     ]
     all_bindings[:0] = [
         Binding(replay_key.keys, replay_key.action, replay_key.label, id=replay_key.id, show=False)
@@ -377,8 +387,8 @@ def build_app_bindings() -> list[Binding]:
     return all_bindings
 
 
-def build_board_bindings() -> list[Binding]:
-    """Build the key bindings that belong to the board itself.
+def build_tab_bindings(screen: str) -> list[Binding]:
+    """Build the key bindings of a view that move the focus with Tab, and belong to the view itself.
 
     Textual binds Tab on every screen, and a screen's bindings take precedence over the app's.
     """
@@ -391,7 +401,7 @@ def build_board_bindings() -> list[Binding]:
             show=False,
         )
         for general_key in GENERAL_KEYS
-        if general_key.id in _BOARD_KEYS
+        if general_key.id in _TAB_KEYS and screen in general_key.screens
     ]
 
 

@@ -20,10 +20,11 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Job, Ref, Snapshot, State
+from rqtui.model import Finding, Focus, Job, Ref, Snapshot, State
 from rqtui.tui.target import Target
 from rqtui.tui.terminal import line_cache
 from rqtui.tui.widgets.filter_line import FilterLine
+from rqtui.tui.widgets.findings import FindingCursor
 from rqtui.tui.widgets.frame import VIEWS_FROM_ROWS, Footer, Header, Sides, Strip
 from rqtui.tui.widgets.leavable import Leavable
 from rqtui.tui.widgets.table import Table
@@ -38,6 +39,7 @@ MIN_SIZE = (60, 12)
 LARGE_SIZE = (120, 34)  # cells and rows of a terminal
 LEAST_PREVIEW, LEAST_ROWS = 17, 4  # on a large terminal: rows of the details, and rows of the list
 LEAST_DETAILS = 4  # on a small terminal: rows of the details, which are a frame and two lines
+FINDING_KEYS = (("open", "incident"), ("move", "move"), ("back", "back"))  # (id, label), in the footer
 TABLE_FRAME_ROWS = 3  # rows of a table beside its list: a frame and the header
 
 
@@ -175,6 +177,29 @@ class View(Screen[None], Leavable):
         """Return the operation under the cursor, if this view lists operations."""
         return None
 
+    def find_list(self) -> Widget | None:
+        """Return the list that gets the focus back from the findings, if this view has findings with a cursor."""
+        return None
+
+    def find_selected_finding(self) -> Finding | None:
+        """Return the finding under the cursor while findings have the focus, else None."""
+        return self.focused.finding if isinstance(self.focused, FindingCursor) else None
+
+    def leave_findings(self) -> bool:
+        """Move the focus from the findings back to the list. Return whether findings had the focus."""
+        if not isinstance(self.focused, FindingCursor):
+            return False
+        self.set_focus(self.find_list())
+        return True
+
+    def list_focus_keys(self) -> Sequence[tuple[str, str]]:
+        """Return (id, label) of the keys that the footer shows first while findings have the focus; else nothing."""
+        return FINDING_KEYS if isinstance(self.focused, FindingCursor) else ()
+
+    def on_finding_cursor_opened(self, event: FindingCursor.Opened) -> None:
+        """Open the page about the finding that was opened by Enter or clicked."""
+        self.host.open_incident(event.ref, event.finding)
+
     def show_recent_activity(self) -> None:
         """Show the recent steps of the loops and recent changes, if this view has a pane for them."""
 
@@ -246,6 +271,7 @@ class View(Screen[None], Leavable):
     def action_filter(self) -> None:
         """Open the filter line of the view."""
         if self.FILTER_HINT:
+            self.leave_findings()
             self._focused_before = self.focused
             self.filter_line.open(self.session.filters)
 
@@ -295,6 +321,8 @@ class View(Screen[None], Leavable):
 
     def step_back(self) -> bool:
         """Undo the last step on the view itself, such as a filter, after Esc. Returns whether there was such a step."""
+        if self.leave_findings():
+            return True
         if self.filter_text:
             self.confirm_filter("")
             return True

@@ -97,3 +97,27 @@ def test_dead_jobs_alone_are_compared_with_nothing(url: str, client: Redis) -> N
 def test_an_unknown_queue_is_empty_and_said_to_be_unknown(url: str) -> None:
     ran = shell(url, "incident", "rq:nosuch")
     assert ran.code == 0 and 'nothing is known of a queue "nosuch" (rq)' in ran.err
+
+
+@pytest.mark.usefixtures("failed")
+def test_the_page_begins_with_the_finding_that_is_named(url: str, client: Redis) -> None:
+    assert shell(url, "act", "pause", "mail").code == 0
+    kinds = [finding["kind"] for finding in shell(url, "incident", "mail", "--json").json["findings"]]
+    assert len(kinds) > 1 and kinds[-1] == "paused"
+    document = shell(url, "incident", "mail", "--finding", "paused", "--json").json
+    assert [finding["kind"] for finding in document["findings"]] == ["paused", *kinds[:-1]]
+    assert document["commands"][0] == "rqtui act resume mail"
+    assert document["since_at_ms"] == document["findings"][0]["since_at_ms"]
+    lines = shell(url, "incident", "mail", "--finding", "paused").out.splitlines()
+    assert lines[lines.index("findings") + 1].startswith("  info      paused")
+
+
+@pytest.mark.usefixtures("failed")
+def test_a_finding_that_the_queue_does_not_have_is_refused_with_those_that_it_has(url: str, client: Redis) -> None:
+    ran = shell(url, "incident", "mail", "--finding", "overtaken")
+    assert (ran.code, ran.out) == (2, "")
+    assert """--finding: queue "mail" has no finding 'overtaken'; its findings: failing""" in ran.err
+    with Queue("quiet", client) as queue:
+        queue.put({"a": 1}, delay=3600)
+    ran = shell(url, "incident", "quiet", "--finding", "failing")
+    assert ran.code == 2 and "has no finding 'failing'; it has none." in ran.err

@@ -126,6 +126,10 @@ def test_the_incident_page_of_the_past_has_what_was_recorded(recorded: str) -> N
     assert document["causes"] == [{"cause": "token=••••••••", "jobs": 3}] and document["errors"] is None
     assert document["recorded"]["at_ms"] == PAST_MS + 5_000 == document["taken_at_ms"]
     assert shell(recorded, "incident", "other", *AT).code == 2
+    named = shell(recorded, "incident", "mail", "--finding", "failing", *AT, "--json").json
+    assert [finding["kind"] for finding in named["findings"]] == ["failing"]
+    ran = shell(recorded, "incident", "mail", "--finding", "paused", *AT)
+    assert ran.code == 2 and "has no finding 'paused'; its findings: failing." in ran.err
 
 
 def test_the_metrics_of_the_past_are_printed_and_not_served(recorded: str) -> None:

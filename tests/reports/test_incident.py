@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rqtui.model import Finding, Queue, Ref
 from rqtui.operations.journal import Operation, Sighting
-from rqtui.reports.incident import DAY_MS, MAX_PRECEDENTS, REACTION_MS, find_precedents
+from rqtui.reports.incident import (
+    DAY_MS,
+    MAX_PRECEDENTS,
+    REACTION_MS,
+    EndedFinding,
+    build_past_incident,
+    find_end_ms,
+    find_precedents,
+    find_same_finding,
+    put_finding_first,
+)
+from rqtui.reports.incident_page import build_page_lines
 
 REF = Ref("native", "mail")
 NOW = 1_800_000_000_000
@@ -57,3 +70,44 @@ def test_the_newest_precedents_are_listed_first_and_their_number_is_bounded() ->
 
 def test_a_queue_without_findings_has_no_precedents() -> None:
     assert [*find_precedents(REF, Queue("mail", "native"), NOW, [operation(1)], [sighting(1)])] == []
+
+
+A, B = Finding("failing", "critical", "mail", "55 % fail"), Finding("paused", "info", "mail", "paused")
+C, D = (Finding("wrong-type", "critical", "mail", "another type", keys=(key,)) for key in "cd")
+
+
+def test_the_report_is_about_the_finding_that_is_put_first() -> None:
+    queue = Queue("mail", "native", findings=(A, C, D, B))
+    assert put_finding_first(queue, B).findings == (B, A, C, D)
+    began = NOW - DAY_MS
+    sightings = [sighting(began, kind="paused"), sighting(began)]
+    found = find_precedents(REF, put_finding_first(queue, B), NOW, [operation(began + 1)], sightings)
+    assert [each.sighting.kind for each in found] == ["paused"]
+
+
+def test_a_finding_is_found_again_by_its_kind_and_its_keys() -> None:
+    queue = Queue("mail", "native", findings=(A, C, D))
+    assert find_same_finding(queue, replace(D, text="since an hour")) == D
+    assert find_same_finding(queue, replace(D, keys=("e",))) == C
+    assert find_same_finding(queue, B) is None
+
+
+def test_the_end_of_a_finding_is_known_only_if_its_last_record_is_its_end() -> None:
+    sightings = [sighting(1), sighting(2, is_over=True)]
+    assert find_end_ms(REF, "failing", sightings) == 2
+    assert find_end_ms(REF, "failing", [*sightings, sighting(3)]) is None
+    assert find_end_ms(REF, "paused", sightings) is None
+
+
+def test_the_page_reports_a_finding_that_is_over_and_continues_with_the_worst_one() -> None:
+    report = build_past_incident(Queue("mail", "native", findings=(A,)), NOW, (), (), ())
+    lines = [*build_page_lines(replace(report, ended=EndedFinding(B, None)), "mail", ())]
+    at = lines.index("findings")
+    assert lines[at + 1 : at + 4] == [
+        "  over      paused",
+        "            when it ended is unknown; the page is about the worst finding now",
+        "  critical  55 % fail",
+    ]
+    report = build_past_incident(Queue("mail", "native"), NOW, (), (), ())
+    lines = [*build_page_lines(replace(report, ended=EndedFinding(B, NOW - 60_000)), "mail", ())]
+    assert lines[at + 2].startswith("            it ended at ") and lines[at + 3] == "  none"

@@ -303,6 +303,20 @@ async def test_the_page_about_an_incident_is_that_of_the_moment(path: Path) -> N
 
 
 @run_on_event_loop
+async def test_the_page_about_a_chosen_finding_shows_when_it_ended_in_the_recording(path: Path) -> None:
+    async with replay(path, NOW_MS + 34 * MINUTE_MS, WIDE) as ui:
+        await ui.until_shown("67 % of attempts fail")
+        await ui.press("tab")
+        await ui.until_shown("▌ 67 % of attempts fail", "⏎ incident", "▲ finding")
+        await ui.press("enter")
+        await ui.until_shown("incident: mail", "critical  67 % of attempts fail")
+        await ui.press("full_stop")
+        await ui.until_shown("over      67 % of attempts fail", "it ended at")
+        await ui.press("comma", "comma")
+        await ui.until_shown("critical  67 % of attempts fail")
+
+
+@run_on_event_loop
 async def test_the_help_lists_the_keys_of_the_time_first(path: Path) -> None:
     async with replay(path) as ui:
         await ui.press("question_mark")

@@ -35,6 +35,7 @@ from rqtui.tui.screens.board_layout import BoardLayout
 from rqtui.tui.target import Target
 from rqtui.tui.view import TABLE_FRAME_ROWS, View
 from rqtui.tui.widgets import findings, frame, place_scan
+from rqtui.tui.widgets.findings import FindingLine, Findings
 from rqtui.tui.widgets.long_text import Text
 from rqtui.tui.widgets.pane import JobState, Pane
 from rqtui.tui.widgets.table import Table
@@ -59,7 +60,7 @@ class Board(View):
 
     NAME = "board"
     FILTER_HINT = "text /re/ !term id: err: .path:exact .path:~part age>10m  Tab paths  ↑ earlier"
-    BINDINGS: ClassVar[list[BindingType]] = list(keys.build_board_bindings())
+    BINDINGS: ClassVar[list[BindingType]] = list(keys.build_tab_bindings("board"))
 
     def __init__(self, ref: Ref, system: System) -> None:
         super().__init__()
@@ -80,7 +81,7 @@ class Board(View):
         self._is_place_chosen = False  # whether the current place was chosen by the person or by the first snapshot
         self._list_size = ("", 0)  # the current place, and the rows that its jobs needed at most
         self._finding_lines = 1  # lines of findings; only grows, so that the rows below do not move
-        self._finding_sides: list[frame.Sides] = []
+        self._finding_rows: list[FindingLine] = []
         self._tab_line: list[frame.Sides] = []  # a line of tabs below the findings, if the frame's title is too short
 
     def compose_view(self) -> ComposeResult:
@@ -89,7 +90,7 @@ class Board(View):
         `_arrange_panes` hides what does not fit.
         """
         self._panes = list(self._create_panes())
-        yield frame.Findings(id="findings")
+        yield Findings(id="findings")
         with Grid(id="panes"):
             yield from self._panes
             with VerticalScroll(id="detail", classes="pane", can_focus=False):
@@ -246,10 +247,10 @@ class Board(View):
         """Update the titles and bottom lines of the panes of all places, and the lines above the panes."""
         self._tab_line = self._tab_line if not self._board_layout.side else []
         self._update_titles()
-        lines = [*(self._finding_sides if self._shows_findings else []), *self._tab_line]
-        findings_bar = self.query_one(frame.Findings)
-        findings_bar.display = self._shows_findings or bool(lines)
-        findings_bar.show_lines(*lines)
+        finding_rows = self._finding_rows if self._shows_findings else []
+        findings_bar = self.query_one(Findings)
+        findings_bar.display = self._shows_findings or bool(self._tab_line)
+        findings_bar.show_findings(finding_rows, *self._tab_line)
 
     @property
     def _shows_findings(self) -> bool:
@@ -279,11 +280,18 @@ class Board(View):
             )
 
     def _show_findings(self, queue: Queue) -> None:
+        findings_bar = self.query_one(Findings)
+        findings_bar.set_findings(self.ref, queue.findings)
+        if not queue.findings:
+            self.leave_findings()
         width, height = self.app.size
         _rows, max_findings, max_lines = next(space for space in FINDING_SPACE if height >= space[0])
-        lines = findings.format_findings(queue, max_findings, width - 2, self.session.now_ms, max_lines=max_lines)
+        lines = findings.build_finding_lines(
+            queue, max_findings, width - 2, self.session.now_ms, max_lines=max_lines, cursor=findings_bar.cursor
+        )
         self._finding_lines = max(self._finding_lines, len(lines))
-        self._finding_sides = [*lines, *[(Content(), Content())] * (self._finding_lines - len(lines))]
+        empty_line = FindingLine(Content(), Content(), None)
+        self._finding_rows = [*lines, *[empty_line] * (self._finding_lines - len(lines))]
 
     def update_countdowns(self) -> None:
         """Redraw the time left to act on the queue's findings."""
@@ -405,7 +413,12 @@ class Board(View):
         )
 
     def build_target(self) -> Target:
-        """Return the marked jobs, the job under the cursor, or the whole place as the target of a verb."""
+        """Return the marked jobs, the job under the cursor, or the whole place as the target of a verb.
+
+        While the cursor is on a finding, the target is the queue: the job under the cursor of a pane is not meant then.
+        """
+        if self.find_selected_finding() is not None:
+            return Target(self.ref, queue=self._queue)
         pane = self.find_current_pane()
         expression = pane.expression if pane.is_whole_place else ""
         is_whole = pane.is_whole_place and not expression
@@ -494,10 +507,12 @@ class Board(View):
         self.host.show_keys()
 
     def step_back(self) -> bool:
-        """Handle Esc on the board: stop a running scan, else remove the filter of all places, else show all panes.
+        """Handle Esc on the board: leave the findings, stop a scan, remove the filter of all places, or show all panes.
 
         A stopped scan keeps its matches. Returns whether one of these was done.
         """
+        if self.leave_findings():
+            return True
         pane = self.find_current_pane()
         if pane.place.name in self._scans:
             self._stop_scan(pane, is_stopped_early=True)
@@ -617,9 +632,29 @@ class Board(View):
             self._go_to_pane(list_panes[number - 1])
 
     def action_pane(self, step: int) -> None:
-        """Go to the pane of the next place, or with `step` -1 of the previous one."""
-        list_panes = self.list_panes()
-        self._go_to_pane(list_panes[(list_panes.index(self.find_current_pane()) + step) % len(list_panes)])
+        """Go to the pane of the next place, or with `step` -1 of the previous one.
+
+        The findings are between the last place and the first.
+        """
+        findings_bar = self.query_one(Findings)
+        stops = [*self.list_panes(), *([findings_bar] if findings_bar.focusable else [])]
+        current = findings_bar if findings_bar.has_focus else self.find_current_pane()
+        following = stops[(stops.index(current) + step) % len(stops)]
+        if isinstance(following, Pane):
+            self._go_to_pane(following)
+        else:
+            self.set_focus(following)
+
+    def find_list(self) -> Pane:
+        """Return the pane that gets the focus back from the findings."""
+        return self.find_current_pane()
+
+    def on_finding_cursor_moved(self, _event: Findings.Moved) -> None:
+        """Show the cursor on another finding, or none after the findings lost the focus."""
+        if self.is_drawn and self._queue is not None:
+            self._show_findings(self._queue)
+            self.update_pane_frames()
+            self.host.show_keys()
 
     def action_page(self, pages: int) -> None:
         """Turn the page of the current place; after the last page of a sample, draw another sample."""

@@ -1,7 +1,8 @@
 """Show one page about a queue with problems: since when, how many, what differs, what helped before, what helps now.
 
-The report is built in steps on the engine's thread. The recorded past is read by the recorder of this process, which
-has the recording open. The keys of verbs act on all jobs of the largest group of errors, as on the view of errors.
+The page is about the worst finding of the queue, or about a chosen one until that is over. The report is built in steps
+on the engine's thread. The recorded past is read by the recorder of this process, which has the recording open. The
+keys of verbs act on all jobs of the largest group of errors, as on the view of errors.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -50,7 +52,7 @@ class PageScroll(VerticalScroll):
 
 
 class IncidentPage(View):
-    """The page about the queue `ref`."""
+    """The page about the queue `ref`. It is about `finding` first, or without one about the queue's worst finding."""
 
     NAME = "incident"
     AUTO_FOCUS = "#incident-page"
@@ -62,9 +64,10 @@ class IncidentPage(View):
         Binding("enter", "open_group", "open", show=False, id="incident.open"),
     ]
 
-    def __init__(self, ref: Ref) -> None:
+    def __init__(self, ref: Ref, finding: Finding | None = None) -> None:
         super().__init__()
-        self._ref = ref
+        self._ref, self._finding = ref, finding
+        self._is_over = False  # whether the chosen finding was over when the report was requested
         self._report: Incident | None = None
         self.past: RecordedPast | None = None
         self._is_complete = False  # whether the shown report is complete
@@ -93,7 +96,11 @@ class IncidentPage(View):
         return (self._ref,)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Build the report at the first snapshot and every 30 s."""
+        """Build the report at the first snapshot, every 30 s, and when the chosen finding ends or appears again."""
+        queue = snapshot.find_queue(self._ref)
+        if queue is not None and self._finding is not None:
+            is_over = self._find_chosen_finding(queue) is None
+            self._next_report_s = self._next_report_s if is_over == self._is_over else 0.0
         is_moved, self._now_ms = self.session.is_replay and snapshot.taken_ms != self._now_ms, snapshot.taken_ms
         if is_moved or time.monotonic() >= self._next_report_s:
             self.recompute()
@@ -107,21 +114,44 @@ class IncidentPage(View):
         queue = snapshot.find_queue(self._ref) if snapshot is not None else None
         if self._request is not None or self.session.engine is None or snapshot is None or queue is None:
             return
+        from rqtui.reports.incident import put_finding_first
+
         self._next_report_s, taken_ms = time.monotonic() + INTERVAL_S, snapshot.taken_ms
+        present = self._find_chosen_finding(queue)
+        ended = None if present is not None else self._finding
+        self._is_over = ended is not None
+        if present is not None:
+            self._finding, queue = present, put_finding_first(queue, present)
         self._request = self.session.run_steps(
-            lambda engine: self._yield_reports(engine, queue, taken_ms), self._handle_step
+            lambda engine: self._yield_reports(engine, queue, taken_ms, ended), self._handle_step
         )
         self.session.read_recording(lambda store: self._read_past(store, queue, taken_ms), self._store_past)
 
-    def _yield_reports(self, engine: Engine, queue: Queue, taken_ms: int) -> Iterator[Incident | None]:
-        """Build the report on the engine's thread, step by step; in a replay from the recording."""
-        if self.session.is_replay:
-            return iter([engine.build_incident(queue)])  # type: ignore[attr-defined]
-        from rqtui.reports.incident import yield_incident_reports
+    def _find_chosen_finding(self, queue: Queue) -> Finding | None:
+        """Return the chosen finding as the queue has it now, or None if none was chosen or it is over."""
+        from rqtui.reports.incident import find_same_finding
+
+        return find_same_finding(queue, self._finding) if self._finding is not None else None
+
+    def _yield_reports(
+        self, engine: Engine, queue: Queue, taken_ms: int, ended: Finding | None
+    ) -> Iterator[Incident | None]:
+        """Build the report on the engine's thread, step by step; in a replay from the recording.
+
+        `ended` is the chosen finding if it is over.
+        """
+        from rqtui.reports.incident import EndedFinding, find_end_ms, yield_incident_reports
 
         journal = self.session.journal
-        operations = [*journal.operations, *journal.load_earlier_operations()]
-        return yield_incident_reports(engine, self._ref, queue, taken_ms, operations, journal.load_sightings())
+        sightings = journal.load_sightings()
+        ended_finding = EndedFinding(ended, find_end_ms(self._ref, ended.kind, sightings)) if ended else None
+        reports: Iterator[Incident | None]
+        if self.session.is_replay:
+            reports = iter([engine.build_incident(queue)])  # type: ignore[attr-defined]
+        else:
+            operations = [*journal.operations, *journal.load_earlier_operations()]
+            reports = yield_incident_reports(engine, self._ref, queue, taken_ms, operations, sightings)
+        return (report and replace(report, ended=ended_finding) for report in reports)
 
     def _read_past(self, store: Writer, queue: Queue, taken_ms: int) -> RecordedPast:
         """Read the recorded past on the recorder's thread."""
@@ -162,7 +192,9 @@ class IncidentPage(View):
             return
         report = self.build_complete_report()
         if report is not None:
-            fixes = [*self._list_group_keys(), *describe_fixes(report.queue.findings)]
+            first, others = report.queue.findings[:1], report.queue.findings[1:]
+            fixes = [*describe_fixes(first), *self._list_group_keys(), *describe_fixes(others)]
+            fixes = list(dict.fromkeys(fixes))
             if self.session.is_replay:
                 fixes = ["this is a recording: nothing can be changed"]
             rows = LARGE_PLOT_ROWS if self.is_large else PLOT_ROWS
@@ -201,12 +233,16 @@ class IncidentPage(View):
         self.query_one("#incident-page").border_subtitle = text
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the worst finding of the queue now."""
+        """Return the chosen finding as it is now, or without one the worst finding of the queue."""
+        from rqtui.engine.health.rules import format_dated_problem
+
         snapshot = self.session.snapshot
         queue = snapshot.find_queue(self._ref) if snapshot else None
         if queue is None:
             return Content(), Content()
-        text = formats.fit_to_width(safe(queue.verdict.text), max(10, width - 1)).rstrip()
+        finding = self._find_chosen_finding(queue)
+        text = format_dated_problem(finding, self._now_ms) if finding is not None else queue.verdict.text
+        text = formats.fit_to_width(safe(text), max(10, width - 1)).rstrip()
         return Content.styled(text, "$strong"), Content()
 
     def set_dimmed(self, is_dim: bool) -> None:

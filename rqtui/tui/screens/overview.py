@@ -13,13 +13,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Queue, Rate, RecentActivity, Ref, Snapshot, State, Worker
+from rqtui.model import Finding, Focus, Queue, Rate, RecentActivity, Ref, Snapshot, State, Worker
 from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
@@ -30,6 +31,7 @@ from rqtui.tui.format.rows import Id, LazyCells, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import frame
+from rqtui.tui.widgets.findings import FindingsPane
 from rqtui.tui.widgets.lines_pane import LinesPane
 from rqtui.tui.widgets.table import Table
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from rqtui.reports.other_databases import OtherDatabase
     from rqtui.system_base.system import Request
     from rqtui.tui.screens.queue_plot import MinuteCounters
-    from rqtui.tui.widgets.queue_preview import DeathCauses
+    from rqtui.tui.widgets.queue_preview import DeathCauses, QueueDetails
     from rqtui.verbs import Verb
 
 # With up to 100 queues each refresh counts all of them. With more, it counts those in sight, and some others in turn.
@@ -64,6 +66,7 @@ class Overview(View):
 
     NAME = "overview"
     DETAILS = "#below"
+    BINDINGS: ClassVar[list[BindingType]] = list(keys.build_tab_bindings("overview"))
     IS_FIRST = True
     CAN_CREATE_QUEUES = True
     SORTS = queues.SORTS
@@ -120,7 +123,8 @@ class Overview(View):
         self._recent_text = Content()
         self._is_preview_ready = False  # The first paint does not wait for the modules of the preview.
         self._preview_timer: Timer | None = None  # runs while the preview waits for the counters of its queue
-        self._preview_inputs: tuple[object, ...] = ()  # the inputs from which `_preview_lines` were built
+        # The inputs from which `_preview_lines` were built: details, width, height, and the cursor on the findings.
+        self._preview_inputs: tuple[QueueDetails, int, int, int | None] | None = None
         self._preview_lines: list[Content] = []
         self._now_ms = 0
         self._workers: dict[Ref, tuple[Worker, ...]] = {}
@@ -138,7 +142,7 @@ class Overview(View):
         )
         yield Static("", id="unspoken", markup=False)
         with Horizontal(id="below"):
-            yield LinesPane(self._build_preview_lines, id="preview")
+            yield FindingsPane(self._build_preview_lines, self._find_finding_in_preview, id="preview")
             with Vertical(id="aside"):
                 yield LinesPane(self._build_cause_lines, id="causes")
                 with Static("", id="happened", classes="pane") as pane:
@@ -730,7 +734,10 @@ class Overview(View):
             name = str(selected)
         queue = self._counted_queues.get(selected) if isinstance(selected, Ref) else None
         span_text = formats.format_quantity(len(queue.findings), "finding") if queue and queue.findings else ""
-        preview_pane, causes_pane = self.query_one("#preview", LinesPane), self.query_one("#causes", LinesPane)
+        preview_pane, causes_pane = self.query_one("#preview", FindingsPane), self.query_one("#causes", LinesPane)
+        preview_pane.set_findings(selected if isinstance(selected, Ref) else None, queue.findings if queue else ())
+        if queue is None or not queue.findings:
+            self.leave_findings()
         preview_pane.set_border_title(
             Content.assemble(
                 (f" {formats.elide_middle(safe(name), 60)} ", "b $strong"),
@@ -794,13 +801,18 @@ class Overview(View):
             self.session.is_replay,
             self._counters.is_awaited(selected),
         )
-        inputs = (preview_data, width, height)
+        inputs = (preview_data, width, height, self.query_one("#preview", FindingsPane).cursor)
         if inputs != self._preview_inputs:  # Of a queue at rest nothing is built again.
             self._preview_inputs = inputs
-            self._preview_lines = queue_preview.build_queue_preview(
-                preview_data, width, height, ascii_only=self.session.settings.is_ascii
-            )
+            self._preview_lines = queue_preview.build_queue_preview(*inputs, ascii_only=self.session.settings.is_ascii)
         return self._preview_lines
+
+    def _find_finding_in_preview(self, y: int) -> Finding | None:
+        """Return the finding whose sentence is on line `y` of the preview."""
+        from rqtui.tui.widgets import queue_preview
+
+        lines = queue_preview.build_preview_findings(*self._preview_inputs) if self._preview_inputs else []
+        return lines[y].finding if y < len(lines) else None
 
     def _build_cause_lines(self, width: int, height: int) -> list[Content]:
         """Return the lines with the causes of death of the queue or group under the cursor."""
@@ -919,6 +931,36 @@ class Overview(View):
         self._sort_and_draw()
 
     # -- keys and events ------------------------------------------------------------------------------------------
+
+    def find_list(self) -> Table:
+        """Return the table of queues, which gets the focus back from the findings."""
+        return self._table
+
+    def action_findings(self) -> None:
+        """Move the focus from the table to the findings in the preview, or back."""
+        preview_pane = self.query_one("#preview", FindingsPane)
+        if self.leave_findings():
+            return
+        if preview_pane.focusable and self.has_preview:
+            self.set_focus(preview_pane)
+        else:
+            self.host.show_toast(
+                "The queue under the cursor has no findings."
+                if self.has_preview
+                else "A higher terminal shows the findings of the queue below the list."
+            )
+
+    def on_finding_cursor_moved(self, _event: FindingsPane.Moved) -> None:
+        """Show the cursor on another finding, or none after the findings lost the focus.
+
+        Meanwhile the table keeps its cursor on the queue of the findings.
+        """
+        if self.is_drawn:
+            if self.find_selected_finding() is not None:
+                self._table.keep_cursor_on_row()
+                self._table.repaint_changes()
+            self._show_preview()
+            self.host.show_keys()
 
     def action_sort(self) -> None:
         """Switch the overview to the next sort order."""

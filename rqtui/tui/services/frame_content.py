@@ -242,7 +242,7 @@ class FrameContent:
 
         def list_general_keys(*ids: str) -> list[frame.Key]:
             return [
-                (self._spell_general_key(general_key), general_key.label, True)
+                (self._spell_key(general_key.id), general_key.label, True)
                 for id in ids
                 for general_key in general_keys
                 if general_key.id == id
@@ -258,12 +258,12 @@ class FrameContent:
         queue_keys = list_verb_keys("queue")
         middle_keys = [*queue_keys, *view_keys] if view.NAME == "board" else [*view_keys, *queue_keys]
         rare_keys = [*list_verb_keys("way"), *(list_verb_keys("grey") if view.NAME in keys.LISTS else [])]
-        groups = (
-            self._list_time_keys() if self._session.is_replay else list_verb_keys("job"),
-            [] if self._session.is_replay else list_general_keys(*keys.FOOTER_AFTER_VERBS),
-            [*middle_keys, *rare_keys],
-            list_general_keys(*keys.FOOTER_END),
-        )
+        first_keys = self._list_time_keys() if self._session.is_replay else list_verb_keys("job")
+        near_keys = [] if self._session.is_replay else list_general_keys(*keys.FOOTER_AFTER_VERBS)
+        if focus_keys := view.list_focus_keys():
+            first_keys = [(self._spell_key(name), label, True) for name, label in focus_keys]
+            near_keys, middle_keys, rare_keys = [], queue_keys, []
+        groups = (first_keys, near_keys, [*middle_keys, *rare_keys], list_general_keys(*keys.FOOTER_END))
         view.footer.show_lines(frame.format_keys_line(*groups, self._build_mode_text(), self._host.app.size.width - 2))
 
     def _list_time_keys(self) -> list[frame.Key]:
@@ -287,9 +287,9 @@ class FrameContent:
             not self._session.is_read_only and bool(self._session.loops)
         )
 
-    def _spell_general_key(self, general_key: keys.GeneralKey) -> str:
-        """Return the key of a general key's row, spelled as a word if the terminal cannot show its sign."""
-        key = keys.find_current_key(general_key.id)
+    def _spell_key(self, name: str) -> str:
+        """Return the key of a row of the key table, spelled as a word if the terminal cannot show its sign."""
+        key = keys.find_current_key(name)
         return ascii_filter.spell_key(key) if self._session.settings.is_ascii else key
 
     def _find_disabled_verb(self, key: str, target: Target) -> Verb:

@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.content import Content
 
-from rqtui.model import Job, Ref
+from rqtui.model import Finding, Job, Ref
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.target import Target
@@ -51,8 +51,13 @@ class Navigation:
         """Open the page of a job."""
         self.push_view(self._create_view("job", ref, job))
 
-    def open_incident(self) -> None:
-        """Open the page about the queue under the cursor, or build it again if it is open."""
+    def open_incident(self, ref: Ref, finding: Finding) -> None:
+        """Open the page about a finding of a queue."""
+        if not self.has_dialog:
+            self.push_view(self._create_view("incident", ref, finding))
+
+    def open_incident_at_cursor(self) -> None:
+        """Open the page about the finding or the queue under the cursor, or build it again if it is open."""
         view, ref = self.view, self.find_target().ref
         if view is None or self.has_dialog:
             return
@@ -61,7 +66,7 @@ class Navigation:
         elif ref is None:
             self._host.show_toast("Put the cursor on a queue: the page is about one queue.", "warning")
         else:
-            self.push_view(self._create_view("incident", ref))
+            self.push_view(self._create_view("incident", ref, view.find_selected_finding()))
 
     def open_search(self, expression: str) -> None:
         """Open the search for a filter expression in the jobs of all queues. Raises UsageError if it is invalid."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.app import RenderResult
 from textual.content import Content
 from textual.events import Click
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.strip import Strip as Painted
 from textual.widget import Widget
 
@@ -76,9 +76,20 @@ class Bar(Widget):
         """Press the key whose hint was clicked."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y < len(self._lines):
-            sign = find_key_at_cell(align_sides(*self._lines[offset.y], self.size.width), offset.x)
-            if sign:
-                self.app.simulate_key(keys.to_textual_key(sign))
+            line = align_sides(*self._lines[offset.y], self.size.width)
+            if not press_key_at_cell(self, line, offset.x):
+                self.handle_text_click(offset.y)
+
+    def handle_text_click(self, y: int) -> None:
+        """Handle a click beside the keys of line `y`. Subclasses override it."""
+
+
+def press_key_at_cell(widget: Widget, line: Content, at: int) -> bool:
+    """Press the key whose hint covers the cell `at` of a line of a widget. Return whether there is one."""
+    sign = find_key_at_cell(line, at)
+    if sign:
+        widget.app.simulate_key(keys.to_textual_key(sign))
+    return bool(sign)
 
 
 def find_key_at_cell(line: Content, at: int) -> str:
@@ -101,16 +112,6 @@ class Header(Bar):
     DEFAULT_CSS = "Header { dock: top; height: 2; padding: 0 1; }"
 
 
-class Findings(Bar):
-    """The lines above the rows of a board with the health findings of its queue."""
-
-    DEFAULT_CSS = "Findings { height: auto; padding: 0 1; }"
-
-    def get_content_height(self, _container: Size, _viewport: Size, _width: int) -> int:
-        """Return the number of findings, or 1 for the line with the verdict if there are none."""
-        return max(1, len(self._lines))
-
-
 class Strip(Bar):
     """The line of a running demo with its keys and its progress."""
 
@@ -130,7 +131,7 @@ def _are_sides_equal(now: Sides, before: Sides) -> bool:
 
 def align_sides(left: Content, right: Content, width: int) -> Content:
     """Place `left` and `right` at the edges of `width` cells. If both do not fit, drop `right`, then cut `left`."""
-    if left.cell_length + right.cell_length + 1 > width:
+    if left.cell_length + right.cell_length + bool(right) > width:
         left_width = width - right.cell_length - 1
         if left_width < 12:
             right, left_width = Content(), width

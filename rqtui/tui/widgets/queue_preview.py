@@ -91,12 +91,17 @@ class DeathCauses(NamedTuple):
         return self.read >= self.dead
 
 
-def build_queue_preview(details: QueueDetails, width: int, height: int, *, ascii_only: bool = False) -> list[Content]:
+def build_queue_preview(
+    details: QueueDetails, width: int, height: int, cursor: int | None = None, *, ascii_only: bool = False
+) -> list[Content]:
     """Build the preview of a queue in `height` lines: its findings, then its history, places and workers.
 
-    The plot takes the lines that the text leaves free. With less space a line with a sparkline replaces it.
+    The plot takes the lines that the text leaves free. With less space a line with a sparkline replaces it. `cursor` is
+    the position of the finding under the cursor.
     """
-    finding_lines = _format_queue_findings(details, width, max(1, height - 2 if height >= _TREND_FROM_ROWS else height))
+    finding_lines = [
+        align_sides(line.left, line.right, width) for line in build_preview_findings(details, width, height, cursor)
+    ]
     has_history = details.history is not None or details.is_history_awaited
     bars = _format_place_bars(details, width) if not has_history or height >= _BARS_FROM_ROWS else []
     place_lines = [*_format_places_summary(details, width), *bars]
@@ -303,10 +308,14 @@ def _compute_minute_rates(
 # -- text -----------------------------------------------------------------------------------------------------------
 
 
-def _format_queue_findings(details: QueueDetails, width: int, max_lines: int) -> list[Content]:
-    """Format the findings of the queue with the keys that fix them."""
-    lines = findings.format_findings(details.queue, _MAX_FINDINGS, width, details.now_ms, max_lines=max_lines)
-    return [align_sides(left, right, width) for left, right in lines]
+def build_preview_findings(
+    details: QueueDetails, width: int, height: int, cursor: int | None = None
+) -> list[findings.FindingLine]:
+    """Build the lines of the findings of the queue with which the preview begins."""
+    max_lines = max(1, height - 2 if height >= _TREND_FROM_ROWS else height)
+    return findings.build_finding_lines(
+        details.queue, _MAX_FINDINGS, width, details.now_ms, max_lines=max_lines, cursor=cursor
+    )
 
 
 def _format_places_summary(details: QueueDetails, width: int) -> list[Content]:

@@ -91,3 +91,26 @@ def test_a_click_on_a_key_of_a_finding_presses_it() -> None:
 def test_a_shared_key_is_shown_with_the_verb_that_the_remedy_names() -> None:
     finding = Finding("left-in-paused", "critical", "q", "2 left in paused", "rqtui act resume q moves them", key="P")
     assert format_findings(Queue("q", "s", findings=(finding,)), 3)[0][1] == "P resume"
+
+
+def build_lines_with_cursor(cursor: int, max_findings: int) -> list[tuple[str, str]]:
+    queue = Queue("q", "s", findings=(FAILING, LATE, OLD))
+    lines = findings.build_finding_lines(queue, max_findings, 80, cursor=cursor)
+    assert all(line.left.cell_length == 80 for line in lines if line.left.plain.startswith("▌"))
+    return [(line.left.plain.strip(), line.finding.kind if line.finding else "") for line in lines]
+
+
+def test_the_finding_under_the_cursor_is_shown_in_any_case_with_its_number() -> None:
+    assert [kind for _text, kind in build_lines_with_cursor(1, 3)] == ["failing", "expired", "oldest-ready"]
+    assert build_lines_with_cursor(1, 3)[1][0].startswith("▌ 50 leases expired")
+    assert [kind for _text, kind in build_lines_with_cursor(1, 2)] == ["failing", "expired"]
+    assert [kind for _text, kind in build_lines_with_cursor(2, 2)] == ["expired", "oldest-ready"]
+    ((text, kind),) = build_lines_with_cursor(2, 1)
+    assert text == "▌ the oldest ready job waits for 9 min: add workers · 3 of 3 findings" and kind == "oldest-ready"
+
+
+def test_the_key_of_the_finding_under_the_cursor_can_be_clicked() -> None:
+    queue = Queue("q", "s", findings=(FAILING,))
+    ((line, right, finding),) = findings.build_finding_lines(queue, 1, 80, cursor=0)
+    assert frame.find_key_at_cell(line, line.plain.index("e errors")) == "e"
+    assert right.plain == "" and finding is FAILING
