@@ -97,6 +97,30 @@ def test_every_side_view_opens_by_its_key_and_esc_goes_one_step_back(opened: Ope
     ui.until("2 ready", "a1")
 
 
+def test_enter_on_a_finding_opens_the_page_about_it(opened: Opened, mail: Seeded) -> None:
+    mail.engine.apply_verb("pause", mail.ref, (), {})
+    ui = opened()
+    ui.until("paused since", "P resume")
+    ui.keys("Tab")
+    ui.until("▌ ", "⏎ incident")
+    ui.keys("G")
+    ui.until("▌ paused since")
+    ui.keys("Enter")
+    ui.until("incident: mail", "info      paused since", "what differs")
+    ui.keys("Escape")
+    ui.until("▌ paused since")
+    ui.keys("Escape", "Enter", "5")
+    ui.until("dead-1")
+    ui.keys("Tab")
+    ui.until("⏎ incident", "▌ ")
+    ui.keys("g", "Enter")
+    ui.until("incident: mail", "findings")
+    ui.keys("Escape")
+    ui.until("⏎ incident")
+    ui.keys("Escape")
+    ui.until("R requeue", "dead-1")
+
+
 @pytest.mark.matrix
 def test_a_filter_is_typed_and_left_by_esc_and_n_reports_a_missing_filter(opened: Opened) -> None:
     ui = opened()

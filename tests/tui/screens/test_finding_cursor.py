@@ -217,7 +217,7 @@ async def test_the_help_names_the_keys_of_the_findings(url: str, seeded: Seeded)
     async with screen(url, WIDE) as ui:
         await focus_findings(ui)
         await ui.press("question_mark")
-        await ui.until_shown("the next place, or the findings above", "or the finding under the cursor")
+        await ui.until_shown("the next place, or the findings (Enter opens one)", "or the finding under the cursor")
 
 
 async def click(ui: Screen, words: str, below: int = 0) -> None:
