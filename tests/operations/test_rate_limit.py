@@ -13,7 +13,7 @@ from screens import Screen, Seeded, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.errors import UsageError
-from rqtui.model import Job
+from rqtui.model import Count, Job, Queue, State
 from rqtui.operations import rate_limit
 
 
@@ -83,6 +83,22 @@ def test_it_stops_when_failures_pass_the_line(seeded: Seeded) -> None:
     assert "failures since it began (the limit is 3)" in steps[-1].stop_reason
     assert 0 < steps[-1].done < 10
     assert len(seeded.jobs("dead")) == 20
+
+
+@pytest.mark.parametrize(
+    ("failed_before", "failed_now", "dead_now", "failures"),
+    [(7, 12, 3, 5), (7, 7, 9, 0), (None, None, 3, 3), (None, None, 0, 0)],
+    ids=["retried attempts", "deaths without an attempt", "no counter", "no counter, none died again"],
+)
+def test_failed_attempts_are_counted_where_the_system_counts_them_else_new_dead_jobs(
+    failed_before: int | None, failed_now: int | None, dead_now: int, failures: int
+) -> None:
+    def build_queue(failed: int | None, dead: int) -> Queue:
+        counters = {} if failed is None else {"failed": failed}
+        return Queue("mail", "native", counts=(Count("dead", State.DEAD, dead),), counters=counters)
+
+    before, now = build_queue(failed_before, 10), build_queue(failed_now, dead_now)
+    assert rate_limit._count_new_failures(before, now, moved_dead=10) == failures
 
 
 def test_it_stops_when_so_many_wait_and_sends_none_beyond_the_line(seeded: Seeded) -> None:
