@@ -427,8 +427,8 @@ class RecentActivity(NamedTuple):
     dead: int = 0  # jobs that became dead
     ready_growth: int = 0  # the change in the number of ready jobs (negative: fewer)
     latest_growth: int | None = None  # the same over the last 15 to 30 seconds; None: unknown
-    minute_completed: int = 0  # attempts that succeeded in the last 60 to 75 seconds
-    minute_failed: int = 0  # attempts that failed in the last 60 to 75 seconds
+    minute_completed: int = 0  # attempts that succeeded in the last one to two minutes
+    minute_failed: int = 0  # attempts that failed in the last one to two minutes
     growing_ms: int = 0  # a duration: the time over which the next two are known, two minutes at most; 0: unknown
     growing_ready: int = 0  # the change in the number of ready jobs in that time
     growing_ended: int = 0  # jobs that completed or became dead in that time

@@ -383,7 +383,11 @@ def _compute_recent_activity(history: _QueueHistory) -> RecentActivity:
 
 
 def _count_last_minute_attempts(history: _QueueHistory) -> tuple[int, int]:
-    """Return how many attempts succeeded and failed in the last 60 to 75 seconds; zeros if that is unknown."""
+    """Return how many attempts succeeded and failed in about the last minute; zeros if that is unknown.
+
+    They are counted since the newest checkpoint that is at least a minute old: 60 to 75 s ago if the queue is polled
+    all the time, and never more than 2 minutes ago.
+    """
     begin_ms = history.polled_at_ms - MINUTE_MS
     checkpoint = next((candidate for candidate in reversed(history.checkpoints) if candidate.at_ms <= begin_ms), None)
     if checkpoint is None or checkpoint.at_ms < begin_ms - MINUTE_MS:

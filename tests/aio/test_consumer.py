@@ -294,6 +294,26 @@ async def test_a_job_that_came_back_by_anext_with_a_limit_does_not_end_the_consu
 
 
 @run_on_event_loop
+async def test_a_consumer_inside_another_context_of_its_own_is_left_within_a_few_turns_of_the_event_loop(
+    client: Redis, url: str
+) -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with Queue("mail", url) as queue, queue.consumer() as jobs:
+        await jobs.__aenter__()
+        counting = asyncio.create_task(count_turns())
+        await jobs.__aexit__(None, None, None)
+        assert turns <= 3
+        counting.cancel()
+
+
+@run_on_event_loop
 async def test_a_loop_that_is_left_inside_its_context_gives_back_while_the_context_continues(
     client: Redis, url: str
 ) -> None:

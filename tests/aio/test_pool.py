@@ -55,6 +55,8 @@ async def test_a_connection_follows_the_primary_after_an_order_to_leave(client: 
         assert (type(connection).__name__, connection.is_open, find.searches) == ("_FollowingConnection", True, 1)
         await pool.release(connection)
         assert await pool.get_connection() is connection and find.searches == 1
+        await connection.connect()
+        assert find.searches == 1, "an open connection needs no address"
         find.url = proxy.url
         await asyncio.to_thread(connection.cut_connection)
         with pytest.raises((exceptions.ConnectionError, OSError)):

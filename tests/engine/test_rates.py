@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
+
+from rqtui.engine import rates
 from rqtui.engine.rates import (
     AGE_INTERVAL_MS,
     CHECKPOINT_INTERVAL_MS,
@@ -239,6 +244,20 @@ def test_the_latest_growth_is_that_of_the_last_fifteen_to_thirty_seconds() -> No
     assert last(*looks[:1]).recent.latest_growth is None
     assert last(*looks[:2]).recent.latest_growth == 900
     assert last(*looks).recent.latest_growth == -200
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "attempts"), [(59_999, (0, 0)), (60_000, (4, 2)), (120_000, (4, 2)), (120_001, (0, 0))]
+)
+def test_attempts_of_the_last_minute_are_those_since_a_checkpoint_of_one_to_two_minutes_ago(
+    age_ms: int, attempts: tuple[int, int]
+) -> None:
+    history = SimpleNamespace(
+        polled_at_ms=900_000,
+        checkpoints=(rates.Checkpoint(900_000 - age_ms, rates.Totals(completed=6, failed=3)),),
+        totals=rates.Totals(completed=10, failed=5),
+    )
+    assert rates._count_last_minute_attempts(history) == attempts  # type: ignore[arg-type]
 
 
 def test_a_queue_is_idle_since_the_last_job_was_reserved_or_ended() -> None:

@@ -60,17 +60,19 @@ class CoverageMap:
     lines: dict[str, dict[str, list[int]]]  # by file, by line
     scripts: dict[str, list[int]]  # by file
 
-    def find_tests(self, path: str, first: int, last: int) -> set[int]:
+    def find_tests(self, path: str, first: int, last: int, *, runs_at_import: bool = False) -> set[int]:
         """Return the tests that run one of these lines of a file.
 
-        If no test runs one, return those that run any line of the file: code that runs at import is recorded for the
-        first importing test only.
+        If no test runs one, or if the lines run when the module is imported, return those that run any line of the
+        file: code that runs at import is recorded for the first importing test of a process only.
         """
         if path.endswith(".lua"):
             return set(self.scripts.get(path, ()))
         lines = self.lines.get(path, {})
         tests_of_lines = {test for line in range(first, last + 1) for test in lines.get(str(line), ())}
-        return tests_of_lines or {test for numbers in lines.values() for test in numbers}
+        if tests_of_lines and not runs_at_import:
+            return tests_of_lines
+        return {test for numbers in lines.values() for test in numbers}
 
     def update_tests(self, tests: Sequence[str]) -> CoverageMap:
         """Return the map for a new list of tests: without deleted tests, and with new tests that run no line."""

@@ -22,6 +22,7 @@ tool is small because coverage.py and pytest do the work.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -84,10 +85,20 @@ def is_test_of_source(path: str, test: str) -> bool:
             return test.endswith(f"[{folder}/{stem}]")
         return test.startswith((f"tests/systems/{system_name}/", f"tests/systems/test_{system_name}", *OF_ALL_SYSTEMS))
     folders = ("aio", "client") if folder == "aio" else (folder,)  # the tests of the client run with both
-    return test.startswith(tuple(f"tests/{folder}/" for folder in folders))
+    return test.startswith((f"tests/test_{stem}.py", *(f"tests/{folder}/" for folder in folders)))
 
 
-def choose_tests(coverage: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[list[list[str]], int]:
+def runs_at_import(source: str, line: int) -> bool:
+    """Return whether a line of Python is outside the body of every function, so that it runs at import."""
+    functions = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return not any(node.body[0].lineno <= line <= (node.end_lineno or 0) for node in functions)
+
+
+def choose_tests(
+    coverage: CoverageMap, mutant: Mutant, changed: Sequence[str], *, is_at_import: bool = False
+) -> tuple[list[list[str]], int]:
     """Choose the tests to run for a planted fault, in three rounds, and count the tests that would take too long.
 
     The last round has tests of the mirrored folder that do not run the line according to the map: lines of a program
@@ -95,7 +106,9 @@ def choose_tests(coverage: CoverageMap, mutant: Mutant, changed: Sequence[str]) 
     new tests are added.
     """
     last_line = mutant.line + mutant.old.count("\n")
-    numbers: set[int] = set().union(*(coverage.find_tests(path, mutant.line, last_line) for path in changed))
+    numbers: set[int] = set().union(
+        *(coverage.find_tests(path, mutant.line, last_line, runs_at_import=is_at_import) for path in changed)
+    )
     mirrored = {n for n, test in enumerate(coverage.tests) if any(is_test_of_source(path, test) for path in changed)}
     order = sorted(
         numbers,
@@ -188,8 +201,9 @@ def _wait_for_child(child: int, limit_s: float) -> int | None:
 
 def try_mutant(tree: Path, coverage: CoverageMap, mutant: Mutant, area: str) -> Verdict:
     """Plant a fault in a copy of the repository, run the tests that may notice it, and return the verdict."""
+    is_at_import = mutant.path.endswith(".py") and runs_at_import((tree / mutant.path).read_text(), mutant.line)
     with places.plant_mutant(tree, mutant) as changed:
-        rounds, left_out = choose_tests(coverage, mutant, changed)
+        rounds, left_out = choose_tests(coverage, mutant, changed, is_at_import=is_at_import)
         durations = dict(zip(coverage.tests, coverage.seconds, strict=True))
         for tests in rounds:
             if tests and (noticed_by := run_tests(tree, tests, sum(durations[test] for test in tests))):

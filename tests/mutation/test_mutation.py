@@ -56,6 +56,16 @@ def describe(mutant: Mutant) -> str:
     return " ".join(f"{mutant.operator}: {mutant.old} -> {mutant.new}".split())
 
 
+def test_a_line_outside_of_functions_is_tested_by_all_tests_of_its_file() -> None:
+    """The map names only the first test of a process that imports the module."""
+    assert [line for line in range(2, 8) if run.runs_at_import(PYTHON, line)] == [2, 3]
+    coverage = CoverageMap(["a", "b", "c"], [1.0] * 3, {"rqtui/x.py": {"2": [0], "4": [1, 2], "5": [1]}}, {})
+    assert coverage.find_tests("rqtui/x.py", 2, 2, runs_at_import=True) == {0, 1, 2}
+    assert coverage.find_tests("rqtui/x.py", 2, 2) == {0} and coverage.find_tests("rqtui/x.py", 4, 5) == {1, 2}
+    assert coverage.find_tests("rqtui/x.py", 7, 7) == {0, 1, 2}
+    assert run.is_test_of_source("rqtui/durations.py", "tests/test_durations.py::test_a")
+
+
 @pytest.mark.parametrize(
     ("list_mutants", "text", "expected"), [(find_python_mutants, PYTHON, IN_PYTHON), (find_lua_mutants, LUA, IN_LUA)]
 )
