@@ -710,7 +710,7 @@ def test_the_search_for_jobs_in_no_place_goes_through_all_ids_bit_by_bit(client:
 @pytest.mark.slow
 def test_what_no_reader_understands_is_shown_and_named_and_nothing_is_written(client: Redis) -> None:
     bad: Mapping[str, tuple[dict[str, Any], str]] = {
-        "no-data": ({"data": None}, "its hash has no data"),
+        "no-data": ({"data": None}, "its hash has no data: workers run it with {}"),
         "no-json": ({"data": "{not json"}, "its data is no JSON"),
         "noise": ({"data": b"\xff\x00\x01"}, "its data is no JSON"),
         "deep": ({"data": b"[" * 4_000}, "its data is no JSON"),

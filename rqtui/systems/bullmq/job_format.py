@@ -136,7 +136,7 @@ def find_job_problems(key_prefix: str, place: str, row: Mapping[str, Any]) -> It
         yield "its hash is missing: a worker still runs it, without a name and without data"
         return
     if size == _NO_DATA:
-        yield "its hash has no data: no worker can run it"
+        yield "its hash has no data: workers run it with {}"
     elif row["data"] and not _is_valid_json(row["data"]):
         yield "its data is no JSON: a worker takes it, cannot read it and stalls; it never fails by itself"
     if row["opts"] and not parse_json_object(row["opts"]) and row["opts"] != b"{}":
