@@ -53,7 +53,7 @@ SYSTEMS: tuple[SystemEntry, ...] = (
     SystemEntry("redisched", "redisched", "rqtui.systems.redisched"),
     SystemEntry("safe_pop", "redis-queue", "rqtui.systems.safe_pop"),
     SystemEntry("timeout_sets", "distributed-timeout-queue", "rqtui.systems.timeout_sets"),
-    SystemEntry("rq", "RQ", "rqtui.systems.rq"),
+    SystemEntry("rq", "RQ", "rqtui.systems.rq.system"),
     SystemEntry("sidekiq", "Sidekiq", "rqtui.systems.sidekiq.system"),
     SystemEntry("celery", "Celery", "rqtui.systems.celery.system"),
     SystemEntry("arq", "arq", "rqtui.systems.arq"),

@@ -19,7 +19,7 @@ from rqtui.reports.workers import WorkerHealth
 from rqtui.system_base.event_cache import MOST_WORKERS
 from rqtui.systems import registry
 from rqtui.systems.celery.system import Celery
-from rqtui.systems.rq import MIN_WORKERS
+from rqtui.systems.rq.system import MIN_WORKERS
 
 __all__ = ["mill"]  # a fixture
 CELERY, FULL = Ref("celery", "celery"), "only 1 000 workers with the newest events were kept; there may be more"

@@ -13,7 +13,7 @@ from redis import Redis
 
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
-from rqtui.systems.rq import Rq
+from rqtui.systems.rq.system import Rq
 from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000

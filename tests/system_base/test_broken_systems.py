@@ -12,7 +12,7 @@ from rqtui.client.queue import Queue
 from rqtui.engine.engine import Engine
 from rqtui.model import Focus, PageSelection, Ref
 from rqtui.systems import registry
-from rqtui.systems.rq import Rq
+from rqtui.systems.rq.system import Rq
 
 METHODS = (
     "counters", "decode", "decode_rows", "discover", "encode_body", "ends_request", "find_queues_of_keys", "has_queue",

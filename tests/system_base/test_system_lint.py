@@ -13,7 +13,7 @@ from rqtui.system_base.system import System
 from rqtui.system_base.system_lint import find_structure_faults, find_system_faults
 from rqtui.systems import registry
 from rqtui.systems.dispatcher import Dispatcher
-from rqtui.systems.rq import Rq
+from rqtui.systems.rq.system import Rq
 
 FIRST, *REST = Rq.places
 WITHOUT_RESERVED = tuple(

@@ -29,7 +29,7 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.include import assemble_script
 from rqtui.system_base.system import System
 from rqtui.systems import registry
-from rqtui.systems.rq import Rq
+from rqtui.systems.rq.system import Rq
 from rqtui.testing import run_system_checks, system_suite
 
 

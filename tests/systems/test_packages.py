@@ -69,7 +69,7 @@ def test_one_that_cannot_be_used_is_a_sentence_and_stops_no_other(client: Redis,
     bring("sick", ("sick", "sick:Sick"), ("sicker", "sick:Sick"), module="raise RuntimeError('no luck')\n")
     bring("absent", ("absent", "no_such_module:It"))
     bring("clash", ("native", "clash:Other"), ("sick", "clash:Other"))
-    bring("wrong", ("wrong", "wrong:It"), ("named", "rqtui.systems.rq:Rq"), module="It = dict\n")
+    bring("wrong", ("wrong", "wrong:It"), ("named", "rqtui.systems.rq.system:Rq"), module="It = dict\n")
     unusable = {
         "the system sick of clash 1.0 cannot be used: ModuleNotFoundError: No module named 'clash'.",
         "the system sicker of sick 1.0 cannot be used: RuntimeError: no luck.",

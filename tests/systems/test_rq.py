@@ -25,7 +25,8 @@ from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import Denied, UsageError
 from rqtui.model import Fact, Finding, Focus, Job, PageSelection, Queue, Ref, Schedule
 from rqtui.reports import errors, loops, workers
-from rqtui.systems import registry, rq
+from rqtui.systems import registry
+from rqtui.systems.rq import system as rq
 from rqtui.testing import keyspace
 
 PLACES = (

@@ -6,10 +6,11 @@ import pytest
 
 from rqtui.errors import ServerError
 from rqtui.system_base.foreign_system import EntrySystem
-from rqtui.systems import dispatcher, native, registry, rq
+from rqtui.systems import dispatcher, native, registry
 from rqtui.systems.bullmq import job_format
 from rqtui.systems.celery import messages
 from rqtui.systems.celery.worker_heartbeats import WorkerIdleness
+from rqtui.systems.rq import system as rq
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""RQ: the system, its schedules, and its jobs as hashes."""
