@@ -307,7 +307,7 @@ async def test_the_page_about_a_chosen_finding_shows_when_it_ended_in_the_record
     async with replay(path, NOW_MS + 34 * MINUTE_MS, WIDE) as ui:
         await ui.until_shown("67 % of attempts fail")
         await ui.press("tab")
-        await ui.until_shown("▌ 67 % of attempts fail", "⏎ incident", "▲ finding")
+        await ui.until_shown("▌ 67 % of attempts fail", "⏎ incident", "< > ▲ finding")
         await ui.press("enter")
         await ui.until_shown("incident: mail", "critical  67 % of attempts fail")
         await ui.press("full_stop")

@@ -261,7 +261,8 @@ class FrameContent:
         first_keys = self._list_time_keys() if self._session.is_replay else list_verb_keys("job")
         near_keys = [] if self._session.is_replay else list_general_keys(*keys.FOOTER_AFTER_VERBS)
         if focus_keys := view.list_focus_keys():
-            first_keys = [(self._spell_key(name), label, True) for name, label in focus_keys]
+            time_keys = first_keys if self._session.is_replay else []
+            first_keys = [*((self._spell_key(name), label, True) for name, label in focus_keys), *time_keys]
             near_keys, middle_keys, rare_keys = [], queue_keys, []
         groups = (first_keys, near_keys, [*middle_keys, *rare_keys], list_general_keys(*keys.FOOTER_END))
         view.footer.show_lines(frame.format_keys_line(*groups, self._build_mode_text(), self._host.app.size.width - 2))

@@ -17,6 +17,8 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "found-80x24": (NARROW, ("mail", "slash", *TYPED["digest"], "enter", "j", "space")),
     "found-160x45": (WIDE, ("mail", "slash", *TYPED["digest"], "enter", "asterisk")),
     "found-60x16": (SMALL, ("mail", "slash", *TYPED["digest"], "enter")),
+    "findings-80x24": (NARROW, ("mail", "1", "shift+tab")),
+    "findings-160x45": (WIDE, ("mail", "1", "shift+tab")),
     "zoom-160x45": (WIDE, ("mail", "5", "plus")),
     "job-text-80x24": (NARROW, ("mail", "5", "enter", "v")),
     "job-hex-160x45": (WIDE, ("mail", "5", "enter", "v", "v")),
