@@ -388,13 +388,26 @@ def _apply_verb_to_jobs(
 def _apply_verb_to_listed_jobs(
     session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
 ) -> int:
-    """Run a verb's script on jobs named by id or matched by a filter, and print their outcomes in the same order."""
-    jobs = _load_requested_jobs(engine, request)
-    existing_count = sum(1 for job in jobs if job.place)
-    if existing_count:
-        confirm_dangerous_verb(session, engine, request, script, existing_count)
+    """Run a verb's script on jobs named by id or matched by a filter, and print their outcomes in the same order.
+
+    If the verb takes none of the jobs where they are now, it is refused before the question of a dangerous verb.
+    """
+    jobs, system = _load_requested_jobs(engine, request), engine.systems[request.ref.system]
+    existing = [job for job in jobs if job.place]
+    is_needless = existing and not any(system.can(script.name, job.place) for job in existing)
+    asks = is_dangerous(script) or bool(system.verb_effects.get(script.name))
+    if is_needless and asks and not request.is_confirmed:
+        outcomes = [
+            act_result.build_wrong_place_outcome(script, job)
+            if job.place
+            else act_result.build_missing_outcome(script, job)
+            for job in jobs
+        ]
+        return _print_outcomes(session, engine, request, script, outcomes, "", 0)
+    if existing:
+        confirm_dangerous_verb(session, engine, request, script, len(existing))
     is_confirmed = (
-        existing_count or request.is_confirmed or not is_dangerous(script)
+        existing or request.is_confirmed or not is_dangerous(script)
     )  # otherwise a missing job may appear before the call, without a confirmation
     outcomes = [
         act_result.build_missing_outcome(script, job)

@@ -33,6 +33,13 @@ def build_missing_outcome(script: Script, job: Job) -> Outcome:
     return Outcome(script.name, job.id, "gone", reply.text if reply else "no such job")
 
 
+def build_wrong_place_outcome(script: Script, job: Job) -> Outcome:
+    """Build the outcome for a job in a place from which the verb takes none."""
+    from rqtui.model import Outcome
+
+    return Outcome(script.name, job.id, "wrong_place", f"it is {job.place}, where {script.name} takes none")
+
+
 def build_empty_outcome(script: Script) -> Outcome:
     """Build the outcome of a purge that found no job, with the script's own text if its header has one."""
     from rqtui.model import Outcome
@@ -116,7 +123,7 @@ def write_dry_run_report(
         if not job.place:
             return build_missing_outcome(script, job)
         if not system.can(script.name, job.place):
-            return Outcome(script.name, job.id, "wrong_place", f"it is {job.place}, where {script.name} takes none")
+            return build_wrong_place_outcome(script, job)
         return Outcome(script.name, job.id, "would", f"it is {job.place}; {script.name} would be asked for")
 
     printed_outcomes: list[Outcome] = []

@@ -50,6 +50,22 @@ def test_a_dangerous_verb_runs_only_after_the_answer_that_it_asks_for(
     assert client.zcard("rqtui:{mail}:ready") == (not is_done)
 
 
+def test_a_dangerous_verb_on_jobs_that_it_does_not_take_is_refused_without_a_question(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shells._Stream, "isatty", lambda self: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    seeded = Seeded(client)
+    seeded.bury("dead-1", "dead-2")
+    seeded.put("ready-1")
+    ran = shell(url, "act", "kill", "mail", "dead-1", "dead-2", "missing", stdin=b"")
+    assert ran.code == 1 and "[y/N]" not in ran.err
+    assert ran.out.count("it is dead, where kill takes none") == 2 and "no such job" in ran.out
+    ran = shell(url, "act", "kill", "mail", "dead-1", "ready-1", stdin=b"y\n")
+    assert "Kill 2 jobs of mail?" in ran.err and seeded.ids("ready") == []
+    assert sorted(seeded.ids("dead")) == ["dead-1", "dead-2", "ready-1"]
+
+
 @run_in_one_test(
     "words, opens",
     [
