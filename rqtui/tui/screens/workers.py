@@ -284,7 +284,8 @@ class Workers(View):
         name = formats.elide_middle(format_field_value(entry.name), 40) if entry else "worker"
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = self.measure_details_width(pane)
-        parts = [_format_worker_details(entry, self._now_ms, width)] if entry else []
+        rows = pane.scrollable_content_region.height
+        parts = [_format_worker_details(entry, self._now_ms, width, rows)] if entry else []
         if entry and entry.id in self._inspections:
             parts.insert(
                 0, _format_inspection(self._inspections[entry.id], entry.id in self._asked, self._now_ms, width)
@@ -543,8 +544,11 @@ def _find_worker_job(entry: WorkerEntry, job_id: bytes, engine: Engine) -> tuple
     return None
 
 
-def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int) -> Content:
-    """Format a worker: its health as a sentence, what its system stores about it, and the jobs that it holds."""
+def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int, rows: int = 0) -> Content:
+    """Format a worker: its health as a sentence, what its system stores about it, and the jobs that it holds.
+
+    `rows` is the number of visible lines (0: unknown). An empty line is left out if it would hide the first job.
+    """
     sentence = _describe_worker(entry, now_ms)
     hue = "$state-dead" if entry.health in UNHEALTHY else "$strong"
     lines = [Content.styled(line, hue) for line in formats.wrap_to_width(sentence, max(20, width))]
@@ -558,7 +562,9 @@ def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int) -> Conte
             Content.styled(formats.fit_to_width(f"jobs it holds: {kind_text}", max(20, width)).rstrip(), "$muted")
         )
     lines += [facts] if facts else []
-    lines += [Content(), Content.styled(_HELD_JOB_HEAD + (_HELD_JOB_REST if width >= WIDE_CELLS else ""), "$muted")]
+    is_head_last = rows == sum(line.plain.count("\n") + 1 for line in lines) + 2
+    lines += [] if is_head_last else [Content()]
+    lines += [Content.styled(_HELD_JOB_HEAD + (_HELD_JOB_REST if width >= WIDE_CELLS else ""), "$muted")]
     lines += [_format_held_job(job, now_ms, width) for job in entry.jobs[:MAX_HELD_LINES]]
     hidden_count = len(entry.jobs) - MAX_HELD_LINES
     lines += [Content.styled(f"and {formats.format_quantity(hidden_count, 'more job')}", "$muted")] * (hidden_count > 0)

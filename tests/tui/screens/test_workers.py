@@ -14,9 +14,10 @@ from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
-from rqtui.model import EventCoverage
+from rqtui.model import EventCoverage, Job, Ref, State, Worker
+from rqtui.reports.workers import WorkerEntry, WorkerHealth
 from rqtui.systems import registry
-from rqtui.tui.screens.workers import has_received_heartbeats
+from rqtui.tui.screens.workers import _HELD_JOB_HEAD, _format_worker_details, has_received_heartbeats
 
 __all__ = ["mill"]  # a fixture
 
@@ -241,3 +242,14 @@ async def test_workers_with_long_names_are_distinguished_in_every_view(url: str,
         await ui.until_shown("3 workers: ")
         line = next(line for line in ui.text().splitlines() if "3 workers: " in line)
         assert are_workers_distinguished(line), line
+
+
+def test_the_heading_of_held_jobs_is_never_the_last_visible_line() -> None:
+    job = Job(b"j1", "mail", "native", "reserved", State.RESERVED, b"j1", name="send")
+    worker = Worker("w1", "mail", 1_800_000_000_000, 60_000)
+    entry = WorkerEntry(Ref("native", "mail"), "w1", WorkerHealth.RUNNING, worker, (job, job), is_whole=True)
+    for rows in range(1, 12):
+        text = _format_worker_details(entry, 1_800_000_001_000, 76, rows)
+        visible = text.plain.split("\n")[:rows]
+        assert not visible[-1].startswith(_HELD_JOB_HEAD), rows
+        assert _HELD_JOB_HEAD in text.plain and text.plain.count("send") >= 2
