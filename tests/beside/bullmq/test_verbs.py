@@ -211,3 +211,19 @@ def test_a_parent_continues_when_its_failed_child_is_requeued_or_deleted(stock: 
         stock.until(parent, "completed")
     wait_until(lambda: stock.read_counts()["waiting_children"] == 0, SLOW_S, "nobody waits")
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"p1": 1, "p2": 1, "p1-child": 2, "p2-child": 1}
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_a_canary_reports_the_run_and_the_end_that_bullmq_stored(stock: Stock, client: Redis, is_fixed: bool) -> None:
+    stock.add("bad-1", "bad-2", "bad-3", name="confirm", data={"order": 7})
+    with stock.worker():
+        stock.until("bad-3", "failed")
+        if is_fixed:
+            client.set(FIXED, 1)
+        words = ("act", "requeue", "bullmq:mail", "--place", "failed", "--all", "--canary", "1", "--rate", "50/s")
+        document = stock.rqtui(*words, code=0 if is_fixed else 1)
+        [job] = document["canary"]["jobs"]
+        assert (job["outcome"], bool(job["error"])) == ("done" if is_fixed else "failed", not is_fixed)
+        taken, ended = client.hmget(f"{P}{job['id']}", "processedOn", "finishedOn")
+        assert (job["taken_at_ms"], job["ended_at_ms"]) == (int(taken), int(ended))
+        assert (document["stopped"] is None) is is_fixed

@@ -467,3 +467,16 @@ def test_a_chain_a_group_and_a_chord_show_what_follows_them(stock: Stock, client
     stock.start()
     assert stock.until(result["ends"]["chain"], "SUCCESS")["value"] == 6
     assert stock.until(result["ends"]["chord"], "SUCCESS")["value"] == 10
+
+
+def test_a_canary_says_that_celery_does_not_store_how_a_job_ended(stock: Stock, client: Redis) -> None:
+    stock.configure(**LATE)
+    stock.run_holding("a", "b", worker="w1").kill()
+    client.set("go", 1)
+    with stock.worker(name="w2"):
+        words = ("--place", "unacked", "--all", "--canary", "1", "--rate", "9/s", "--force", "--yes")
+        document = stock.rqtui("act", "release", "celery:default", *words, code=1)
+        [job] = document["canary"]["jobs"]
+        assert (job["outcome"], job["error"]) == ("unknown", None)
+        assert isinstance(job["ended_at_ms"], int)
+        assert "their system does not store how" in document["stopped"] and document["left"] == 1

@@ -164,3 +164,26 @@ def test_what_is_due_is_dispatched_where_no_scheduler_is_and_left_to_one_where_i
     stock.rqtui("dispatch", "rq:default", "--once")
     stock.until("theirs", "finished")
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"due": 1, "theirs": 1}
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_a_canary_reports_the_run_and_the_end_that_rq_stored(stock: Stock, client: Redis, is_fixed: bool) -> None:
+    for id in ("bad-1", "bad-2", "bad-3"):
+        stock.do("enqueue", queue="default", func="shop.confirm", args=[id], id=id)
+    with stock.worker(name="w1"):
+        stock.until("bad-3", "failed")
+        if is_fixed:
+            client.set(FIXED, 1)
+        words = ("act", "requeue", "rq:default", "--place", "failed", "--all", "--canary", "1", "--rate", "50/s")
+        document = stock.rqtui(*words, code=0 if is_fixed else 1)
+        [job] = document["canary"]["jobs"]
+        assert job["outcome"] == ("done" if is_fixed else "failed")
+        stored = stock.rqtui("show", "rq:default", job["id"])
+        if is_fixed:
+            assert (job["taken_at_ms"], job["error"]) == (stored["reserved_at_ms"], None)
+        else:
+            attempt = stored["history"][-1]
+            assert (job["taken_at_ms"], job["ended_at_ms"]) == (attempt["start_at_ms"], attempt["end_at_ms"])
+            assert job["error"].rstrip().endswith(f"no such order: {job['id']}")
+        assert job["taken_at_ms"] <= job["ended_at_ms"]
+        assert (document["stopped"] is None) is is_fixed

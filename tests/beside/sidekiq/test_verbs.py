@@ -150,3 +150,19 @@ def test_rqtui_orders_a_process_to_be_quiet_or_stop_and_cancels_an_iterating_job
         wait_until(lambda: client.exists("it-long"), SLOW_S, "where it stands is kept, after 5 s", 0.05)
         assert stock.act("cancel", "long") == {"long": "asked"}
         wait_until(lambda: stock.where("long") == "", SLOW_S, "it has ended", 0.05)
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_a_canary_sees_how_a_job_ended_that_a_stock_process_ran(stock: Stock, client: Redis, is_fixed: bool) -> None:
+    with stock.worker():
+        stock.push("bad-1", "bad-2", job="FatalJob", args=(7,))
+        stock.until("bad-1", "dead")
+        stock.until("bad-2", "dead")
+        if is_fixed:
+            client.set(FIXED, 1)
+        words = ("act", "requeue", "sidekiq:default", "--place", "dead", "--all", "--canary", "1", "--rate", "50/s")
+        document = stock.rqtui(*words, code=0 if is_fixed else 1)
+        [job] = document["canary"]["jobs"]
+        assert job["outcome"] == ("done" if is_fixed else "failed") and isinstance(job["ended_at_ms"], int)
+        assert is_fixed or "no such order: 7" in job["error"]
+        assert (document["stopped"] is None) is is_fixed
