@@ -29,6 +29,7 @@ _BAR_SPANS_MS = tuple(
 )
 _ON_WORKER = " on worker "
 _STATE_WORDS = {State.READY: "ready", State.RESERVED: "running"}
+_BAR_SIGNS = {State.READY: "∙", State.RESERVED: "━"}  # which differ without colours, and in ASCII
 _END_SIGNS = {
     End.DONE: (formats.SEVERITY_SIGNS["ok"], "$state-done"),
     End.FAILED: (formats.SEVERITY_SIGNS["critical"], "$state-dead"),
@@ -108,9 +109,9 @@ def _build_bar(record: FirstJob, now_ms: int, span_ms: int, cells: int) -> Conte
     for step, end_ms in zip(record.steps, ends_ms, strict=False):
         end = min(cells, round(cells * (end_ms - record.sent_ms) / span_ms))
         if end > used:
-            parts.append(("━" * (end - used), f"$state-{step.state}"))
+            parts.append((_BAR_SIGNS[step.state] * (end - used), f"$state-{step.state}"))
             used = end
-    return Content.assemble(*parts, ("─" * (cells - used), "$frame"))
+    return Content.assemble(*parts, ("▁" * (cells - used), "$frame"))
 
 
 def describe_steps(record: FirstJob, past: str, now_ms: int) -> list[str]:
@@ -133,7 +134,7 @@ def describe_steps(record: FirstJob, past: str, now_ms: int) -> list[str]:
 def format_bar_legend(progress: CanaryProgress) -> Content:
     """Format what the colours and the length of the bars mean."""
     span = formats.spell_duration(choose_bar_span_ms(progress) / 1000)
-    ready, running = (("━━", f"$state-{state}") for state in (State.READY, State.RESERVED))
+    ready, running = ((2 * sign, f"$state-{state}") for state, sign in _BAR_SIGNS.items())
     return Content.assemble(ready, (" ready  ", "$muted"), running, (f" running  a full bar is {span}", "$muted"))
 
 
