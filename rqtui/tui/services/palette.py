@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 MAX_HITS = 12  # most completions of one word, and most queues
 ARGUMENT_SCORE, JOB_SCORE = 5.0, 4.0  # scores above those of name matches
 SEARCH_SCORE = 0.1  # below every match: the last line offers to search the jobs of all queues
-_MAX_CELLS, _TITLE_CELLS = 84, 24  # cells of a line, and of the title before its description
 # These keys are no commands, or have another name in the palette.
 _EXCLUDED_IDS = ("back", "quit", "palette", "place", "help", "leave")
 
@@ -84,11 +83,12 @@ class CommandProvider(Provider):
     async def discover(self) -> Hits:
         """Yield all commands of the palette, for an empty search line."""
         for command in self._palette.list_commands():
-            yield DiscoveryHit(self._format_hit_line(Content(safe(command.title)), command.help), command.run)
+            yield DiscoveryHit(Content(safe(command.title)), command.run, help=command.help)
         for argument_command in self._palette.argument_commands:
             yield DiscoveryHit(
-                self._format_hit_line(_format_command_usage(argument_command), argument_command.help),
+                _format_command_usage(argument_command),
                 partial(self._show_command_usage, argument_command),
+                help=argument_command.help,
             )
 
     async def search(self, query: str) -> Hits:
@@ -101,50 +101,45 @@ class CommandProvider(Provider):
             elif not argument and word.name.startswith(typed.lower()):
                 yield Hit(
                     0.9,
-                    self._format_hit_line(_format_command_usage(word), word.help),
+                    _format_command_usage(word),
                     partial(self._show_command_usage, word),
                     word.name,
+                    word.help,
                 )
         words = query.lower().split()
         for name, ref, score in self._palette.find_queues(words):
             title = _highlight_typed_words("queue ", name, words)
             yield Hit(
                 score,
-                self._format_hit_line(title, self._palette.describe_queue(ref)),
+                title,
                 partial(self._palette.open_board, ref),
                 name,
+                self._palette.describe_queue(ref),
             )
         for command in self._palette.list_commands():
             alias_score = score_command_match(words, command.alias) if command.alias else 0.0
             if score := max(score_command_match(words, command.title, command.help), alias_score):
                 yield Hit(
                     score,
-                    self._format_hit_line(_highlight_typed_words("", command.title, words), command.help),
+                    _highlight_typed_words("", command.title, words),
                     command.run,
+                    help=command.help,
                 )
         for expression in self._palette.find_recent_filters(words):
             title = _highlight_typed_words("filter ", expression, words)
             run = partial(self._run_argument_command, self._palette.filter_word, expression)
-            yield Hit(1.1, self._format_hit_line(title, "a filter used before"), run)
+            yield Hit(1.1, title, run, help="a filter used before")
 
         if words and query.strip():
             run = partial(self._run_argument_command, self._palette.search_word, query.strip())
             title = Content.assemble(("search ", "$muted"), (safe(query.strip()), "$accented"))
-            yield Hit(SEARCH_SCORE, self._format_hit_line(title, self._palette.search_word.help), run)
+            yield Hit(SEARCH_SCORE, title, run, help=self._palette.search_word.help)
 
     def build_job_hit(self, ref: Ref, job: Job) -> Hit:
         """Build the search result for a job that Redis has under the typed id."""
         title = Content.assemble(("job ", "$muted"), (formats.shorten_job_id(job.id, 30), "b $accented"))
         description = " · ".join(filter(None, (safe(ref.queue), job.place, format_field_value(job.name))))
-        return Hit(JOB_SCORE, self._format_hit_line(title, description), partial(self._palette.open_job, ref, job))
-
-    def _format_hit_line(self, title: Content, description: str) -> Content:
-        """Format a search result on one line: its title, then its description."""
-        cells = min(_MAX_CELLS, round(self.app.size.width * 0.96)) - 8
-        title = title.truncate(cells - 1, ellipsis=True)
-        title_cells = max(_TITLE_CELLS, title.cell_length + 2)
-        fitted = formats.fit_to_width(safe(description), max(0, cells - title_cells)).rstrip()
-        return Content.assemble(title, " " * (title_cells - title.cell_length), (fitted, "$muted"))
+        return Hit(JOB_SCORE, title, partial(self._palette.open_job, ref, job), help=description)
 
     def _find_argument_hits(self, command: ArgumentCommand, argument: str) -> Iterator[Hit]:
         """Yield a search result for the typed argument, or for the choices that contain it."""
@@ -154,15 +149,13 @@ class CommandProvider(Provider):
         if argument not in offered and not (choices and offered):
             offered.insert(0, argument)
         for rank, choice in enumerate(offered):
-            hit_line = self._format_hit_line(
-                Content.assemble(f"{command.name} ", (safe(choice), "$accented")), command.help
-            )
             # A typed argument ranks above every match of letters, because it is deliberate.
             yield Hit(
                 ARGUMENT_SCORE - rank / 100,
-                hit_line,
+                Content.assemble(f"{command.name} ", (safe(choice), "$accented")),
                 partial(self._run_argument_command, command, choice),
                 f"{command.name} {choice}",
+                command.help,
             )
 
     def _run_argument_command(self, command: ArgumentCommand, argument: str) -> None:

@@ -20,11 +20,15 @@ from textual.timer import Timer
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from rqtui.text import formats
+from rqtui.text.sanitise import safe
 from rqtui.tui.widgets.leavable import Leavable
 
 TYPING_PAUSE_S = 0.15  # pause in typing before Redis is asked
 GOOD_SCORE = 1.0  # score from which Enter runs a hit at once while a reply is pending
 MAX_HEIGHT_SHARE = 0.7  # share of the terminal's rows for the matches
+MAX_CELLS, TITLE_CELLS = 84, 24  # cells of the dialog, and of the title before its description
+FRAME_CELLS = 8  # of the dialog, beside a line of a match
 HINT = "a queue, the id of a job, a view, a command, a filter"
 
 
@@ -83,6 +87,7 @@ class Finder(ModalScreen[None], Leavable):
         self._local_hits: list[Hit | DiscoveryHit] = []
         self._redis_hits = RedisHits(())
         self._shown_hits: list[Hit | DiscoveryHit] = []
+        self._line_count = 1  # lines of the shown matches
         self._pause_timer: Timer | None = None
         self._is_awaiting = self._has_entered = self._has_moved = False
         self._search_number = 0  # number of the current search; replies to earlier ones are dropped
@@ -136,7 +141,9 @@ class Finder(ModalScreen[None], Leavable):
         hit_list = self.query_one(Hits)
         selected_id = hit_list.highlighted_option.id if self._has_moved and hit_list.highlighted_option else None
         self._shown_hits = sorted((*self._local_hits, *self._redis_hits.hits), key=lambda hit: -hit.score)
-        options = [Option(hit.prompt, id=str(id(hit))) for hit in self._shown_hits]
+        prompts = self._format_hits()
+        self._line_count = sum(prompt.plain.count("\n") + 1 for prompt in prompts)
+        options = [Option(prompt, id=str(id(hit))) for hit, prompt in zip(self._shown_hits, prompts, strict=True)]
         empty_text = "reading …" if self._is_awaiting else "nothing here has that name"
         hit_list.clear_options()
         hit_list.add_options(options or [Option(Content(empty_text), disabled=True)])
@@ -146,16 +153,28 @@ class Finder(ModalScreen[None], Leavable):
             hit_list.highlighted = ids.index(selected_id) if selected_id in ids else 0
         self._show_notice(self._redis_hits.words)
 
+    def _format_hits(self) -> list[Content]:
+        """Format the matches: with whole descriptions if all of them fit into the dialog, else on one line each."""
+        cells = min(MAX_CELLS, round(self.app.size.width * 0.96)) - FRAME_CELLS
+        whole = [format_hit(hit, cells, is_whole=True) for hit in self._shown_hits]
+        if sum(prompt.plain.count("\n") + 1 for prompt in whole) <= self._max_lines:
+            return whole
+        return [format_hit(hit, cells, is_whole=False) for hit in self._shown_hits]
+
+    @property
+    def _max_lines(self) -> int:
+        """The number of lines of matches that fit into seven tenths of the terminal."""
+        return max(1, int(self.app.size.height * MAX_HEIGHT_SHARE) - 2)
+
     def on_resize(self) -> None:
-        """Fit the height of the list of matches to the terminal."""
+        """Fit the matches to the terminal."""
+        if self._shown_hits:
+            self._show_hits()
         self._fit_list_height()
 
     def _fit_list_height(self) -> None:
-        """Set the height of the list to its number of matches, up to seven tenths of the terminal."""
-        hit_list = self.query_one(Hits)
-        hit_list.styles.height = 2 + max(
-            1, min(hit_list.option_count, int(self.app.size.height * MAX_HEIGHT_SHARE) - 2)
-        )
+        """Set the height of the list to the lines of its matches, as far as they fit into the terminal."""
+        self.query_one(Hits).styles.height = 2 + min(max(1, self._line_count), self._max_lines)
 
     def _show_notice(self, notice: str) -> None:
         self.query_one(Hits).border_subtitle = Content(f" {notice} ") if notice else Content()
@@ -189,3 +208,17 @@ class Finder(ModalScreen[None], Leavable):
         command = self._shown_hits[index].command
         self.dismiss()
         self.app.call_later(command)
+
+
+def format_hit(hit: Hit | DiscoveryHit, cells: int, *, is_whole: bool) -> Content:
+    """Format a match: its title, and beside it its description, cut after one line or with all of its lines."""
+    title = hit.prompt if isinstance(hit.prompt, Content) else Content(safe(str(hit.prompt)))
+    title = title.truncate(cells - 1, ellipsis=True)
+    title_cells = max(TITLE_CELLS, title.cell_length + 2)
+    description, width = safe(hit.help or ""), max(0, cells - title_cells)
+    lines = [formats.fit_to_width(description, width).rstrip()]
+    if is_whole and width >= TITLE_CELLS:
+        lines = formats.wrap_to_width(description, width) or lines
+    gaps = [" " * (title_cells - title.cell_length), *[" " * title_cells] * (len(lines) - 1)]
+    texts = [Content.assemble(gap, (line, "$muted")) for gap, line in zip(gaps, lines, strict=True)]
+    return Content("\n").join([Content.assemble(title, texts[0]), *texts[1:]])

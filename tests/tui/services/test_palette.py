@@ -225,3 +225,19 @@ def test_a_thousand_queues_are_asked_at_once(client: Redis, url: str) -> None:
     assert len(engine.refs) == 1000
     sought = engine.find_jobs_by_id((b"one",))  # takes 0.1 s, a third of it in Redis
     assert [ref.queue for ref, _job in sought.jobs] == ["queue-0"]
+
+
+@run_on_event_loop
+async def test_a_description_is_whole_while_all_matches_fit(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as ui:
+        await ui.until_shown("mail")
+        await ui.press("enter")
+        await find(ui, "kill")
+        await ui.until(lambda: lines(ui) and lines(ui)[0].startswith("kill "), "the verb")
+        words = " ".join(lines(ui)[0].split())
+        assert words.startswith("kill Kill live jobs: move them to dead with a reason, so that no worker runs them")
+        assert "\n" in lines(ui)[0] and "…" not in words
+        await ui.press("ctrl+u")
+        await ui.until(lambda: len(lines(ui)) > 20, "all commands")
+        assert not any("\n" in line for line in lines(ui)) and any(line.endswith("…") for line in lines(ui))
