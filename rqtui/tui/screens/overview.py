@@ -944,8 +944,10 @@ class Overview(View):
         if preview_pane.focusable and self.has_preview:
             self.set_focus(preview_pane)
         else:
+            is_group = isinstance(self._find_selected_row(), QueueGroup)
+            selected, own = ("group", " of its own") if is_group else ("queue", "")
             self.host.show_toast(
-                "The queue under the cursor has no findings."
+                f"The {selected} under the cursor has no findings{own}."
                 if self.has_preview
                 else "A higher terminal shows the findings of the queue below the list."
             )

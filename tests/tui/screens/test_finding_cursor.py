@@ -190,12 +190,16 @@ async def test_tab_on_the_overview_explains_why_there_is_no_finding(url: str, cl
         await ui.press("tab")
         await ui.until_toast("A higher terminal shows the findings")
     client.flushall()
-    seeded = Seeded(client)
-    seeded.put("a", delay_ms=3_600_000)
+    for name in ("mail:eu", "mail:us"):
+        Seeded(client, name).put("a", delay_ms=3_600_000)
     async with screen(url) as ui:
-        await ui.until_shown("mail", "next due")
+        await ui.until_shown("mail:eu", "next due")
         await ui.press("tab")
-        await ui.until_toast("has no findings")
+        await ui.until_toast("The queue under the cursor has no findings.")
+        await ui.press("quotation_mark", "g")
+        await ui.until_shown("▸ mail:")
+        await ui.press("tab")
+        await ui.until_toast("The group under the cursor has no findings of its own.")
 
 
 @run_on_event_loop
