@@ -31,7 +31,7 @@ MAX_TEXT = 500  # characters of another text
 MAX_PAGE_BYTES = 256 * 1024  # of the JSON of a page; jobs at its end are left out
 MAX_NUMBER = 1 << 63
 NOT_RECORDED = "The number of jobs is recorded; the jobs are not."
-NOT_IN_RECORD = "the rest of the body, the whole error, earlier attempts, other fields"
+NOT_IN_RECORD = "the whole error, earlier attempts, other fields"
 
 # Members of a recorded job, and the attribute of `Job` of each. A member that is absent has the default of `Job`.
 _TEXTS = {"name": "name", "call": "call", "worker": "worker", "error": "error", "problem": "problem"}
@@ -241,6 +241,7 @@ def _parse_job(page: RecordedPage, state: State, document: Mapping[str, Any]) ->
     fields |= {_NUMBERS[name]: _require_number(document[name]) for name in _NUMBERS if name in document}
     body = document.get("body", {})
     text = body.get("text")
+    missing = NOT_IN_RECORD if body.get("encoding") != "omitted" else f"the whole body, {NOT_IN_RECORD}"
     return Job(
         id,
         page.ref.queue,
@@ -251,7 +252,7 @@ def _parse_job(page: RecordedPage, state: State, document: Mapping[str, Any]) ->
         body=None if text is None else _require_text(text).encode(),
         body_bytes=_require_number(body.get("bytes", 0)),
         is_cancelled=bool(document.get("cancelled")),
-        facts=(Fact("recorded", page.taken_ms, "instant"), Fact("not recorded", NOT_IN_RECORD)),
+        facts=(Fact("recorded", page.taken_ms, "instant"), Fact("not recorded", missing)),
         **fields,
     )
 

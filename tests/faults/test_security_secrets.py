@@ -7,9 +7,12 @@ tried without a change here, and fails if it needs arguments that this page does
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -50,7 +53,7 @@ CALLS: dict[str, tuple[tuple[str, ...], ...]] = {
     "incident": tuple((queue,) for queue in QUEUES),
     "errors": ((), *(("--by", by) for by in ("class", "frame", "cause", "message")), ("mail",)),
     "check": (("mail",),),
-    "record": (("--once",), ("--status",)),
+    "record": (("--once",), ("--once", "--jobs", "100"), ("--status",)),
     "replay": ((),),
     "put": (("mail", json.dumps(BODY), "--id", "put"),),
     "act": (
@@ -111,6 +114,26 @@ def test_no_command_prints_a_secret(world: str, state_folder: Path) -> None:
     assert any(path.name == journal.FILE_NAME for path in stored_files)
     assert any(path.suffix == ".rqt" for path in stored_files)
     assert [(path.name, find_leaks(path.read_bytes())) for path in stored_files if find_leaks(path.read_bytes())] == []
+
+
+def test_recorded_jobs_of_every_system_have_no_secret(world: str, state_folder: Path, tmp_path: Path) -> None:
+    assert _run_command(world, "record", "--once", "--jobs", "100").code == 0
+    assert (
+        _run_command(world, "record", "--export", str(tmp_path / "export.rqt"), "--json").json["rows"]["job_page"] > 9
+    )
+    with closing(sqlite3.connect(tmp_path / "export.rqt")) as connection:
+        rows = connection.execute("SELECT system, jobs FROM job_page JOIN queue ON queue.id = queue_id").fetchall()
+    assert {system for system, _jobs in rows} == {"native", "celery", "rq", "sidekiq", "bullmq"}
+    assert [(system, find_leaks(jobs)) for system, jobs in rows if find_leaks(jobs)] == []
+    assert sum(jobs.count(MASK) for _system, jobs in rows) > 20, "there were secrets to mask"
+    for path in (tmp_path / "export.rqt", *state_folder.rglob("*.rqt*")):
+        assert not find_leaks(path.read_bytes()), path
+    end_ms = _run_command(world, "record", "--status", "--json").json["end_at_ms"]
+    at = datetime.fromtimestamp(end_ms / 1000 + 0.0005, UTC).isoformat()
+    for queue in QUEUES:
+        for more in ((), ("--json",), ("--reveal",)):
+            ran = _run_command(world, "jobs", queue, "--at", at, *more)
+            assert ran.code == 0 and not find_leaks(ran.out + ran.err), (queue, more)
 
 
 def test_reveal_shows_what_was_requested_and_is_in_the_journal(world: str) -> None:

@@ -104,6 +104,7 @@ def test_a_row_of_a_board_is_the_same_after_it_was_recorded(path: Path) -> None:
     assert {name: getattr(first, name) for name in attributes} == {name: getattr(job, name) for name in attributes}
     assert (second.id, second.body, second.attempts, second.error) == (b"a2", b'{"to": "ada"}', 0, "")
     assert [(fact.name, fact.kind) for fact in first.facts] == [("recorded", "instant"), ("not recorded", "text")]
+    assert first.facts[1].value == "the whole error, earlier attempts, other fields"
 
 
 def test_the_token_of_a_lease_the_history_and_the_traceback_are_not_recorded() -> None:
@@ -157,6 +158,8 @@ def test_the_part_of_a_long_body_is_json_as_far_as_it_goes() -> None:
     assert json.loads(page.jobs)[0]["body"]["text"] == '{"to": "ada", "n": [1, 2.5, {"a": "b\\"c…"}]}'
     cut = record(build_job(body="zwölf".encode()[:3], body_bytes=9_000))
     assert json.loads(cut.jobs)[0]["body"]["text"] == "zw"
+    [job] = parse_recorded_jobs(cut, State.DEAD)
+    assert job.facts[1].value == "the whole body, the whole error, earlier attempts, other fields"
 
 
 @pytest.mark.parametrize("field", ["name", "call", "worker", "error", "problem"])

@@ -248,7 +248,7 @@ def build_pane_bottom_line(
     texts += _format_match_count(pane)
     width = pane.size.width - 4
     texts += _format_event_coverage(pane, now_ms, width)
-    texts += _format_record(pane)
+    texts += _format_record(pane, width)
     hints = jobs.build_place_hints(queue, pane.place, pane.places, scripts)
     texts += [
         Piece(hint if formats.cell_len(hint) + 3 <= width else hint.partition(":")[0], style) for hint, style in hints
@@ -303,8 +303,11 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
     return []
 
 
-def _format_record(pane: Pane) -> list[Piece]:
-    """Return how many of the jobs of a place were recorded, and when; empty for a pane with the jobs of now."""
+def _format_record(pane: Pane, width: int) -> list[Piece]:
+    """Return how many of the jobs of a place were recorded, and when, shortened if it does not fit `width` cells.
+
+    The result is empty for a pane with the jobs of now.
+    """
     page = pane.page
     if page is None or page.record is None:
         return []
@@ -314,7 +317,10 @@ def _format_record(pane: Pane) -> list[Piece]:
         part = f"all {len(page.jobs)}"
     elif total is not None:
         part += f" of {formats.format_count(total, is_exact, 12)}"
-    return [Piece(f"{part}, at {formats.format_clock(at_ms)}", "strong")]
+    clock = formats.format_clock(at_ms)
+    text = f"{part}, at {clock}"
+    fitting_text = text if formats.cell_len(text) + 3 <= width else f"{part.removeprefix('first ')}, {clock}"
+    return [Piece(fitting_text, "strong")]
 
 
 def _format_event_coverage(pane: Pane, now_ms: int, width: int) -> list[Piece]:
