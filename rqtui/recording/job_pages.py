@@ -175,15 +175,14 @@ def read_recorded_page(reader: Reader, ref: Ref, count: Count, at_ms: int, minut
 
 def build_page(recorded: RecordedPage, state: State) -> Page:
     """Build the page of a board from a recorded page. Raises RecordingError if its jobs cannot be read."""
-    jobs, total = parse_recorded_jobs(recorded, state), recorded.total
+    jobs = parse_recorded_jobs(recorded, state)
     return Page(
         recorded.ref.queue,
         recorded.ref.system,
         recorded.place,
         jobs,
         len(jobs),
-        place_total=None if total is None or total <= len(jobs) else total,
-        record=PageRecord(recorded.taken_ms, total, recorded.is_exact),
+        record=PageRecord(recorded.taken_ms, recorded.total, recorded.is_exact),
     )
 
 

@@ -294,7 +294,7 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
         members = formats.format_count(page.place_total or 0, False, 12)
         list_hint = f"{members} in all: {keys.find_current_key('filter')} finds the others"
         return [Piece(list_hint, "muted")]
-    if not total or page.place_total is None or page.record is not None:
+    if not total or page.place_total is None:
         return []
     if page.coverage is not None and pane.job_filter is None:
         return [Piece(event_coverage.describe_cached_event_jobs(total, page.place_total), "muted")]
