@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +17,10 @@ from rqtui.config.settings import MAX_RECORD_JOBS
 from rqtui.errors import RecordingError
 from rqtui.model import Count, Fact, Job, Page, PageRecord, Ref, State
 from rqtui.recording.records import MINUTE_MS, RecordedPage
-from rqtui.recording.store import Reader
+from rqtui.recording.store import Reader, translate_damaged_jobs
 from rqtui.reports.jobs import build_body_document, build_job_document, encode_text
 from rqtui.text.body import convert_binary_to_json
 from rqtui.text.fields import Number, parse_partial_body
-from rqtui.text.formats import format_clock
 from rqtui.text.masking import mask_json_value, mask_text, reveal_secrets
 from rqtui.text.tracebacks import summarize_error
 
@@ -192,7 +190,7 @@ def build_recorded_documents(recorded: RecordedPage, jobs: Sequence[Job]) -> lis
     A body of which only a part was recorded has the encoding `omitted`, and the part as `preview`. Raises
     RecordingError if a body cannot be read.
     """
-    with _translate_damage(recorded):
+    with translate_damaged_jobs(recorded.place):
         return [
             {**build_job_document(job), "body": _build_body_document(stored.get("body"))}
             for job, stored in zip(jobs, json.loads(recorded.jobs), strict=True)
@@ -213,23 +211,11 @@ def _build_body_document(stored: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def parse_recorded_jobs(page: RecordedPage, state: State) -> tuple[Job, ...]:
     """Parse the jobs of a recorded page. Raises RecordingError if a writer cannot have written them."""
-    with _translate_damage(page):
+    with translate_damaged_jobs(page.place):
         documents = json.loads(page.jobs)
         if not isinstance(documents, list) or len(documents) > MAX_RECORD_JOBS:
             raise ValueError("no list of jobs")
         return tuple(_parse_job(page, state, document) for document in documents)
-
-
-@contextmanager
-def _translate_damage(page: RecordedPage) -> Iterator[None]:
-    """Raise the errors of values that a writer cannot have written as RecordingError."""
-    try:
-        yield
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise RecordingError(
-            f"The jobs of {page.place} that were recorded at {format_clock(page.taken_ms)} cannot be read: "
-            "the file is damaged."
-        ) from None
 
 
 def _parse_job(page: RecordedPage, state: State, document: Mapping[str, Any]) -> Job:

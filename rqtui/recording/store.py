@@ -14,6 +14,7 @@ import os
 import sqlite3
 import stat
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -48,6 +49,7 @@ DAY_MS = 24 * HOUR_MS
 MINUTES_KEPT_MS = 2 * DAY_MS  # older minutes are merged to hours, and older pages of jobs are deleted
 PAGE_VALID_MS = HOUR_MS  # a reader uses a page of jobs for at most this long
 PAGE_REPEAT_MS = 50 * MINUTE_MS  # an unchanged page is written again after this time
+MAX_PAGE_BYTES = 1 << 20  # longest JSON of a page of jobs that a reader accepts
 PAGES_STEP_MS = 10 * MINUTE_MS  # the time of which pages of jobs are deleted at once, if the file is too large
 STALE_FINDING_MS = 120_000  # a finding that no writer saw for so long has ended
 PAGES_PER_STEP = 5_000  # free pages that are returned to the disk at once
@@ -93,7 +95,7 @@ CREATE INDEX change_by_time ON change (at_ms);
 _JOB_PAGE_SCHEMA = """
 CREATE TABLE IF NOT EXISTS job_page (
   at_ms INTEGER NOT NULL, queue_id INTEGER NOT NULL, place TEXT NOT NULL, taken_ms INTEGER NOT NULL, total INTEGER,
-  is_exact INTEGER NOT NULL, digest TEXT NOT NULL, jobs TEXT NOT NULL,
+  is_exact INTEGER NOT NULL, digest TEXT NOT NULL, jobs BLOB NOT NULL,
   PRIMARY KEY (queue_id, place, at_ms)
 );
 CREATE INDEX IF NOT EXISTS job_page_by_time ON job_page (at_ms);
@@ -374,7 +376,7 @@ class _Store:
             " ORDER BY at_ms DESC LIMIT 1",
             (_to_sql(place), at_ms - PAGE_VALID_MS - MINUTE_MS, at_ms),
         )
-        with self._translate_errors():
+        with translate_damaged_jobs(place):
             return next((_parse_job_page(ref, place, row) for row in rows), None)
 
     def _read_periods(
@@ -692,7 +694,8 @@ class Writer(_Store):
 
     def _store_job_page(self, queue_id: int, page: RecordedPage) -> None:
         """Store a page of jobs, unless this minute has one, or the newest one is equal and still valid for long."""
-        digest = hashlib.blake2b(page.jobs.encode(), digest_size=8).hexdigest()
+        raw = page.jobs.encode()
+        digest = hashlib.blake2b(raw, digest_size=8).hexdigest()
         newest = self._connection.execute(
             "SELECT at_ms, digest FROM job_page WHERE queue_id = ? AND place = ? AND at_ms <= ?"
             " ORDER BY at_ms DESC LIMIT 1",
@@ -703,7 +706,7 @@ class Writer(_Store):
         self._connection.execute(
             "INSERT OR IGNORE INTO job_page (at_ms, queue_id, place, taken_ms, total, is_exact, digest, jobs)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (page.at_ms, queue_id, _to_sql(page.place), *page[3:6], digest, page.jobs),
+            (page.at_ms, queue_id, _to_sql(page.place), *page[3:6], digest, zlib.compress(raw)),
         )
 
     def _store_finding(self, queue_id: int, finding: RecordedFinding) -> None:
@@ -863,7 +866,25 @@ def _parse_job_page(ref: Ref, place: str, row: Sequence[Any]) -> RecordedPage:
     at_ms, taken_ms, total, is_exact, jobs = row
     if not all(isinstance(value, int) for value in (at_ms, taken_ms, total or 0, is_exact)):
         raise ValueError("a text where a number is expected")
-    return RecordedPage(ref, at_ms, place, taken_ms, total, bool(is_exact), _to_text(jobs))
+    return RecordedPage(ref, at_ms, place, taken_ms, total, bool(is_exact), _decompress(jobs).decode())
+
+
+@contextmanager
+def translate_damaged_jobs(place: str) -> Iterator[None]:
+    """Raise the errors of recorded jobs that a writer cannot have written as RecordingError."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
+        raise RecordingError(f"The recorded jobs of {place} cannot be read: the file is damaged.") from None
+
+
+def _decompress(packed: Any) -> bytes:
+    """Decompress the jobs of a page. Raises ValueError, TypeError or zlib.error for anything else."""
+    decompressor = zlib.decompressobj()
+    raw = decompressor.decompress(packed, MAX_PAGE_BYTES)
+    if not decompressor.eof:
+        raise ValueError("jobs that are too long, or cut")
+    return raw
 
 
 def _to_sql(text: str) -> str | bytes:

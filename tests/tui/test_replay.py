@@ -251,7 +251,7 @@ async def test_damaged_jobs_are_a_sentence_on_their_board(path: Path) -> None:
     async with replay(path, WAITING_MS) as ui:
         ui.app.open_board(MAIL)
         await ui.press("5")
-        await ui.until_shown("The jobs of dead that were recorded at ", "cannot be read: the file", "is damaged.")
+        await ui.until_shown("The recorded jobs of dead cannot be read: the file is damaged.")
         await ui.press("2")
         await ui.until_shown("next-1")
 
