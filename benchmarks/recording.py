@@ -162,34 +162,39 @@ def _build_snapshot(taken_ms: int, queues: int, source: random.Random) -> Snapsh
     return Snapshot(taken_ms, tuple(counted))
 
 
+def _build_body(number: int) -> dict[str, str]:
+    """Build a body of about 200 bytes of JSON, of which most differs from that of other numbers."""
+    return {"to": "ada@example.com", "template": "welcome-2", "text": random.Random(number).randbytes(72).hex()}
+
+
 def _build_page(selection: PageSelection, poll: int) -> Page:
     """Build a page of jobs with bodies of 200 bytes. Those of every second queue differ in each minute."""
     queue, place = selection.ref.queue, selection.place
     first = poll if int(queue) % 2 == 0 else 0
-    body = json.dumps({"to": "ada@example.com", "template": "welcome-2", "text": "x" * 144}).encode()
     jobs = tuple(
         Job(
-            f"job-{first + number:08}".encode(), queue, "native", place, State(place), b"", name="send_mail", body=body,
-            body_bytes=len(body), enqueued_ms=NOW_MS, since_ms=NOW_MS + first, attempts=1, max_attempts=5,
+            f"job-{number:08}".encode(), queue, "native", place, State(place), b"", name="send_mail",
+            body=(body := json.dumps(_build_body(number)).encode()), body_bytes=len(body), enqueued_ms=NOW_MS + number,
+            since_ms=NOW_MS + first, attempts=1, max_attempts=5,
             error="ConnectionError: mail.example.com" if place == "dead" else "",
         )
-        for number in range(selection.limit)
+        for number in range(first, first + selection.limit)
     )  # fmt: skip
     return Page(queue, "native", place, jobs, 1000)
 
 
 def _fill_queues(url: str, queues: int, jobs: int) -> None:
     """Put more than `jobs` jobs with bodies of 200 bytes into each of four places of all queues."""
-    body = {"to": "ada@example.com", "template": "welcome-2", "text": "x" * 144}
+    bodies = [_build_body(number) for number in range((jobs + 5) * 3)]
     with connect(url) as client:
         for number in range(queues):
             queue = Queue(f"queue-{number}", client)
-            queue.put_many([{"body": body, "name": "send_mail", "max_attempts": 1}] * (jobs + 5) * 3)
+            queue.put_many([{"body": body, "name": "send_mail", "max_attempts": 1} for body in bodies])
             for job in queue.reserve(jobs + 5):
                 job.reject("ConnectionError: mail.example.com")
             for job in queue.reserve(jobs + 5):
                 job.ack(keep="1h")
-            queue.put_many([{"body": body, "name": "send_mail", "delay": 3600}] * (jobs + 5))
+            queue.put_many([{"body": body, "name": "send_mail", "delay": 3600} for body in bodies[: jobs + 5]])
 
 
 def _move_jobs(url: str, queues: int, seconds: float) -> None:

@@ -15,6 +15,7 @@ from rqtui.errors import RqtuiError, describe_and_log_error
 from rqtui.model import Page, PageSelection, Queue, Ref, Snapshot
 from rqtui.recording.job_pages import PREVIEW_BYTES, build_recorded_page
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, RecordedPage
+from rqtui.recording.store import PAGE_REPEAT_MS
 
 if TYPE_CHECKING:
     from rqtui.system_base.system import System
@@ -34,6 +35,7 @@ class PageCollector:
         self._lock = threading.Lock()
         self._minute_ms = 0
         self._minutes: dict[Key, int] = {}  # the minute in which each place was read last
+        self._stored: dict[Key, tuple[int, int]] = {}  # the hash of the last page to be stored, and its minute
         self._pages: dict[Key, tuple[int, bool, Page]] = {}  # when it was read, and whether its total is exact
         self._returned: dict[Key, RecordedPage] = {}  # pages that could not be written
 
@@ -47,19 +49,35 @@ class PageCollector:
         if minute_ms != self._minute_ms:  # Minutes after this one are from before the clock was set back.
             self._minute_ms = minute_ms
             self._minutes = {key: at_ms for key, at_ms in self._minutes.items() if 0 <= minute_ms - at_ms < HOUR_MS}
+            self._stored = {key: stored for key, stored in self._stored.items() if key in self._minutes}
         queues = snapshot.map_queues_by_ref() if selections else {}
         for selection, page in zip(selections, snapshot.pages, strict=False):
             key = selection.ref, selection.place
             if selection.offset or self._minutes.get(key) == minute_ms or not self._is_long_enough(page):
                 continue
             self._minutes[key] = minute_ms
-            if page.jobs and page.is_list_known and not page.error:
+            if page.jobs and page.is_list_known and not page.error and self._has_changed(key, page, minute_ms):
                 is_exact = page.is_exact and _is_count_exact(queues.get(selection.ref), selection.place)
                 with self._lock:
                     self._pages[key] = now_ms, is_exact, page
 
     def _is_long_enough(self, page: Page) -> bool:
         return bool(page.error) or page.next is None or len(page.jobs) >= min(self._limit, LEAST_JOBS)
+
+    def _has_changed(self, key: Key, page: Page, minute_ms: int) -> bool:
+        """Return whether a page must be stored, because its jobs differ from the last one or that is too old.
+
+        The file would not store an unchanged page either. It need not be converted to find that out.
+        """
+        try:
+            fingerprint = hash(page.jobs[: self._limit])
+        except TypeError:  # A system put a list into a fact.
+            return True
+        stored, stored_ms = self._stored.get(key, (0, 0))
+        if stored == fingerprint and 0 <= minute_ms - stored_ms < PAGE_REPEAT_MS:
+            return False
+        self._stored[key] = fingerprint, minute_ms
+        return True
 
     def choose_selections(self, snapshot: Snapshot, systems: Mapping[str, System]) -> tuple[PageSelection, ...]:
         """Return the pages that the next refresh should read: places with jobs that were not read in this minute.

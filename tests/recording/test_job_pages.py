@@ -373,6 +373,16 @@ def test_the_first_page_of_a_place_in_a_minute_is_recorded() -> None:
     assert json.loads(page.jobs)[0]["id"] == "a4" and page.at_ms == NOW_MS + MINUTE_MS
 
 
+def test_an_unchanged_page_is_not_converted_again_for_a_while() -> None:
+    collector, taken = PageCollector(1), []
+    for minute in range(120):
+        jobs = (b"a1", b"a2") if minute < 100 else (b"a3", b"a2")
+        page = ready_page(*(jobs if minute % 2 else jobs[:1]))  # the second job is beyond the limit
+        collector.add_pages(build_snapshot(NOW_MS + minute * MINUTE_MS, page), [READY])
+        taken += [(page.at_ms - NOW_MS) // MINUTE_MS for page in collector.take_pages()]
+    assert taken == [0, 50, 100]
+
+
 def test_pages_that_are_not_the_start_of_a_place_are_left_out() -> None:
     collector = PageCollector(20)
     for page, selection in (
