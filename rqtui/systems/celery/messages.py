@@ -21,6 +21,7 @@ from uuid import uuid4
 from rqtui.errors import UsageError
 from rqtui.model import Fact
 from rqtui.system_base.foreign_system import build_facts
+from rqtui.system_base.stored_values import as_dict
 from rqtui.text import pickles
 from rqtui.text.body import decompress_zlib
 from rqtui.text.json_fields import read_json_fields, replace_json_fields
@@ -236,11 +237,6 @@ def _to_plain_dict(value: object) -> Mapping[str, Any]:
     """Convert a decoded value to a dict of plain Python values; empty if it is no dict."""
     plain = pickles.convert_to_json_types(value)
     return plain if isinstance(plain, dict) else {}
-
-
-def as_dict(value: object) -> Mapping[str, Any]:
-    """Return the value if it is a dict, else an empty dict."""
-    return value if isinstance(value, dict) else {}
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rqtui.model import Fact
+from rqtui.system_base.stored_values import as_dict
 from rqtui.systems.celery import messages
 from rqtui.text import pickles
 from rqtui.text.fields import parse_partial_body as read_partial_json
@@ -23,7 +24,7 @@ _CUT_BYTES = 64 * 1024  # of a result that was cut
 def decode_event_message(message: bytes) -> Iterator[Mapping[str, Any]]:
     """Yield the events in a published message of Kombu, which has one event or a list of events."""
     document = parse_json_object(message)
-    headers, properties = (messages.as_dict(document.get(part)) for part in ("headers", "properties"))
+    headers, properties = (as_dict(document.get(part)) for part in ("headers", "properties"))
     body, _body_problem = messages.decode_body(document, headers, properties)
     if document.get("content-type") != "application/json":
         body = pickles.convert_to_json_types(body)
@@ -62,7 +63,7 @@ def format_result_error(result: Mapping[str, Any]) -> str:
     """Return the error in the result of a task: its traceback, else `ValueError: boom`; empty if it has none."""
     if result.get("status") not in ("FAILURE", "REVOKED", "RETRY"):
         return ""
-    exception = messages.as_dict(result.get("result"))
+    exception = as_dict(result.get("result"))
     message = exception.get("exc_message")
     error_text = ", ".join(str(each) for each in message) if isinstance(message, list) else str(message or "")
     error = ": ".join(filter(None, (str(exception.get("exc_type") or ""), error_text)))

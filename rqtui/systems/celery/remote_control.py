@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rqtui.model import Fact, Outcome, WorkerInspection
+from rqtui.system_base.stored_values import as_dict
 from rqtui.systems.celery import messages
 from rqtui.text.formats import format_quantity
 
@@ -36,9 +37,9 @@ def parse_reply(raw: bytes) -> Iterator[WorkerReply]:
         return
     if not isinstance(message, dict):
         return
-    headers, properties = (messages.as_dict(message.get(part)) for part in ("headers", "properties"))
+    headers, properties = (as_dict(message.get(part)) for part in ("headers", "properties"))
     body, _problem = messages.decode_body(message, headers, properties)
-    for worker, value in messages.as_dict(body).items():
+    for worker, value in as_dict(body).items():
         yield WorkerReply(str(worker), str(headers.get("ticket") or ""), value)
 
 
@@ -50,7 +51,7 @@ def summarise_replies(verb: str, id: bytes, replies: Sequence[WorkerReply], expe
     done: dict[str, list[str]] = {}
     refused: dict[str, list[str]] = {}
     for reply in replies:
-        value = messages.as_dict(reply.value)
+        value = as_dict(reply.value)
         workers_by_text = refused if "ok" not in value else done
         workers_by_text.setdefault(str(value.get("ok") or value.get("error") or reply.value), []).append(reply.worker)
     parts = [f"{_name_workers(workers)} replied: {text}" for text, workers in done.items()]
@@ -133,11 +134,9 @@ def _build_registered_facts(value: Any, _now_ms: int) -> Iterator[Fact]:
 
 def _build_statistics_facts(value: Any, _now_ms: int) -> Iterator[Fact]:
     """Yield the facts of `stats` (`WorkController.stats`, celery/worker/worker.py 5.7)."""
-    statistics = messages.as_dict(value)
-    pool, usage = messages.as_dict(statistics.get("pool")), messages.as_dict(statistics.get("rusage"))
-    totals = {
-        name: number for name, number in messages.as_dict(statistics.get("total")).items() if messages.is_count(number)
-    }
+    statistics = as_dict(value)
+    pool, usage = as_dict(statistics.get("pool")), as_dict(statistics.get("rusage"))
+    totals = {name: number for name, number in as_dict(statistics.get("total")).items() if messages.is_count(number)}
     processes = pool.get("processes")
     pids = [str(pid) for pid in processes] if isinstance(processes, list) else []
     lines = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rqtui.model import Schedule
-from rqtui.system_base.stored_values import parse_json
+from rqtui.system_base.stored_values import as_dict, parse_json
 from rqtui.systems.rq.job_format import (
     GONE,
     MAX_CALL_LENGTH,
@@ -135,8 +135,7 @@ def _parse_scheduled_job(row: Mapping[str, Any], now_ms: int) -> Schedule:
         meta = pickles.convert_to_json_types(decode_stored_value(row["meta"], READ_BYTES)) if row["meta"] else {}
     except ValueError:
         meta = None
-    settings = meta if isinstance(meta, dict) else {}
-    interval, cron, repeat = (settings.get(name) for name in ("interval", "cron_string", "repeat"))
+    interval, cron, repeat = (as_dict(meta).get(name) for name in ("interval", "cron_string", "repeat"))
     is_missing = row["left_ms"] == GONE
     once = "" if meta is None or is_missing else "once"
     pattern = f"every {interval} s" if interval else str(cron) if cron else once
