@@ -201,6 +201,11 @@ def test_a_duplicate_has_all_of_the_original_but_its_id(mail: Seeded, url: str) 
         assert getattr(new, name) == getattr(old, name), name
 
 
+def test_a_copy_that_is_denied_is_refused_before_its_job_is_read(mail: Seeded, url: str, tmp_path: Path) -> None:
+    ran = under(url, tmp_path, "careful", "act", "duplicate", "mail", "missing", verbs='"enqueue"')
+    assert ran.code == 1 and "enqueue is denied" in ran.err
+
+
 def test_an_id_that_is_taken_is_no_copy_and_the_original_stays(mail: Seeded, url: str) -> None:
     ran = shell(url, "act", "edit-and-retry", "mail", "a", "--set", "id=b", "--json")
     assert (ran.code, [one["word"] for one in ran.json["results"]]) == (1, ["exists"])

@@ -299,6 +299,9 @@ def describe_functions() -> Iterator[str]:
     for row_jobs, found_jobs in (((), ()), ((), (1,)), ((1,), (1, 2)), ((1, 2), (2,)), ((1, 2), (2, 3, 4))):
         for searched in (0, 5_000):
             yield f"{row_jobs} {found_jobs}: {group_search._describe_search_difference(row_jobs, found_jobs, searched)}"
+    for step in (None, SimpleNamespace(looked=0, of=0), SimpleNamespace(looked=5, of=5_000)):
+        search: Any = SimpleNamespace(_pending_verb=(verbs.VERBS[0],), _members={MAIL: {b"a": JOB}}, _search_step=step)
+        yield f"search after {step}: {[*write(*group_search.GroupSearch.build_progress(search))]}"
     for width in (0, 27, 28, 29, 80, 86, 87, 88, 200):
         yield f"line of {width}: {question_text.compute_line_width(width)}"
     for refs in ((MAIL,), (MAIL, NEWS, ELSEWHERE), (MAIL,) * 4):
