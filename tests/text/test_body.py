@@ -12,7 +12,7 @@ from families import run_in_one_test
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rqtui.text.body import decompress_zlib, render_body, render_body_pieces
+from rqtui.text.body import MAX_BYTES, convert_binary_to_json, decompress_zlib, render_body, render_body_pieces
 from rqtui.text.masking import MASK, mask_text, mask_text_chunks
 
 BYTES = bytes(range(0x41, 0x41 + 15)) + b"\x00\xffz~\x7f"
@@ -183,3 +183,8 @@ def test_a_body_is_json_where_the_parser_of_python_reads_it() -> None:
 @given(st.text('[]{},:"\\ \n01.-eEu"', max_size=12))
 def test_any_signs_are_json_where_the_parser_of_python_reads_them(text: str) -> None:
     assert (render_body(text.encode()).encoding == "json") is is_json(text)
+
+
+@pytest.mark.parametrize(("size", "is_shown"), [(MAX_BYTES, True), (MAX_BYTES + 1, False)])
+def test_compressed_text_of_up_to_64_kib_is_converted_whole(size: int, *, is_shown: bool) -> None:
+    assert convert_binary_to_json(zlib.compress(b"a" * size)) == ("a" * size if is_shown else "")
