@@ -27,7 +27,7 @@ from rqtui.text.tracebacks import summarize_error
 PREVIEW_BYTES = 1024  # of a body
 MAX_TEXT = 500  # characters of another text
 MAX_PAGE_BYTES = 256 * 1024  # of the JSON of a page; jobs at its end are left out
-MAX_NUMBER = 1 << 63
+MAX_NUMBER = 1 << 63  # of times and counts; a job of another program may have any number
 NOT_RECORDED = "The number of jobs is recorded; the jobs are not."
 NOT_IN_RECORD = "the whole error, earlier attempts, other fields"
 
@@ -71,7 +71,7 @@ def _build_recorded_job(job: Job) -> dict[str, Any]:
     members: dict[str, Any] = {name: document[name] for name in ("id", "id_encoding") if name in document}
     members |= {name: text[:MAX_TEXT] for name in _TEXTS if (text := document[name])}
     numbers = {**document, "since_at_ms": job.since_ms}
-    members |= {name: int(numbers[name]) for name in _NUMBERS if numbers[name]}
+    members |= {name: int(value) for name in _NUMBERS if (value := numbers[name]) and abs(value) <= MAX_NUMBER}
     if job.is_cancelled:
         members["cancelled"] = True
     head = job.member if job.body is None else job.body
