@@ -66,7 +66,7 @@ def build_finding_lines(
     hidden_count = len(queue.findings) - len(shown)
     hidden_text = f" · {formats.format_quantity(hidden_count, 'more finding')}"
     if cursor is not None:
-        hidden_text = f" · {cursor + 1} of {formats.format_quantity(len(queue.findings), 'finding')}"
+        hidden_text = f" · {cursor + 1} of {len(queue.findings)}"
     lines: list[FindingLine] = []
     for position, finding in enumerate(shown, 1):
         remaining = len(shown) - position

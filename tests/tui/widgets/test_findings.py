@@ -106,7 +106,7 @@ def test_the_finding_under_the_cursor_is_shown_in_any_case_with_its_number() -> 
     assert [kind for _text, kind in build_lines_with_cursor(1, 2)] == ["failing", "expired"]
     assert [kind for _text, kind in build_lines_with_cursor(2, 2)] == ["expired", "oldest-ready"]
     ((text, kind),) = build_lines_with_cursor(2, 1)
-    assert text == "▌ the oldest ready job waits for 9 min: add workers · 3 of 3 findings" and kind == "oldest-ready"
+    assert text == "▌ the oldest ready job waits for 9 min: add workers · 3 of 3" and kind == "oldest-ready"
 
 
 def test_the_key_of_the_finding_under_the_cursor_can_be_clicked() -> None:
