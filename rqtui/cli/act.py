@@ -394,7 +394,9 @@ def _apply_verb_to_listed_jobs(
     """
     jobs, system = _load_requested_jobs(engine, request), engine.systems[request.ref.system]
     existing = [job for job in jobs if job.place]
-    is_needless = existing and not any(system.can(script.name, job.place) for job in existing)
+    # With `--force` a script takes jobs from more places than the verb does.
+    taken_places = {place.name for place in system.places if system.can(script.name, place.name)} | {*script.sources}
+    is_needless = existing and script.sources and not any(job.place in taken_places for job in existing)
     asks = is_dangerous(script) or bool(system.verb_effects.get(script.name))
     if is_needless and asks and not request.is_confirmed:
         outcomes = [

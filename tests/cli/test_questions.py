@@ -64,6 +64,10 @@ def test_a_dangerous_verb_on_jobs_that_it_does_not_take_is_refused_without_a_que
     ran = shell(url, "act", "kill", "mail", "dead-1", "ready-1", stdin=b"y\n")
     assert "Kill 2 jobs of mail?" in ran.err and seeded.ids("ready") == []
     assert sorted(seeded.ids("dead")) == ["dead-1", "dead-2", "ready-1"]
+    seeded.put("held-1")
+    seeded.reserve()
+    ran = shell(url, "act", "kill", "mail", "held-1", "--force", stdin=b"y\n")
+    assert "Kill 1 job of mail?" in ran.err and "held-1" in seeded.ids("dead")
 
 
 @run_in_one_test(
