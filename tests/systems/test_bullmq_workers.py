@@ -53,7 +53,7 @@ def _probe(engine: Engine, queue: str = "mail") -> list[tuple[str, str, str]]:
     """Return kind, severity and text of the findings about workers, from one more probe with a new list of workers."""
     system = engine.systems["bullmq"]
     assert isinstance(system, BullMQ)
-    system._connections_read_s = float("-inf")
+    system._connections._read_s = float("-inf")
     findings: tuple[Finding, ...] = engine.send_request(system.probe_request(queue))
     return [(each.kind, each.severity, each.text) for each in findings if each.kind in ("worker-gone", "late-locks")]
 
