@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from rqtui.errors import ServerError
+from rqtui.model import MAX_BACKOFF_MS
 from rqtui.system_base.foreign_system import EntrySystem
 from rqtui.systems import dispatcher, native, registry
 from rqtui.systems.bullmq import job_format
 from rqtui.systems.celery import messages
 from rqtui.systems.celery.worker_heartbeats import WorkerIdleness
 from rqtui.systems.rq import system as rq
+from rqtui.systems.sidekiq import processes
+from rqtui.systems.sidekiq.job_format import decode_job
 
 
 @pytest.mark.parametrize(
@@ -124,3 +129,29 @@ def test_a_queue_of_celery_that_could_not_be_counted_is_not_called_paused() -> N
     system._paused_since_ms["mail"] = 5  # type: ignore[attr-defined]
     queue = system._parse_queue("mail", ServerError("WRONGTYPE no list"))  # type: ignore[attr-defined]
     assert queue.error and queue == EntrySystem._parse_queue(system, "mail", ServerError("WRONGTYPE no list"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("delay", "wait_ms"), [("1e400", None), ("NaN", None), ("400", 600), ("400.5", 600), ('"soon"', 1000)]
+)
+def test_the_wait_of_a_job_of_bullmq_with_an_endless_delay_is_unknown(delay: str, wait_ms: int | None) -> None:
+    row = {"opts": b'{"delay": %s}' % delay.encode(), "timestamp": "1764360000000", "processed_on": "1764360001000"}
+    assert job_format.compute_wait_ms(row) == wait_ms
+    assert job_format.parse_backoff(float("inf"))[0] == MAX_BACKOFF_MS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ms"), [(3600, [3_600_000]), pytest.param(10**400, [], id="huge"), (-1, []), ("x", [])]
+)
+def test_a_retry_time_of_sidekiq_beyond_all_bounds_is_not_shown(seconds: object, ms: list[int]) -> None:
+    body = json.dumps({"class": "HardJob", "args": [], "jid": "a", "retry_for": seconds}).encode()
+    facts = decode_job(body, b"").facts
+    assert [fact.value for fact in facts if fact.name == "retried for"] == ms
+
+
+@pytest.mark.parametrize(
+    ("threads", "text"), [(3, "3 threads"), pytest.param(10**400, "threads", id="huge"), (None, "threads")]
+)
+def test_a_capsule_of_sidekiq_with_an_impossible_number_of_threads_is_listed(threads: object, text: str) -> None:
+    capsules = {"mails": {"concurrency": threads, "weights": {"mail": 1}}}
+    assert list(processes._format_capsules(capsules)) == [f"mails ({text}: mail)"]

@@ -53,10 +53,11 @@ def find_state_start_ms(place: Place, row: Mapping[str, Any], now_ms: int) -> in
 def compute_wait_ms(row: Mapping[str, Any]) -> int | None:
     """Return how long a job was ready before its first run; None if it ran before its delay was over (`promote`)."""
     added_ms, started_ms = parse_time_ms(row["timestamp"]), parse_time_ms(row["processed_on"])
-    delay_ms = parse_json_object(row["opts"]).get("delay")
-    if added_ms is None or started_ms is None:
+    delay = parse_json_object(row["opts"]).get("delay")
+    delay_ms = parse_float(delay) if isinstance(delay, int | float) else 0
+    if added_ms is None or started_ms is None or delay_ms is None:
         return None
-    wait_ms = started_ms - added_ms - (int(delay_ms) if isinstance(delay_ms, int | float) else 0)
+    wait_ms = started_ms - added_ms - int(delay_ms)
     return wait_ms if wait_ms >= 0 else None
 
 
@@ -74,7 +75,7 @@ def _is_valid_json(raw: bytes) -> bool:
 def parse_backoff(backoff: object) -> tuple[int, int, str]:
     """Parse the `backoff` option of a job. Returns base and cap in ms, and how the native queue would differ."""
     kind, delay = (backoff.get("type"), backoff.get("delay")) if isinstance(backoff, dict) else ("fixed", backoff)
-    delay_ms = min(int(delay), MAX_BACKOFF_MS) if isinstance(delay, int | float) and delay > 0 else 0
+    delay_ms = int(min(delay, MAX_BACKOFF_MS)) if isinstance(delay, int | float) and delay > 0 else 0
     if not backoff or kind == "fixed":
         return delay_ms, delay_ms, ""
     if kind == "exponential":

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rqtui.model import Fact, Place
 from rqtui.system_base.foreign_system import build_facts
-from rqtui.system_base.stored_values import as_dict, as_list, parse_float
+from rqtui.system_base.stored_values import as_dict, as_list, parse_count, parse_float
 from rqtui.systems.sidekiq.ruby_calls import BareText, decode_argument, format_job_call
 from rqtui.text.body import decompress_zlib
 from rqtui.text.fields import parse_partial_body
@@ -160,7 +160,7 @@ def find_job_problems(place: Place, decoded: DecodedJob, row: Mapping[str, Any])
 
 def _build_job_facts(fields: Mapping[str, Any], name: str) -> list[Fact]:
     """Build the facts in the JSON of a job that only Sidekiq has, most useful first."""
-    batch, retried_s = fields.get("bid"), fields.get("retry_for")
+    batch, retried_s = fields.get("bid"), parse_count(str(fields.get("retry_for")))
     return build_facts(
         (
             ("tags", ", ".join(map(str, as_list(fields.get("tags"))[:20])), "text"),
@@ -169,7 +169,7 @@ def _build_job_facts(fields: Mapping[str, Any], name: str) -> list[Fact]:
             ("first failed", convert_time_ms(fields.get("failed_at")), "instant"),
             ("last failed", convert_time_ms(fields.get("retried_at")), "instant"),
             ("created", convert_time_ms(fields.get("created_at")), "instant"),
-            ("retried for", retried_s * 1000 if isinstance(retried_s, int) else None, "duration"),
+            ("retried for", None if retried_s is None else retried_s * 1000, "duration"),
             ("retry", "no: a failure ends it" if fields.get("retry") is False else "", "text"),
         )
     )

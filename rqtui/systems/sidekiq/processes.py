@@ -74,5 +74,6 @@ def _build_worker_facts(info: Mapping[str, Any], row: Mapping[str, Any], busy: i
 def _format_capsules(capsules: Mapping[str, Any]) -> Iterator[str]:
     """Yield each capsule of a process as `name (threads: queues)`."""
     for name, capsule in capsules.items():
-        threads, queues = as_dict(capsule).get("concurrency"), ", ".join(as_dict(as_dict(capsule).get("weights")))
-        yield f"{name} ({format_quantity(threads, 'thread') if isinstance(threads, int) else 'threads'}: {queues})"
+        threads = parse_count(str(as_dict(capsule).get("concurrency")))
+        queues = ", ".join(as_dict(as_dict(capsule).get("weights")))
+        yield f"{name} ({'threads' if threads is None else format_quantity(threads, 'thread')}: {queues})"
