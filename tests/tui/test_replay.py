@@ -24,6 +24,7 @@ from recordings import (
     open_writer,
 )
 from screens import NARROW, WIDE, Screen, run_on_event_loop
+from text_snapshots import check_snapshot, clock
 from textual.app import App
 
 from rqtui.config.settings import Settings
@@ -40,6 +41,7 @@ from rqtui.tui.screens.metrics import PlotPane
 from rqtui.tui.services.time_bar import draw_time_bar
 from rqtui.tui.widgets.plot import Points
 
+__all__ = ["clock"]  # a fixture
 SETTINGS = Settings("redis://jobs-1:6379", read_only=True, may_unlock=False, is_recording=False)
 
 
@@ -241,6 +243,23 @@ async def test_a_wide_board_has_the_recorded_job_beside_its_list(path: Path) -> 
         await ui.until_shown("all 3, at ", "job-02", "not recorded", '"to": "ada"')
         await ui.press("slash", *"job-01", "enter")
         await ui.until_shown("1 of 3 match")
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=str)
+def test_a_board_with_recorded_jobs_matches_its_snapshot(path: Path, size: tuple[int, int], clock: None) -> None:
+    plant_jobs(path)
+
+    @run_on_event_loop
+    async def run() -> None:
+        async with replay(path, WAITING_MS, size) as ui:
+            ui.app.open_board(MAIL)
+            await ui.press("2", "5")
+            await ui.until_shown(
+                "first 20 of 5 103, at ", "job-16", *(["not recorded", "all 1,"] if size == WIDE else [])
+            )
+            check_snapshot(f"replay-board-{size[0]}x{size[1]}", ui.text())
+
+    run()
 
 
 @run_on_event_loop
