@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rqtui.connection.connect import ServerInfo
-from rqtui.engine.health import rules
+from rqtui.engine.health import server_rules
 from rqtui.reports.redis import Command, Report, SlowCommand
 
 _INFO = {
@@ -68,6 +68,6 @@ def look(now_ms: int) -> Any:
         ),
         10_000,
         (("db0", 184_220, 91_004),),
-        tuple(rules.check_server_info(server)),
+        tuple(server_rules.check_server_info(server)),
         {},
     )

@@ -98,7 +98,7 @@ def test_the_server_matches_its_snapshot(
     )
     found = Report(
         server, info, NOW, 0.4, 3, (("worker", 40), ("rqtui", 5), ("", 3)), commands, slow, 10_000, (("db0", 812, 0),),
-        tuple(redis.rules.check_server_info(server)), {},
+        tuple(redis.server_rules.check_server_info(server)), {},
     )  # fmt: skip
     monkeypatch.setattr(redis, "read_report", lambda client: found)
 
