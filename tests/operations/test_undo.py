@@ -16,7 +16,7 @@ from screens import Seeded
 
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, build_engine
-from rqtui.errors import ReadOnly, RqtuiError, UsageError
+from rqtui.errors import ReadOnly, RqtuiError, ScriptError, UsageError
 from rqtui.model import Job, Outcome, Ref
 from rqtui.operations import revert, undo, undo_files
 from rqtui.operations.journal import FILE_NAME, Journal
@@ -536,6 +536,10 @@ def test_a_later_step_is_recorded_only_where_an_undo_compares_the_state(
     records = {path: path.read_bytes() for path in it.keeper.folder.rglob("*") if path.is_file()}
     it.keeper.update_states_after(it.engine, verb, it.ref, [it.job(id) for id in ids])
     assert {path: path.read_bytes() for path in it.keeper.folder.rglob("*") if path.is_file()} == records
+
+
+def test_jobs_that_could_not_be_read_after_a_change_have_no_state_to_compare() -> None:
+    assert undo._parse_saved_jobs([b"a"], ScriptError("denied")) == {}
 
 
 def test_a_record_that_cannot_be_written_is_a_problem_though_its_folder_could_be(tmp_path: Path) -> None:

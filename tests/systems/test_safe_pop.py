@@ -170,7 +170,7 @@ def test_data_of_another_type_is_a_problem_of_that_job_alone(any_client: Redis) 
     push(any_client, "a", "b")
     any_client.rpush(build_data_key(b"a"), "another program's")
     first, second = engine(any_client).fetch_page(REF, "ready", body_bytes=10).jobs
-    assert first.problem == "its data is no string" and second.body == b"b"
+    assert (first.problem, first.body_bytes) == ("its data is no string", 0) and second.body == b"b"
     shown = run_script(any_client, "show", id=b"a", body_bytes=-1).values
     assert (shown["bytes"], shown["body"]) == (-1, b"")
     (taken,) = run_script(any_client, "reserve", limit=1).rows

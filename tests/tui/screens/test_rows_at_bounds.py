@@ -61,6 +61,7 @@ from rqtui.tui.screens import (
     schedules,
     workers,
 )
+from rqtui.tui.screens.board import Board
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import question_text, queue_preview
 
@@ -302,6 +303,14 @@ def describe_functions() -> Iterator[str]:
     for step in (None, SimpleNamespace(looked=0, of=0), SimpleNamespace(looked=5, of=5_000)):
         search: Any = SimpleNamespace(_pending_verb=(verbs.VERBS[0],), _members={MAIL: {b"a": JOB}}, _search_step=step)
         yield f"search after {step}: {[*write(*group_search.GroupSearch.build_progress(search))]}"
+    for count in (0, 1, 4, 5, 9):
+        for height in (14, 15, 16, 18, 19, 20, 22, 23, 24):
+            board: Any = SimpleNamespace(
+                find_current_pane=lambda: SimpleNamespace(job_filter=None), _list_size=("", 0), _current="ready",
+                _queue=SimpleNamespace(count_in_place=lambda _place, count=count: count),
+                count_content_rows=lambda height=height: height,
+            )  # fmt: skip
+            yield f"a list of {count} jobs in {height} rows: {Board._compute_list_rows(board)}"
     for width in (0, 27, 28, 29, 80, 86, 87, 88, 200):
         yield f"line of {width}: {question_text.compute_line_width(width)}"
     for refs in ((MAIL,), (MAIL, NEWS, ELSEWHERE), (MAIL,) * 4):
