@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rqtui.errors import ServerError
+from rqtui.errors import ServerError, UsageError
 from rqtui.model import MAX_BACKOFF_MS
 from rqtui.system_base.foreign_system import EntrySystem
 from rqtui.systems import dispatcher, native, registry
@@ -155,3 +155,9 @@ def test_a_retry_time_of_sidekiq_beyond_all_bounds_is_not_shown(seconds: object,
 def test_a_capsule_of_sidekiq_with_an_impossible_number_of_threads_is_listed(threads: object, text: str) -> None:
     capsules = {"mails": {"concurrency": threads, "weights": {"mail": 1}}}
     assert list(processes._format_capsules(capsules)) == [f"mails ({text}: mail)"]
+
+
+@pytest.mark.parametrize("system_name", registry.list_system_names())
+def test_an_empty_name_is_no_queue_of_any_system(system_name: str) -> None:
+    with pytest.raises(UsageError, match=r"\.$"):
+        registry.create_system(system_name).keys("")
