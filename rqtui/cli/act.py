@@ -377,7 +377,8 @@ def _apply_verb_to_jobs(
     """Run a verb's script on the selected jobs, print the outcomes, and return the exit code."""
     if request.is_dry_run:
         chunks = iter([_load_named_jobs(engine, request)]) if request.ids else _iterate_matching_jobs(engine, request)
-        return act_result.write_dry_run_report(session, engine, request.ref, script, chunks)
+        is_forced = bool(form.get("force"))
+        return act_result.write_dry_run_report(session, engine, request.ref, script, chunks, is_forced=is_forced)
     if request.rate_limit is not None:
         return _apply_verb_at_rate(session, engine, request, script, form, request.rate_limit)
     if request.is_whole_place:

@@ -107,10 +107,11 @@ def _describe_outcome(outcome: Outcome) -> str:
 
 
 def write_dry_run_report(
-    session: Session, engine: Engine, ref: Ref, script: Script, chunks: Iterator[Sequence[Job]]
+    session: Session, engine: Engine, ref: Ref, script: Script, chunks: Iterator[Sequence[Job]], *, is_forced: bool
 ) -> int:
     """Print the predicted outcome of each job and the counts of a dry run, and return the exit code.
 
+    With `is_forced` the verb takes jobs from all places that its script names.
     The outcomes of a million jobs are not kept in memory: for `--json` they are buffered in a temporary file.
     """
     from rqtui.model import Outcome
@@ -122,7 +123,7 @@ def write_dry_run_report(
     def predict_outcome(job: Job) -> Outcome:
         if not job.place:
             return build_missing_outcome(script, job)
-        if not system.can(script.name, job.place):
+        if not system.can(script.name, job.place) and not (is_forced and job.place in script.sources):
             return build_wrong_place_outcome(script, job)
         return Outcome(script.name, job.id, "would", f"it is {job.place}; {script.name} would be asked for")
 

@@ -66,6 +66,8 @@ def test_a_dangerous_verb_on_jobs_that_it_does_not_take_is_refused_without_a_que
     assert sorted(seeded.ids("dead")) == ["dead-1", "dead-2", "ready-1"]
     seeded.put("held-1")
     seeded.reserve()
+    assert "it is reserved, where kill takes none" in shell(url, "act", "kill", "mail", "held-1", "--dry-run").out
+    assert "kill would be asked for" in shell(url, "act", "kill", "mail", "held-1", "--force", "--dry-run").out
     ran = shell(url, "act", "kill", "mail", "held-1", "--force", stdin=b"y\n")
     assert "Kill 1 job of mail?" in ran.err and "held-1" in seeded.ids("dead")
 
