@@ -42,6 +42,7 @@ def test_a_known_zero_is_drawn_and_a_gap_is_blank() -> None:
     assert [*courses.draw_course(course, 28, 2)][:2] == ["      8           █████", "      0 ▁▁▁▁▁     ██████████"]
     assert courses.list_column_maxima(course.points, course.begin_ms, course.end_ms, 2) == [0, 8]
     assert [*courses.draw_course(build_course(None), 28, 2)][:2] == ["      0", "      0"]
+    assert [*courses.draw_course(course, 1, 1)][0] == "      8 ▁▁▁  ███▄▄"
 
 
 def test_a_finding_wins_over_a_change_in_the_same_cell() -> None:

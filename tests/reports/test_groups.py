@@ -11,9 +11,10 @@ from rqtui.client import Queue
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.engine.filters import parse_filter
 from rqtui.errors import UsageError
-from rqtui.model import Ref, State
+from rqtui.model import KindStatistics, Ref, State
 from rqtui.reports import groups, hosts
 from rqtui.reports.groups import Groups
+from rqtui.system_base.system import Request
 from rqtui.systems import registry
 from rqtui.testing.keyspace import plant
 from rqtui.text.masking import MASK
@@ -204,6 +205,21 @@ def test_the_rate_of_a_group_is_that_of_the_done_jobs_and_the_time_that_they_cov
     rates = {each.value: each.done_per_s for each in report.groups}
     assert report.done_ms >= 1000 and rates["initech"] == 0.0
     assert rates["acme"] == pytest.approx(2000 / report.done_ms)
+
+
+def test_the_rates_of_kinds_are_those_that_the_system_counts(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = (
+        KindStatistics("send", 10, 4, window_ms=60_000, queue="mail"),
+        KindStatistics("send", 90, 0, window_ms=60_000, queue="news"),
+        KindStatistics("old", 5, 0, queue="mail"),
+    )
+    monkeypatch.setattr(engine.systems["native"], "kinds_request", lambda _queue: Request((), lambda _replies: counted))
+    put_tenants(client, "acme")
+    report = group(engine, "kind")
+    assert (report.groups[0].done_per_s, report.done_ms, report.rate_problem) == (0.1, 60_000, "")
+    assert group(engine, ".tenant").rate_problem == "no job is done"
 
 
 def test_the_rate_is_unknown_where_done_jobs_are_not_kept(client: Redis, engine: Engine) -> None:

@@ -114,6 +114,7 @@ def test_keys_move_the_time_and_the_bar_shows_it(path: Path, size: tuple[int, in
             await ui.until_toast("requeue mail 37 × ready again")
             await ui.press("full_stop")
             await until_time(ui, NOW_MS + 37 * MINUTE_MS + 58_000)
+            await ui.until(lambda: not len(ui.app._notifications), "sentences about another moment are gone")
             await ui.press("left")
             await until_time(ui, NOW_MS + 36 * MINUTE_MS + 58_000)
             await ui.press("left_parenthesis")

@@ -12,10 +12,11 @@ from rqtui.model import Count, Job, Queue, Ref, State
 from rqtui.systems import registry
 from rqtui.tui.app import Cockpit
 from rqtui.tui.screens import board, errors, metrics, overview, report_view
-from rqtui.tui.services import bulk_changes, loops, verb_starter
+from rqtui.tui.services import bulk_changes, loops, verb_starter, view_counts
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import filter_line, pane
+from rqtui.tui.widgets.queue_preview import DeathCause, DeathCauses
 from rqtui.verbs import VERBS_BY_NAME
 
 MAIL, NEWS = Ref("native", "mail"), Ref("native", "news")
@@ -260,3 +261,38 @@ def test_the_cursor_stays_on_its_error_when_the_column_of_source_lines_changes(
     view._frame_cells = 0
     errors.Errors._draw_rows_with_frames(view)
     assert moves == ([cursor] if cursor and is_touched else []) and view._frame_cells > 0
+
+
+def build_causes(dead: int, *ids: str, read: int | None = None, retrying: int | None = None) -> DeathCauses:
+    causes = tuple(DeathCause(id, id, "", 1, None, None, "") for id in ids)
+    return DeathCauses(causes, dead, dead if read is None else read, retrying=retrying)
+
+
+@pytest.mark.parametrize(
+    ("dead", "scheduled", "causes", "expected"),
+    [
+        ((0, 0), 0, {}, (0, False)),
+        ((3, 4), 0, {}, None),
+        ((3, 4), 0, {MAIL: build_causes(3, "a"), NEWS: build_causes(4, "a", "b")}, (2, False)),
+        ((3, 4), 0, {MAIL: build_causes(3, "a")}, (1, True)),
+        ((3, 4), 0, {MAIL: build_causes(3, "a"), NEWS: build_causes(4, "b", read=2)}, (2, True)),
+        ((3, 0), 0, {MAIL: build_causes(3, "a"), NEWS: build_causes(4, "b")}, (1, False)),
+        ((300, 0), 0, {MAIL: build_causes(3, "a")}, (1, True)),
+        ((3, 0), 1, {MAIL: build_causes(3, "a")}, (1, True)),
+        ((3, 0), 1, {MAIL: build_causes(3, "a", retrying=0)}, (1, False)),
+    ],
+)
+def test_the_number_of_errors_is_a_lower_bound_unless_every_failed_job_was_read(
+    dead: tuple[int, int], scheduled: int, causes: dict[Ref, DeathCauses], expected: tuple[int, bool] | None
+) -> None:
+    queues = {
+        ref: Queue(
+            ref.queue,
+            ref.system,
+            (Count("dead", State.DEAD, number), Count("scheduled", State.SCHEDULED, scheduled)),
+        )
+        for ref, number in zip((MAIL, NEWS), dead, strict=True)
+    }
+    session = build_state(latest_queues=queues, death_causes=causes, refs=(MAIL, NEWS))
+    assert view_counts.count_view_rows("errors", session, ()) == expected
+    assert view_counts.count_view_rows("errors", build_state(latest_queues={}, death_causes=causes), (MAIL,)) is None
