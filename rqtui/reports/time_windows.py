@@ -1,13 +1,14 @@
 """Select the jobs of a place by when they were enqueued or ended: those of the last hour, and those of a day before.
 
 A job without such a time is in no window. Only jobs that are still stored can be selected: a queue may have deleted or
-requeued some of an earlier time. Called by `rqtui diff`.
+requeued some of an earlier time. Called by `rqtui diff` and by the view of differences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rqtui.engine.job_times import find_end_ms
 from rqtui.errors import UsageError
@@ -46,7 +47,8 @@ def select_by_time(
 ) -> list[Selection]:
     """Return both selections, the first one of the last `last_ms`, the second one of the same time `ago_ms` before.
 
-    Without `ago_ms` the second one has all earlier jobs. Raises UsageError if the windows overlap.
+    Without `ago_ms` the second one has all earlier jobs. What the selections accept already is a further condition;
+    jobs that are named by `ids` are not selected by time. Raises UsageError if the windows overlap.
     """
     if ago_ms is not None and ago_ms < last_ms:
         raise UsageError("--ago is shorter than --last, so that both groups would have the same jobs.")
@@ -64,9 +66,13 @@ def select_by_time(
         Selection(
             selection.words,
             selection.expression,
-            window,
+            window if selection.accepts is None else partial(_meets_both, selection.accepts, window),
             label=f"{selection}, {time} {when}",
-            attributes=frozenset({_ATTRIBUTES[time]}),
+            attributes=selection.attributes | {_ATTRIBUTES[time]},
         )
         for selection, (window, when) in zip((a, b), windows, strict=True)
     ]
+
+
+def _meets_both(first: Callable[[Job], bool], second: Callable[[Job], bool], job: Job) -> bool:
+    return first(job) and second(job)

@@ -152,6 +152,23 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         "field_after", "right_square_bracket", "screen.field(1)", "field", "group by the next field", ("groups",), True
     ),
     GeneralKey(
+        "times_before",
+        "left_square_bracket",
+        "screen.times(-1)",
+        "times",
+        "compare the groups of other times, as before",
+        ("differences",),
+    ),
+    GeneralKey(
+        "times_after",
+        "right_square_bracket",
+        "screen.times(1)",
+        "times",
+        "compare group A of the last time with itself before: 10 minutes, an hour, yesterday",
+        ("differences",),
+        True,
+    ),
+    GeneralKey(
         "reveal",
         "c",
         "screen.reveal",

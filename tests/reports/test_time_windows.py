@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rqtui.errors import UsageError
@@ -32,6 +34,18 @@ def test_the_last_hour_is_compared_with_earlier_jobs_or_with_the_hour_a_day_befo
     assert str(b) == "dead with err:x, enqueued in the same 1 h 1 d earlier"
     with pytest.raises(UsageError, match="same jobs"):
         select_by_time(dead, dead, "ended", NOW_MS, DAY_MS, HOUR_MS)
+
+
+def test_a_group_of_its_own_condition_is_selected_by_time_as_well() -> None:
+    failed = Selection(("dead",), accepts=lambda job: job.error == "x", label="this error", attributes=frozenset({"a"}))
+    a, _b = select_by_time(failed, failed, "ended", NOW_MS, HOUR_MS, None)
+    recent, old = build_job(State.DEAD, None, NOW_MS), build_job(State.DEAD, None, NOW_MS - 2 * HOUR_MS)
+    assert a.accepts is not None and str(a) == "this error, ended in the last 1 h"
+    assert [a.accepts(replace(job, error=error)) for job in (recent, old) for error in ("x", "y")] == [
+        True,
+        *[False] * 3,
+    ]
+    assert a.attributes == frozenset({"a", "ended_hour"})
 
 
 def test_a_job_without_the_time_is_in_no_window() -> None:

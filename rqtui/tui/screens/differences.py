@@ -1,7 +1,9 @@
 """Show in what two groups of jobs differ: an error or marked jobs against the rest, or a place against the others.
 
-The errors view and the board open this view with the key `compare`. Enter opens the board with the jobs of the first
-group that meet the condition under the cursor, where they can be marked and changed.
+The errors view and the board open this view with the key `compare`. `[` and `]` compare the first group with itself at
+an earlier time instead, for example the dead jobs of the last hour with those of the same hour yesterday. Enter opens
+the board with the jobs of the first group that meet the condition under the cursor, where they can be marked and
+changed.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.content import Content
 
+from rqtui.engine.history import DAY_MS, MINUTE_MS
 from rqtui.model import Job, Ref, State
 from rqtui.reports import comparison as report
+from rqtui.reports import time_windows
 from rqtui.reports.comparison import Comparison, Selection
 from rqtui.reports.differences import Difference
 from rqtui.text import formats
@@ -32,6 +36,16 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
 BAR_CELLS = 12
+HOUR_MS = 60 * MINUTE_MS
+# Between these the keys switch: the groups as they were opened (None), or the first group in the last so many ms
+# against itself so many ms earlier (None: at any earlier time).
+TIMES: tuple[tuple[int, int | None] | None, ...] = (
+    None,
+    (10 * MINUTE_MS, None),
+    (HOUR_MS, None),
+    (HOUR_MS, DAY_MS),
+    (DAY_MS, DAY_MS),
+)
 
 
 class Differences(ReportView):
@@ -51,6 +65,7 @@ class Differences(ReportView):
     def __init__(self, ref: Ref, a: Selection, b: Selection) -> None:
         super().__init__((ref,))
         self.ref, self._a, self._b = ref, a, b
+        self._times: tuple[int, int | None] | None = None
 
     def build_columns(self) -> Sequence[Column]:
         """Return the columns of the table of differences."""
@@ -64,7 +79,29 @@ class Differences(ReportView):
 
     def build_report(self, engine: Engine) -> Iterator[Comparison | None]:
         """Read samples of both groups and compare them."""
-        return report.yield_comparisons(engine, self.ref, self._a, self._b)
+        a, b = self._a, self._b
+        if self._times is not None:
+            system = engine.systems[self.ref.system]
+            time = time_windows.choose_time(system, a.words)
+            a, b = time_windows.select_by_time(a, a, time, system.now_ms(), *self._times)
+        return report.yield_comparisons(engine, self.ref, a, b)
+
+    def offers_action(self, action: str) -> bool:
+        """Return whether a key's action exists in this view. Jobs that were marked are not compared by time."""
+        return not (action.startswith("screen.times") and self._a.ids) and super().offers_action(action)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether an action works here: True, False if its key is hidden, or None if it is grey."""
+        return False if not self.offers_action(f"screen.{action}") else super().check_action(action, parameters)
+
+    def action_times(self, step: int) -> None:
+        """Compare the next times, or the ones before: the groups as opened, then the first group by time."""
+        self._times = TIMES[(TIMES.index(self._times) + step) % len(TIMES)]
+        self._stop_report()
+        self.report = self._partial_report = None
+        self.table.clear_rows()
+        self.recompute()
+        self._rebuild_rows()
 
     def list_matching_items(self) -> list[Difference]:
         """Return the differences that match the filter, the largest first, and those without a cause last."""
@@ -104,10 +141,17 @@ class Differences(ReportView):
         """Return both groups for the header, shortened where they do not fit."""
         if self.report is None:
             return Content(), Content()
-        text = "".join(piece.text for piece in self.build_summary())
-        if len(text) <= width:
-            return Content.assemble(*((piece.text, f"${piece.style}") for piece in self.build_summary())), Content()
-        return Content.styled(formats.fit_to_width(text, max(10, width - 1)).rstrip(), "$muted"), Content()
+        pieces = self.build_summary()
+        text, hint = "".join(piece.text for piece in pieces), self._build_times_hint()
+        whole = Content.assemble(*((piece.text, f"${piece.style}") for piece in pieces))
+        cut = Content.styled(formats.fit_to_width(text, max(10, width - 1)).rstrip(), "$muted")
+        return frame.choose_first_fitting([(whole, hint), (whole, Content()), (cut, Content())], width)
+
+    def _build_times_hint(self) -> Content:
+        if not self.offers_action("screen.times"):
+            return Content()
+        bound_keys = f"{keys.find_current_key('times_before')} {keys.find_current_key('times_after')}"
+        return frame.format_key_hint(bound_keys, "other times")
 
     # -- the difference under the cursor --------------------------------------------------------------------------
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from aging import move_queue_into_past
 from redis import Redis
 from screens import Screen, run_on_event_loop, screen
 
 from rqtui.client import Queue
 from rqtui.config.settings import Settings
 from rqtui.connection.embedded import start_server
+from rqtui.engine.history import DAY_MS
 from rqtui.scenarios import create_run, find_scenario
 from rqtui.tui.app import Cockpit
 
@@ -69,6 +71,37 @@ async def test_marked_jobs_and_matches_are_compared_with_the_rest_of_their_place
         await ui.until_shown("9 marked")
         await ui.press("vertical_line")
         await ui.until_shown("A 9 marked jobs (9 of 9 read)", "B the other jobs of ready", ".tenant = acme")
+        await ui.press("right_square_bracket")
+        assert "other times" not in ui.text() and "A 9 marked jobs" in ui.text()
+
+
+def bury_jobs(client: Redis, country: str, jobs: int) -> None:
+    with Queue("times", client) as times:
+        times.put_many([{"body": {"country": country}} for _ in range(jobs)])
+        for job in times.reserve(jobs, worker="w1"):
+            job.reject("x", final=True)
+
+
+@run_on_event_loop
+async def test_dead_jobs_of_the_last_time_are_compared_with_those_of_before(client: Redis, url: str) -> None:
+    for country, days in (("DE", 0), ("FR", 1), ("IT", 1)):
+        bury_jobs(client, country, 20)
+        if days:
+            move_queue_into_past(client, "times", days * DAY_MS)
+    bury_jobs(client, "ES", 20)
+    async with screen(url, open_queue="times", size=(160, 45)) as ui:
+        await ui.until_shown("dead 80")
+        await ui.press("5", "vertical_line")
+        await ui.until_shown("A dead (80 of 80 read)", "other times")
+        await ui.press("right_square_bracket")
+        await ui.until_shown("A dead, ended in the last 10 min (20 match, 80 of 80 read)", "B dead, ended before that")
+        await ui.until_shown("60 match", ".country = ES")
+        await ui.press("right_square_bracket", "right_square_bracket")
+        await ui.until_shown("ended in the last 1 h", "B dead, ended in the same 1 h 1 d earlier (20 match")
+        await ui.press("left_square_bracket", "left_square_bracket", "left_square_bracket")
+        await ui.until_shown("A dead (80 of 80 read)")
+        await ui.press("left_square_bracket")
+        await ui.until_shown("ended in the last 1 d (20 match", "B dead, ended in the same 1 d 1 d earlier")
 
 
 @pytest.mark.usefixtures("shop")
