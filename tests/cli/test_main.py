@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 from families import run_in_one_test
 from redis import Redis
 from shell import ROOT, build_environment, shell, start_process
 from waiting import PATIENCE_S, wait_until
 
-from rqtui.cli import put, screen
+from rqtui.cli import main, put, screen
 from rqtui.cli.main import COMMANDS, _open_screen
 from rqtui.client.queue import BYTES, Queue
 from rqtui.config.state_folder import find_state_folder
@@ -755,6 +756,14 @@ def test_the_list_of_what_can_be_undone_reports_where_bodies_are_kept(client: Re
     assert (
         "bodies of deleted jobs in clear, readable for you alone: " in error_output and "no change" not in error_output
     )
+
+
+def test_an_aborted_question_ends_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def abort(*_arguments: object, **_options: object) -> int:
+        raise typer.Abort
+
+    monkeypatch.setattr(main, "build_application", lambda: abort)
+    assert main._run_command_line(["act", "delete", "mail", "a"]) == 130
 
 
 @pytest.mark.slow

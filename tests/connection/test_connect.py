@@ -7,14 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import redis
 from families import run_in_one_test
 from proxy import Proxy
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, ResponseError
 from redis.retry import Retry
 
+from rqtui.connection import connect as connect_module
 from rqtui.connection.connect import (
     build_server_info,
     connect,
@@ -371,3 +375,32 @@ def test_properties_of_a_server_are_read_from_whichever_replies_it_gives(
 ) -> None:
     server = build_server_info(hello, info, settings, ["SLOWLOG"])
     assert {name: getattr(server, name) for name in expected} == expected and server.denied == ("SLOWLOG",)
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (AuthenticationError("invalid password"), Denied),
+        (ResponseError("NOAUTH Authentication required."), Denied),
+        (ResponseError("NOPERM this user has no permissions"), None),
+    ],
+)
+def test_a_server_that_wants_a_password_is_denied_and_a_refused_command_is_noted(
+    reply: Exception, error: type[Exception] | None
+) -> None:
+    class Pipe:
+        def execute_command(self, *_words: str) -> None: ...
+
+        def time(self) -> None: ...
+
+        def execute(self, raise_on_error: bool) -> list[object]:
+            return [reply, (1, 2)]
+
+    client: Any = SimpleNamespace(pipeline=lambda transaction: Pipe())
+    denied: list[str] = []
+    if error is not None:
+        with pytest.raises(error):
+            connect_module._read_command_pairs_and_clock(client, "redis://here", denied, ["INFO"])
+        return
+    pairs, _skew_ms, _rtt_ms = connect_module._read_command_pairs_and_clock(client, "redis://here", denied, ["INFO"])
+    assert pairs == [{}] and denied == ["INFO: NOPERM this user has no permissions"]

@@ -40,3 +40,18 @@ def test_small_values_may_end_at_any_byte_of_what_arrived() -> None:
             while (reply := reader.gets()) is not INCOMPLETE:
                 replies.append(reply)
         assert replies == [[b"a", b"bb", b"ccc"], 7]
+
+
+@pytest.mark.parametrize("size", [10, 11])
+def test_a_value_of_the_largest_size_is_read_and_a_longer_one_refused(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(reply_limits, "VALUE_BYTES", 10)
+    reader = LimitedReader(notEnoughData=INCOMPLETE)
+    data = b"$%d\r\n%s\r\n" % (size, b"x" * size)
+    if size == 10:
+        reader.feed(data)
+        assert reader.gets() == b"x" * 10
+        return
+    with pytest.raises(ReplyTooLong, match="a value of 11 bytes"):
+        reader.feed(data)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rqtui.model import Finding, Queue, Ref
 from rqtui.operations.journal import Operation, Sighting
+from rqtui.reports import incident_page
 from rqtui.reports.incident import (
     DAY_MS,
     MAX_PRECEDENTS,
     REACTION_MS,
     EndedFinding,
+    Incident,
     build_past_incident,
     find_end_ms,
     find_precedents,
@@ -111,3 +115,20 @@ def test_the_page_reports_a_finding_that_is_over_and_continues_with_the_worst_on
     report = build_past_incident(Queue("mail", "native"), NOW, (), (), ())
     lines = [*build_page_lines(replace(report, ended=EndedFinding(B, NOW - 60_000)), "mail", ())]
     assert lines[at + 2].startswith("            it ended at ") and lines[at + 3] == "  none"
+
+
+@pytest.mark.parametrize(
+    ("recorded_ms", "known_ms", "line"),
+    [
+        (NOW - 60_000, NOW - 5_000, "(1m00), as far as is known"),
+        (None, NOW - 5_000, "(5s), as far as is known"),
+        (None, None, "unknown: no earlier look at this queue is recorded"),
+    ],
+)
+def test_a_finding_began_when_it_was_recorded_first_else_when_it_says(
+    recorded_ms: int | None, known_ms: int | None, line: str
+) -> None:
+    queue = Queue("mail", "native", findings=(Finding("failing", "warning", "mail", "fails", since_ms=known_ms),))
+    report = Incident(Ref("native", "mail"), NOW, queue, recorded_begin_ms=recorded_ms)
+    [since, course] = incident_page._build_course_lines(report, 80, 5)
+    assert line in since and course == "  nothing is recorded or counted per minute of this queue"

@@ -161,3 +161,13 @@ def test_a_capsule_of_sidekiq_with_an_impossible_number_of_threads_is_listed(thr
 def test_an_empty_name_is_no_queue_of_any_system(system_name: str) -> None:
     with pytest.raises(UsageError, match=r"\.$"):
         registry.create_system(system_name).keys("")
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("99999999999", None), ("100000000000", 10**11), ("99999999999999", 99_999_999_999_999), ("1e14", None)],
+)
+def test_only_a_plausible_number_is_a_time_of_bullmq(text: str, ms: int | None) -> None:
+    assert job_format.parse_time_ms(text) == ms
+    factor = job_format.DUE_FACTOR
+    assert job_format.parse_due_ms(str(int(float(text)) * factor)) == ms

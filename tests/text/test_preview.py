@@ -165,6 +165,12 @@ def test_ids_lose_their_common_beginning() -> None:
     assert preview.shorten_id_to_format(b"order:eu-west:", chosen) == "order:eu-west:"
 
 
+@pytest.mark.parametrize(("beginning", "hidden"), [("abc-", "abc-"), ("ab-", "")])
+def test_a_common_beginning_of_up_to_three_characters_is_shown(beginning: str, hidden: str) -> None:
+    ids = [f"{beginning}00000000{number}".encode() for number in range(10, 14)]
+    assert preview.choose_id_format(ids).beginning == hidden
+
+
 def test_generated_ids_are_shortened_to_as_few_letters_as_distinguish_them() -> None:
     ids = [b"01jd80108%013x" % (n * 7919) for n in range(60)]
     chosen = preview.choose_id_format(ids)

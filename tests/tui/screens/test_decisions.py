@@ -12,7 +12,7 @@ from rqtui.model import Count, Job, Queue, Ref, State
 from rqtui.systems import registry
 from rqtui.tui.app import Cockpit
 from rqtui.tui.screens import board, errors, metrics, overview, report_view
-from rqtui.tui.services import bulk_changes, loops, verb_starter, view_counts
+from rqtui.tui.services import bulk_changes, loops, undo, verb_resolution, verb_starter, view_counts
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import filter_line, pane
@@ -261,6 +261,30 @@ def test_the_cursor_stays_on_its_error_when_the_column_of_source_lines_changes(
     view._frame_cells = 0
     errors.Errors._draw_rows_with_frames(view)
     assert moves == ([cursor] if cursor and is_touched else []) and view._frame_cells > 0
+
+
+@pytest.mark.parametrize(("total", "is_shown"), [(500, False), (501, True)])
+def test_only_a_long_undo_shows_its_progress_and_can_be_stopped(total: int, *, is_shown: bool) -> None:
+    running = build_state(
+        total=total, outcomes=[1] * 3, operation=build_state(verb="delete"), request=7, is_stopped=False
+    )
+    stopped: list[int] = []
+    state = build_state(_running=running, _session=build_state(stop_steps=stopped.append))
+    progress = undo.Undo.format_progress(state)
+    assert (progress is not None and "undo of delete" in progress.plain) is is_shown
+    assert undo.Undo.stop_undo(state) is is_shown and stopped == [7] and running.is_stopped
+    assert undo.Undo.format_progress(build_state(_running=None)) is None
+
+
+@pytest.mark.parametrize(("system_name", "offers"), [("native", True), ("dispatcher", False)])
+def test_a_copy_offers_to_delete_its_original_where_jobs_can_be_deleted(system_name: str, *, offers: bool) -> None:
+    system = registry.create_system(system_name)
+    if not offers:
+        system = build_state(
+            scripts=system.scripts, can=lambda verb: verb != "delete", has_json_bodies=False, body_template=""
+        )
+    fields = verb_resolution.list_form_fields(system, VERBS_BY_NAME["edit and retry"])
+    assert ("delete_original" in {field.name for field in fields}) is offers
 
 
 def build_causes(dead: int, *ids: str, read: int | None = None, retrying: int | None = None) -> DeathCauses:

@@ -63,7 +63,7 @@ from rqtui.tui.screens import (
 )
 from rqtui.tui.screens.board import Board
 from rqtui.tui.target import Target
-from rqtui.tui.widgets import question_text, queue_preview
+from rqtui.tui.widgets import frame, question_text, queue_preview
 
 KEPT = Path(__file__).with_name("rows_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
@@ -303,6 +303,8 @@ def describe_functions() -> Iterator[str]:
     for step in (None, SimpleNamespace(looked=0, of=0), SimpleNamespace(looked=5, of=5_000)):
         search: Any = SimpleNamespace(_pending_verb=(verbs.VERBS[0],), _members={MAIL: {b"a": JOB}}, _search_step=step)
         yield f"search after {step}: {[*write(*group_search.GroupSearch.build_progress(search))]}"
+    for width in (4, 5, 6, 16, 17, 18, 19, 24, 25, 26, 40):
+        yield f"sides of {width}: {frame.align_sides(Content('left of the two'), Content('right'), width).plain!r}"
     for count in (0, 1, 4, 5, 9):
         for height in (14, 15, 16, 18, 19, 20, 22, 23, 24):
             board: Any = SimpleNamespace(
