@@ -12,6 +12,7 @@ from rqtui.system_base.foreign_system import EntrySystem
 from rqtui.systems import dispatcher, native, registry
 from rqtui.systems.bullmq import job_format
 from rqtui.systems.celery import messages
+from rqtui.systems.celery.unplaced_events import UnplacedEvents
 from rqtui.systems.celery.worker_heartbeats import WorkerIdleness
 from rqtui.systems.rq import system as rq
 from rqtui.systems.sidekiq import processes
@@ -171,3 +172,17 @@ def test_only_a_plausible_number_is_a_time_of_bullmq(text: str, ms: int | None) 
     assert job_format.parse_time_ms(text) == ms
     factor = job_format.DUE_FACTOR
     assert job_format.parse_due_ms(str(int(float(text)) * factor)) == ms
+
+
+def test_a_place_without_lost_jobs_of_sidekiq_is_a_page_that_asks_nothing() -> None:
+    request = registry.create_system("sidekiq").page_request("mail", "lost", 0, 50, 0)
+    page = request.parse(())
+    assert (request.calls, page.jobs, page.total, page.place) == ((), (), 0, "lost")
+
+
+@pytest.mark.parametrize(("max_jobs", "max_bytes", "kept"), [(2, 100, 2), (1, 100, 1), (9, 10, 2), (9, 9, 1)])
+def test_events_of_unknown_tasks_of_celery_are_kept_up_to_both_limits(max_jobs: int, max_bytes: int, kept: int) -> None:
+    events = UnplacedEvents(max_jobs, max_bytes)
+    for id in (b"a", b"b"):
+        events.keep_call(id, lambda: None, 5, None)
+    assert [len(events.pop_calls(id)) for id in (b"a", b"b")] == [kept - 1, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +12,11 @@ from rqtui.errors import UsageError
 from rqtui.model import Count, Job, Queue, Ref, State
 from rqtui.systems import registry
 from rqtui.tui.app import Cockpit
-from rqtui.tui.screens import board, errors, metrics, overview, report_view
+from rqtui.tui.screens import board, errors, job, metrics, overview, report_view
 from rqtui.tui.services import bulk_changes, loops, undo, verb_resolution, verb_starter, view_counts
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
-from rqtui.tui.widgets import filter_line, pane
+from rqtui.tui.widgets import filter_line, pane, place_scan
 from rqtui.tui.widgets.queue_preview import DeathCause, DeathCauses
 from rqtui.verbs import VERBS_BY_NAME
 
@@ -285,6 +286,48 @@ def test_a_copy_offers_to_delete_its_original_where_jobs_can_be_deleted(system_n
         )
     fields = verb_resolution.list_form_fields(system, VERBS_BY_NAME["edit and retry"])
     assert ("delete_original" in {field.name for field in fields}) is offers
+
+
+@pytest.mark.parametrize(
+    ("position", "subtitle"),
+    [((0, 0), " /a[b not found "), ((1, 1), " /a[b 1 of 1 "), ((1, 2), " /a[b 1 of 2: n next ")],
+)
+def test_the_frame_of_a_body_names_the_match_and_the_key_to_the_next_one(
+    position: tuple[int, int], subtitle: str
+) -> None:
+    pane = build_state(border_title=None, border_subtitle=None)
+    page = build_state(
+        query_one=lambda *_: pane, _viewer="", _encoding="json", job=JOB, _match_position=position, filter_text="a[b"
+    )
+    job.JobPage._update_body_frame(page)
+    assert pane.border_subtitle.plain == subtitle
+    page.filter_text = ""
+    job.JobPage._update_body_frame(page)
+    assert pane.border_subtitle == ""
+
+
+def test_the_jobs_that_a_search_found_are_those_that_are_still_in_the_place_as_read_last() -> None:
+    first, second = replace(JOB, id=b"a", body=b"1"), replace(JOB, id=b"b", body=b"2")
+    found = place_scan.ScanResult()
+    found.add_step(place_scan.ScanStep(((0, first), (1, second)), 2, 2, False))
+    present = found.list_present_jobs()
+    found.update_job(b"a", "ready", first)
+    found.update_job(b"other", "ready", None)
+    assert found.list_present_jobs() is present, "nothing changed"
+    leased = replace(first, token=b"7", body=None)
+    found.update_job(b"a", "ready", leased)
+    assert found.list_present_jobs() == (replace(leased, body=b"1"), second)
+    found.update_job(b"a", "ready", None)
+    assert found.list_present_jobs() == (second,) and found.left_places == {b"a": ""}
+    found.update_job(b"a", "ready", leased)
+    assert [each.id for each in found.list_present_jobs()] == [b"a", b"b"]
+
+
+def test_an_overview_that_is_resized_is_drawn_at_once() -> None:
+    done: list[str] = []
+    state = build_state(_choose_columns=lambda: done.append("columns"), _draw_rows=lambda: done.append("rows"))
+    overview.Overview.on_resize(state, build_state())
+    assert done == ["columns", "rows"]
 
 
 def build_causes(dead: int, *ids: str, read: int | None = None, retrying: int | None = None) -> DeathCauses:
