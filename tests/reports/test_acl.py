@@ -238,3 +238,18 @@ def as_redis_cli_reads_it(word: str) -> bytes:
     if not word.startswith('"'):
         return word.encode()
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), word[1:-1].encode())
+
+
+@pytest.mark.parametrize(
+    ("word", "quoted"),
+    [
+        ("mail!~", "mail!~"),
+        ("two words", '"two words"'),
+        ("a\x1f\x7f", r'"a\x1f\x7f"'),
+        ('say "a\\b"', r'"say \x22a\x5cb\x22"'),
+        ("é", r'"\xc3\xa9"'),
+        ("", '""'),
+    ],
+)
+def test_a_word_is_quoted_as_redis_cli_reads_it(word: str, quoted: str) -> None:
+    assert acl._quote_for_redis_cli(word) == quoted
