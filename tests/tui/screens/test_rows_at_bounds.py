@@ -38,6 +38,7 @@ from rqtui.model import (
     WorkerInspection,
 )
 from rqtui.operations.journal import Operation
+from rqtui.reports.course import Mark
 from rqtui.reports.errors import Group
 from rqtui.reports.events import Event
 from rqtui.reports.kinds import Kind
@@ -57,6 +58,7 @@ from rqtui.tui.screens import (
     group_search,
     kinds,
     loops,
+    metrics,
     operations,
     schedules,
     workers,
@@ -303,6 +305,13 @@ def describe_functions() -> Iterator[str]:
     for step in (None, SimpleNamespace(looked=0, of=0), SimpleNamespace(looked=5, of=5_000)):
         search: Any = SimpleNamespace(_pending_verb=(verbs.VERBS[0],), _members={MAIL: {b"a": JOB}}, _search_step=step)
         yield f"search after {step}: {[*write(*group_search.GroupSearch.build_progress(search))]}"
+    for span_ms in (3_600_000, 172_800_000, 172_800_001):
+        plot: Any = SimpleNamespace(_begin_ms=NOW_MS - span_ms, _end_ms=NOW_MS)
+        plot._marks = [Mark(NOW_MS + at_ms, kind, "") for kind in ("finding", "change") for at_ms in (-span_ms, -1, 0)]
+        for width in (9, 23, 24, 40):
+            axis = metrics.PlotPane._format_time_axis(plot, width)
+            signs = "".join(sign for sign, _style in metrics.PlotPane._build_mark_pieces(plot, width))
+            yield f"times of {span_ms} in {width}: {axis!r} {signs!r}"
     for width in (4, 5, 6, 16, 17, 18, 19, 24, 25, 26, 40):
         yield f"sides of {width}: {frame.align_sides(Content('left of the two'), Content('right'), width).plain!r}"
     for count in (0, 1, 4, 5, 9):
