@@ -9,7 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import typer
@@ -18,13 +21,15 @@ from redis import Redis
 from shell import ROOT, build_environment, shell, start_process
 from waiting import PATIENCE_S, wait_until
 
-from rqtui.cli import main, put, screen
+from rqtui.cli import act, main, put, screen
 from rqtui.cli.main import COMMANDS, _open_screen
 from rqtui.client.queue import BYTES, Queue
 from rqtui.config.state_folder import find_state_folder
 from rqtui.errors import UsageError
+from rqtui.model import Job, Page, Ref, State
 from rqtui.operations import undo
 from rqtui.operations.journal import Journal
+from rqtui.systems.registry import create_system
 from rqtui.testing.keyspace import dump, plant
 
 NOWHERE = "redis://127.0.0.1:1"
@@ -756,6 +761,19 @@ def test_the_list_of_what_can_be_undone_reports_where_bodies_are_kept(client: Re
     assert (
         "bodies of deleted jobs in clear, readable for you alone: " in error_output and "no change" not in error_output
     )
+
+
+def test_a_search_in_a_place_shows_how_many_of_its_jobs_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar = SimpleNamespace(total=None, steps=0)
+    bar.add_steps = lambda number: setattr(bar, "steps", bar.steps + number)
+    monkeypatch.setattr(act.output, "show_progress", lambda _label: nullcontext(bar))
+    pages = [
+        Page("mail", "native", "dead", (Job(b"%d" % n, "mail", "native", "dead", State.DEAD, b""),), 7) for n in (1, 2)
+    ]
+    engine: Any = SimpleNamespace(systems={"native": create_system("native")}, walk_pages=lambda *_: pages)
+    request: Any = SimpleNamespace(expression="id:1", ref=Ref("native", "mail"), place="dead")
+    assert [[job.id for job in found] for found in act._scan_place(engine, request)] == [[b"1"], []]
+    assert (bar.total, bar.steps) == (7, 2)
 
 
 def test_an_aborted_question_ends_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,9 @@ from recordings import MAIL, PLACES, QUEUE, build_period, build_server_period, o
 from redis import Redis
 from shell import shell
 
+from rqtui.client import Queue
+from rqtui.engine.engine import Engine
+from rqtui.errors import ServerError
 from rqtui.model import Ref
 from rqtui.operations.journal import Operation, to_document
 from rqtui.recording.files import find_recording_path
@@ -135,3 +138,17 @@ def test_a_span_without_a_recording_or_of_minutes_is_refused(client: Redis, url:
     assert (
         shell(url, "stats", "mail", "--span", "6h").out.splitlines()[-1].endswith("nothing was recorded in this time")
     )
+
+
+def test_a_history_that_cannot_be_read_ends_the_command_for_one_queue_and_is_a_message_among_several(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for queue in ("mail", "news"):
+        Queue(queue, client).put({})
+    monkeypatch.setattr(
+        Engine, "send_requests_isolated", lambda _self, requests: [ServerError("no right")] * len(requests)
+    )
+    ran = shell(url, "stats", "mail", "--json")
+    assert (ran.code, ran.out) == (3, "") and "no right" in ran.err
+    ran = shell(url, "stats", "mail", "news", "--json")
+    assert [each["queue"] for each in ran.json] == ["mail", "news"] and "mail: no right" in ran.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from families import run_in_one_test
@@ -20,7 +21,7 @@ from rqtui.engine.health.failure_probes import compute_usual_wait_ms
 from rqtui.engine.health.probe_results import NO_PROBE_RESULTS, ProbeResults, RecentDeaths, WorkerActivity
 from rqtui.engine.history import History
 from rqtui.engine.rates import NO_RATE, WINDOW_MS, Rates
-from rqtui.errors import UsageError
+from rqtui.errors import Unreachable, UsageError
 from rqtui.model import Cause, Count, Finding, Queue, Rate, RecentActivity, Ref, State, Verdict
 from rqtui.systems import registry
 from rqtui.text.formats import format_date_and_time, format_start_time
@@ -646,3 +647,16 @@ def test_an_engine_keeps_data_between_its_polls(client: Redis) -> None:
     first, second = (engine.collect_findings([ref]) for _look in range(2))
     assert [one.text for one in first if one.queue] == ["1 job is due, and no dispatcher runs"]
     assert [one.text for one in second if one.queue] == []
+
+
+@pytest.mark.parametrize("node_count", [1, 3])
+def test_a_node_that_does_not_reply_is_a_finding_only_among_several(node_count: int) -> None:
+    def fail(_server: object) -> Any:
+        raise Unreachable("nobody listens")
+
+    if node_count == 1:
+        with pytest.raises(Unreachable):
+            server_rules._check_server_node(None, fail, node_count)
+        return
+    [finding] = server_rules._check_server_node(None, fail, node_count)
+    assert (finding.kind, finding.severity, finding.text) == ("node-away", "critical", "nobody listens")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -260,3 +262,27 @@ def test_the_first_queue_of_a_new_system_is_seen_after_a_few_seconds(
         wait_until(lambda: MAIL in ticker.engine.refs)
     finally:
         ticker.stop()
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+@pytest.mark.parametrize("are_new", [True, False])
+def test_a_discovery_is_followed_by_a_snapshot_only_if_it_ended_and_found_other_queues(
+    *, has_ended: bool, are_new: bool
+) -> None:
+    engine = SimpleNamespace(refs=[1])
+
+    def take_step() -> Iterator[Any]:
+        if are_new:
+            engine.refs = [1, 2]
+        if not has_ended:
+            yield object()
+
+    steps, scheduled = take_step(), list[str]()
+    state: Any = SimpleNamespace(
+        engine=engine, _discovery=steps, _discovery_s=0.0, _has_new_queues=False, _refresh_due_s=9.0,
+        _schedule_discovery=lambda: scheduled.append("next"),
+    )  # fmt: skip
+    Ticker._step_discovery(state, steps)
+    assert (state._discovery is None, scheduled) == (has_ended, ["next"] * has_ended)
+    assert state._refresh_due_s == (0.0 if has_ended and are_new else 9.0)
+    assert state._has_new_queues is (are_new and not has_ended)

@@ -14,6 +14,7 @@ from rqtui.systems.bullmq import job_format
 from rqtui.systems.celery import messages
 from rqtui.systems.celery.unplaced_events import UnplacedEvents
 from rqtui.systems.celery.worker_heartbeats import WorkerIdleness
+from rqtui.systems.rq import new_jobs as rq_new_jobs
 from rqtui.systems.rq import system as rq
 from rqtui.systems.sidekiq import processes
 from rqtui.systems.sidekiq.job_format import decode_job
@@ -186,3 +187,10 @@ def test_events_of_unknown_tasks_of_celery_are_kept_up_to_both_limits(max_jobs: 
     for id in (b"a", b"b"):
         events.keep_call(id, lambda: None, 5, None)
     assert [len(events.pop_calls(id)) for id in (b"a", b"b")] == [kept - 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_valid"), [(0, True), (999_999, True), (1_000_000, False), (-1, False), (True, False), (1.0, False)]
+)
+def test_a_count_in_a_new_job_of_rq_is_a_whole_number_below_a_million(value: object, *, is_valid: bool) -> None:
+    assert rq_new_jobs._is_small_count(value) is is_valid

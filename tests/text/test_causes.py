@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from rqtui.scenarios.incident import INCIDENT
 from rqtui.scenarios.scenario import fill_placeholders
-from rqtui.text.causes import MIN_DATA_VALUES, Grouping, Key, build_group_title, find_short_error_cause, parse_error
+from rqtui.text.causes import (
+    MIN_DATA_VALUES,
+    Grouping,
+    Key,
+    ParsedError,
+    build_group_title,
+    find_short_error_cause,
+    parse_error,
+)
 from rqtui.text.widths import Width
 
 NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim", "kay", "lou")
@@ -154,3 +162,19 @@ def test_the_demo_incident_has_its_three_causes() -> None:
         "TimeoutError",
         "IntegrityError",
     }
+
+
+@run_in_one_test(
+    "width, kind, place, statement, is_by_wording",
+    [
+        (Width.CAUSE, "E", "", "", True), (Width.CAUSE, "E", "a.py:f", "", True), (Width.FRAME, "E", "", "", True),
+        (Width.FRAME, "E", "a.py:f", "", False), (Width.CAUSE, "E", "", "raise E", False),
+        (Width.FRAME, "E", "", "raise E", False), (Width.CLASS, "E", "", "", False),
+        (Width.CLASS, "", "a.py:f", "raise E", True),
+    ],
+)  # fmt: skip
+def test_an_error_is_grouped_by_its_wording_where_nothing_more_certain_is_known(
+    width: Width, kind: str, place: str, statement: str, is_by_wording: bool
+) -> None:
+    error = ParsedError(kind, "", None, place, statement, "text")
+    assert Grouping(width=width)._is_grouped_by_wording(error) is is_by_wording

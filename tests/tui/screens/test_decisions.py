@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from rqtui.errors import UsageError
-from rqtui.model import Count, Job, Queue, Ref, State
+from rqtui.model import Count, Finding, Job, Queue, Ref, State
 from rqtui.systems import registry
 from rqtui.tui.app import Cockpit
-from rqtui.tui.screens import board, errors, job, metrics, overview, report_view
-from rqtui.tui.services import bulk_changes, loops, undo, verb_resolution, verb_starter, view_counts
+from rqtui.tui.screens import board, board_borders, errors, job, metrics, overview, report_view
+from rqtui.tui.services import (
+    bulk_changes,
+    loops,
+    rate_limited_changes,
+    undo,
+    verb_resolution,
+    verb_starter,
+    view_counts,
+)
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import filter_line, pane, place_scan
@@ -58,6 +66,8 @@ def test_a_loop_serves_first_the_queues_with_work_or_all_of_them_during_a_single
         ("requeue", {"stop_at_depth": 5}, "cannot stop by itself"),
         ("reprioritise", {"priority": 5}, ""),
         ("reprioritise", {"priority": "much"}, "priority"),
+        ("reschedule", {"delay_ms": 5_000.0, "rate": 5.0}, ""),
+        ("reschedule", {"delay_ms": 5_000.0, "priority": 5, "rate": 5.0}, "fill in the fields of one"),
     ],
 )
 def test_the_values_of_a_question_are_checked_before_it_is_sent(
@@ -321,6 +331,67 @@ def test_the_jobs_that_a_search_found_are_those_that_are_still_in_the_place_as_r
     assert found.list_present_jobs() == (second,) and found.left_places == {b"a": ""}
     found.update_job(b"a", "ready", leased)
     assert [each.id for each in found.list_present_jobs()] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+def test_only_the_session_on_the_screen_reports_a_lost_connection(*, is_current: bool) -> None:
+    calls: list[str] = []
+    session = build_state(connection_loss=None, refresh_failure="old")
+    app = build_state(
+        session=session,
+        _update_clock_timer=lambda: calls.append("clock"),
+        navigation=build_state(list_drawable_views=list),
+        connection_lost=build_state(show_connection_diagnosis=lambda: calls.append("diagnosis")),
+        show_header=lambda: calls.append("header"),
+        show_keys=lambda: calls.append("keys"),
+    )
+    Cockpit.on_lost(app, build_state(session=session if is_current else build_state(), event="lost"))
+    expected = ("lost", None, ["clock", "diagnosis", "header", "keys"]) if is_current else (None, "old", [])
+    assert (session.connection_loss, session.refresh_failure, calls) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "remedy", "done"),
+    [
+        ("verdict", "w", "", ["key w"]),
+        ("verdict", "", "see w", ["key w"]),
+        ("verdict", "P", "", ["board mail"]),
+        ("ready", "w", "", []),
+    ],
+)
+def test_a_click_on_a_verdict_opens_the_view_that_its_finding_names_else_the_board(
+    column: str, key: str, remedy: str, done: list[str]
+) -> None:
+    opened: list[str] = []
+    queue = Queue("mail", "native", findings=(Finding("failing", "warning", "mail", "fails", remedy, key=key),))
+    state = build_state(
+        ref=lambda: MAIL,
+        _counted_queues={MAIL: queue},
+        app=build_state(simulate_key=lambda pressed: opened.append(f"key {pressed}")),
+        host=build_state(open_board=lambda ref: opened.append(f"board {ref.queue}")),
+    )
+    overview.Overview.on_table_cell_clicked(state, build_state(column=column))
+    assert opened == done
+
+
+@pytest.mark.parametrize("is_waiting", [True, False])
+def test_a_stopped_change_requests_no_further_step_and_ends_after_the_current_one(*, is_waiting: bool) -> None:
+    done: list[str] = []
+    change = build_state(
+        is_stopped=False, is_waiting=is_waiting, timer=build_state(stop=lambda: done.append("timer stopped"))
+    )
+    state = build_state(_change=change, _finish_change=lambda *_: done.append("finished"))
+    assert rate_limited_changes.RateLimitedChanges.stop_change(state) and change.is_stopped
+    assert done == ["timer stopped", *([] if is_waiting else ["finished"])]
+    assert not rate_limited_changes.RateLimitedChanges.stop_change(build_state(_change=None))
+
+
+@pytest.mark.parametrize(("width", "name"), [(16, "ready"), (17, "rea…"), (18, "ready"), (40, "ready")])
+def test_the_name_of_a_place_in_a_frame_is_cut_where_four_letters_fit(width: int, name: str) -> None:
+    size = build_state(width=width)
+    state = build_state(place=NATIVE.place("ready"), outer_size=size, size=size, expression="", job_filter=None)
+    title = board_borders.build_pane_title(2, state, Queue("mail", "native", (Count("ready", State.READY, 10),)))
+    assert name in [piece.text for piece in title]
 
 
 def test_an_overview_that_is_resized_is_drawn_at_once() -> None:
