@@ -305,6 +305,11 @@ def describe_functions() -> Iterator[str]:
     for step in (None, SimpleNamespace(looked=0, of=0), SimpleNamespace(looked=5, of=5_000)):
         search: Any = SimpleNamespace(_pending_verb=(verbs.VERBS[0],), _members={MAIL: {b"a": JOB}}, _search_step=step)
         yield f"search after {step}: {[*write(*group_search.GroupSearch.build_progress(search))]}"
+    idle = WorkerEntry(MAIL, "w1", WorkerHealth.IDLE, WORKER, (), True)
+    running, gone = replace(idle, health=WorkerHealth.RUNNING, jobs=(JOB,)), replace(idle, health=WorkerHealth.GONE)
+    for entries in ((), (idle,), (running, running), (gone,), (replace(gone, jobs=(JOB, JOB)), idle)):
+        view: Any = SimpleNamespace(_entries=entries, sort="name", refs=())
+        yield from (f"workers {len(entries)}: {line}" for line in write(*workers.Workers.build_second_line(view, 120)))
     for span_ms in (3_600_000, 172_800_000, 172_800_001):
         plot: Any = SimpleNamespace(_begin_ms=NOW_MS - span_ms, _end_ms=NOW_MS)
         plot._marks = [Mark(NOW_MS + at_ms, kind, "") for kind in ("finding", "change") for at_ms in (-span_ms, -1, 0)]
