@@ -10,11 +10,13 @@ import pytest
 
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Job, Queue, Ref, State
+from rqtui.reports.course import Mark
 from rqtui.systems import registry
 from rqtui.tui.app import Cockpit
 from rqtui.tui.screens import board, board_borders, errors, job, metrics, overview, report_view
 from rqtui.tui.services import (
     bulk_changes,
+    frame_content,
     loops,
     rate_limited_changes,
     undo,
@@ -24,7 +26,7 @@ from rqtui.tui.services import (
 )
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
-from rqtui.tui.widgets import filter_line, pane, place_scan
+from rqtui.tui.widgets import filter_line, frame, pane, place_scan
 from rqtui.tui.widgets.queue_preview import DeathCause, DeathCauses
 from rqtui.verbs import VERBS_BY_NAME
 
@@ -392,6 +394,30 @@ def test_the_name_of_a_place_in_a_frame_is_cut_where_four_letters_fit(width: int
     state = build_state(place=NATIVE.place("ready"), outer_size=size, size=size, expression="", job_filter=None)
     title = board_borders.build_pane_title(2, state, Queue("mail", "native", (Count("ready", State.READY, 10),)))
     assert name in [piece.text for piece in title]
+
+
+@pytest.mark.parametrize(("width", "is_high", "is_used"), [(111, True, True), (112, True, False), (112, False, True)])
+def test_the_key_of_the_views_is_in_the_footer_where_the_header_has_no_room_for_their_names(
+    width: int, is_high: bool, is_used: bool
+) -> None:
+    state = build_state(
+        _session=build_state(is_replay=False),
+        _navigation=build_state(view=build_state(is_high=is_high)),
+        _host=build_state(app=build_state(size=build_state(width=width))),
+    )
+    assert frame.VIEW_NAMES_FROM_CELLS == 112
+    assert frame_content.FrameContent._is_general_key_usable(state, build_state(id="views")) is is_used
+
+
+def test_the_marks_of_a_plot_are_those_from_its_start_to_before_its_end() -> None:
+    drawn: list[tuple[Any, ...]] = []
+    plot = build_state(show_chart=lambda *values: drawn.append(values))
+    marks = [Mark(99, "finding", ""), Mark(100, "change", ""), Mark(199, "change", ""), Mark(200, "finding", "")]
+    host = build_state(show_header=lambda: None, show_keys=lambda: None)
+    state = build_state(_list_marks=lambda _begin, _end: marks, query=lambda _widgets: [plot, plot], host=host)
+    metrics.Metrics._show_charts(state, [metrics.Chart("out", note="a note"), metrics.Chart("depth")], 100, 200)
+    assert [(chart.title, chart.note) for chart, *_rest in drawn] == [("out", "a note · ◆ change"), ("depth", "")]
+    assert [rest[-1] for _chart, *rest in drawn] == [marks[1:3]] * 2
 
 
 def test_an_overview_that_is_resized_is_drawn_at_once() -> None:

@@ -310,6 +310,10 @@ def describe_functions() -> Iterator[str]:
     for entries in ((), (idle,), (running, running), (gone,), (replace(gone, jobs=(JOB, JOB)), idle)):
         view: Any = SimpleNamespace(_entries=entries, sort="name", refs=())
         yield from (f"workers {len(entries)}: {line}" for line in write(*workers.Workers.build_second_line(view, 120)))
+    for counters in ({}, {"in": 1}, {"out": 1}, {"failed": 1}):
+        for rate in (Rate(), Rate(in_s=0.5), Rate(out_s=0.5), Rate(history=(0.0, 2.0))):
+            rates = frame._format_in_and_out_rates(QUEUE._replace(counters=counters), rate)
+            yield f"rates of {counters} {rate.in_s} {rate.out_s} {rate.history}: {[*write(*rates)]}"
     for span_ms in (3_600_000, 172_800_000, 172_800_001):
         plot: Any = SimpleNamespace(_begin_ms=NOW_MS - span_ms, _end_ms=NOW_MS)
         plot._marks = [Mark(NOW_MS + at_ms, kind, "") for kind in ("finding", "change") for at_ms in (-span_ms, -1, 0)]
