@@ -133,7 +133,7 @@ def test_the_cause_is_found_the_fix_is_tried_and_the_rest_follows(
     person.press("Enter")
     person.read("y, Enter requeue")
     person.press("Enter")
-    person.read("Requeue the other 2 495 jobs at 500/s?", "5 of 5 jobs succeeded.")
+    person.read("5 of 5 done. Requeue the other 2 495 jobs at 500/s?", "y requeue")
     person.press("y")
     person.read("2 500 requeued")
     person.press("o")
