@@ -42,7 +42,10 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FirstJob:
-    """What is known about one first job of a change. `job` is the job as it was found last."""
+    """The record of one of the jobs that are tried first: its steps so far, and how it ended.
+
+    `job` is the job as the last poll found it.
+    """
 
     ref: Ref
     job: Job

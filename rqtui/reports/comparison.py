@@ -18,7 +18,7 @@ from rqtui.model import Job, Ref
 from rqtui.reports import sampling
 from rqtui.reports.attributes import BODY_BYTES, RESULT_ATTRIBUTES, TIME_ATTRIBUTES, read_attributes
 from rqtui.reports.differences import Condition, Difference, Differences, find_differences
-from rqtui.reports.hosts import load_host_finder
+from rqtui.reports.hosts import load_hosts
 from rqtui.reports.sampling import Extent, Part, Survey
 from rqtui.text.formats import format_count, format_quantity, format_share
 from rqtui.text.masking import MASK
@@ -136,7 +136,7 @@ def yield_comparisons(engine: Engine, ref: Ref, a: Selection, b: Selection) -> I
         engine, [ref], states, MAX_PER_PLACE, MAX_JOBS, lambda place: place.name in a_names | b_names
     )
     accepts = _combine_conditions(a, parsed[0]), _combine_conditions(b, parsed[1])
-    samples = _Samples(accepts, frozenset(a.ids), (a_names, b_names), left_out, load_host_finder(engine, ref))
+    samples = _Samples(accepts, frozenset(a.ids), (a_names, b_names), left_out, load_hosts(engine, ref).find_host)
     yield None
     for start in range(0, len(a.ids[:MAX_NAMED_JOBS]), NAMED_JOBS_PER_TRIP):
         _add_named_jobs(engine, ref, a.ids[start : min(start + NAMED_JOBS_PER_TRIP, MAX_NAMED_JOBS)], samples)

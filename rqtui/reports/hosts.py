@@ -6,7 +6,7 @@ Called by the reports `groups` and `comparison`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -64,11 +64,6 @@ def load_hosts(engine: Engine, ref: Ref) -> Hosts:
     with suppress(RqtuiError):  # Without the list of workers, their names have to do.
         return Hosts(system, {worker.name: worker.host for worker in engine.fetch_workers(ref) if worker.host})
     return Hosts(system)
-
-
-def load_host_finder(engine: Engine, ref: Ref) -> Callable[[str], str]:
-    """Return a function that finds the host of a worker of a queue by its name; it returns "" for an unknown host."""
-    return load_hosts(engine, ref).find_host
 
 
 def find_host_in_name(system: System, worker: str) -> str:

@@ -300,7 +300,7 @@ class TaskRuns:
 
     def _update_job(self, id: bytes, **changes: Any) -> CachedJob:
         """Merge new values into the cached facts about a job, and return them. Empty values change nothing."""
-        cached = self._jobs.get(id) or CachedJob()
+        cached = self.find(id)
         cached = cached._replace(**{name: value for name, value in changes.items() if value not in (None, "")})
         self._jobs.store(id, cached)
         if cached.queue and self._guessed_tasks.pop(id, None) is not None:

@@ -97,11 +97,7 @@ class Differences(ReportView):
     def action_times(self, step: int) -> None:
         """Compare the next times, or the ones before: the groups as opened, then the first group by time."""
         self._times = TIMES[(TIMES.index(self._times) + step) % len(TIMES)]
-        self._stop_report()
-        self.report = self._partial_report = None
-        self.table.clear_rows()
-        self.recompute()
-        self._rebuild_rows()
+        self._start_report_over()
 
     def list_matching_items(self) -> list[Difference]:
         """Return the differences that match the filter, the largest first, and those without a cause last."""

@@ -170,15 +170,10 @@ class Groups(ReportView):
 
     def group_by(self, by: str) -> None:
         """Group the jobs by a field: one of `attributes.GROUP_FIELDS`, or a path that begins with a dot."""
-        self._stop_report()
         self.by = by
         if by not in self._fields:
             self._fields = (*self._fields, by)
-        self.report = self._partial_report = None
-        self.table.clear_rows()
-        self.table.set_columns(self.build_columns())
-        self.recompute()
-        self._rebuild_rows()
+        self._start_report_over()
 
     # -- the group under the cursor -------------------------------------------------------------------------------
 

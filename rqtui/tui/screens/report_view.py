@@ -137,14 +137,18 @@ class ReportView(View):
 
     def action_widen(self) -> None:
         """Switch the report between the queues for which the view was opened and all queues."""
-        self._stop_report()
         self.refs = self._initial_refs if not self.refs else ()
+        self._start_report_over()
+        self.host.request_refresh()
+
+    def _start_report_over(self) -> None:
+        """Drop the report and its rows, and build it again: its subject has changed, and maybe its columns."""
+        self._stop_report()
         self.report = self._partial_report = None
         self.table.clear_rows()
         self.table.set_columns(self.build_columns())
         self.recompute()
         self._rebuild_rows()
-        self.host.request_refresh()
 
     # -- drawing --------------------------------------------------------------------------------------------------
 
