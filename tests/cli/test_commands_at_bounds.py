@@ -1,0 +1,858 @@
+"""What commands accept, request and print at the bounds of their options: `commands_at_bounds.txt` has every line.
+
+`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/cli/test_commands_at_bounds.py` writes the text; review the difference as code.
+"""
+
+# ruff: noqa: B023  # each function runs in the turn of the loop that defines it
+
+from __future__ import annotations
+
+import errno
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kept_text import assert_lines_match_file
+from service_stage import MAIL, NEWS, SYSTEMS, Recorder, describe
+from text_snapshots import stopped_clock  # noqa: F401
+
+from rqtui import errors, verbs
+from rqtui.cli import act_options, events, incident, jobs, migrate, output, session, signals, stats
+from rqtui.cli.act_options import ActRequest, CanaryOptions, Target
+from rqtui.cli.session import Session
+from rqtui.config.settings import Settings
+from rqtui.engine import history
+from rqtui.model import Count, EventCoverage, Finding, Job, Page, Queue, Ref, State
+from rqtui.operations.migration import Report, Skipped
+from rqtui.reports.events import Event, Feed
+
+KEPT = Path(__file__).with_name("commands_at_bounds.txt")
+NOW_MS = 1_800_000_000_000
+JOB = Job(b"j1", "mail", "native", "dead", State.DEAD, b"j1", name="send")
+SESSION: Any = Session(Settings("redis://here"))
+
+
+class Output:
+    """Runs functions of the commands, and yields what they print and return."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self.capsys, self.patch, self.lines = capsys, patch, list[str]()
+
+    def run(self, title: str, function: Callable[..., Any], *args: Any, **options: Any) -> Iterator[str]:
+        self.capsys.readouterr()
+        self.lines.clear()
+        try:
+            result = describe(function(*args, **options))
+        except Exception as error:
+            result = f"{type(error).__name__}: {error}"
+        printed = self.capsys.readouterr()
+        yield f"== {title}: {result}"
+        yield from (f"  {line}" for line in self.lines)
+        yield from (f"  {line}" for line in printed.out.splitlines())
+        yield from (f"  stderr: {line}" for line in printed.err.splitlines())
+
+
+# ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def build_listing(
+    output_: Output,
+    places: dict[str, int],
+    *,
+    shared: tuple[str, ...] = (),
+    newest_last: tuple[str, ...] = (),
+    **page: Any,
+) -> Any:
+    """Build an engine whose places hold numbered jobs, and that writes down how they are read."""
+    stored = {
+        name: [replace(JOB, id=b"%s-%d" % (name.encode(), number), place=name) for number in range(count)]
+        for name, count in places.items()
+    }
+
+    def scan(name: str, first: int, size: int, title: str) -> Page:
+        output_.lines.append(f"{title} {name} {first} {size}")
+        found = stored[name][first : first + size]
+        following = first + size if first + size < len(stored[name]) else None
+        return Page("mail", "native", name, tuple(found), len(stored[name]), offset=first, next=following, **page)
+
+    def scan_backward(_queue: str, name: str, older: int | None, size: int, _body_bytes: int) -> Page:
+        older = len(stored[name]) if older is None else older
+        first = max(0, older - size)
+        output_.lines.append(f"backward {name} {older} {size}")
+        found, offset = stored[name][first:older][::-1], len(stored[name]) - older
+        following = offset + len(found) if first else None
+        return Page("mail", "native", name, tuple(found), len(stored[name]), offset=offset, next=following, **page)
+
+    system = SimpleNamespace(
+        is_shared=lambda name: name in shared,
+        place=lambda name: SimpleNamespace(is_newest_last=name in newest_last),
+        scan_request=lambda _queue, name, first, size, _body_bytes: scan(name, first, size, "scan"),
+        backward_scan_request=scan_backward,
+    )
+    return SimpleNamespace(
+        systems={"native": system}, send_request=lambda reply: reply,
+        fetch_page=lambda _ref, name, first, size, _body_bytes: scan(name, first, size, "page"),
+    )  # fmt: skip
+
+
+def describe_page(result: Any) -> str:
+    page, following = result if isinstance(result, tuple) else (result, "")
+    ids = [job.id.decode() for job in page.jobs]
+    shown = ids if len(ids) < 9 else [*ids[:2], "…", ids[-1]]
+    return f"{len(ids)} {shown} of {page.total} {page.is_exact} at {page.offset}, then {page.next} {following!r}"
+
+
+def describe_jobs(out: Output) -> Iterator[str]:
+    def last_is_even(job: Job) -> bool:
+        return int(job.id.rsplit(b"-")[-1]) % 2 == 0
+
+    for limit in (-1, 0, 1):
+        yield from out.run(
+            f"limit {limit}", jobs.jobs, SimpleNamespace(create_engine=lambda: 1 / 0), "mail", None, limit
+        )
+    for cursor in (None, "", "0", "17", "9" * 15, "9" * 16, "x", "-1", "²", "a:7", "b:7", "c:7", ":7", "a:b:1"):
+        for places in (["a"], ["a", "b"]):
+            yield from out.run(f"cursor {cursor} of {places}", jobs._parse_cursor, cursor, places)
+    yield f"next: {[jobs._format_cursor(*each) for each in ((None,), (0,), (7,), (None, 'a'), (0, 'a'))]}"
+    limits: tuple[tuple[int, int], ...] = (
+        (1, 0),
+        (3, 0),
+        (3, 2),
+        (4, 3),
+        (6, 0),
+        (7, 0),
+        (8, 0),
+        (2, 6),
+        (2, 7),
+        (500, 0),
+        (501, 0),
+    )
+    for newest_last in ((), ("dead",)):
+        for limit, offset in limits:
+            for accepts in (None, last_is_even, lambda _job: False):
+                engine = build_listing(out, {"dead": 7}, newest_last=newest_last)
+                read = jobs._read_filtered_page
+                yield from out.run(
+                    f"{limit} from {offset} {newest_last}",
+                    lambda *args: describe_page(read(*args)),
+                    engine,
+                    MAIL,
+                    "dead",
+                    limit,
+                    offset,
+                    accepts,
+                )
+    for size, limit in ((1001, 1001), (1001, 500), (1001, 1000), (1000, 1000), (999, 1000)):
+        for newest_last in ((), ("dead",)):
+            engine = build_listing(out, {"dead": size}, newest_last=newest_last)
+            yield from out.run(
+                f"{limit} of {size} {newest_last}",
+                lambda *args: describe_page(jobs._read_filtered_page(*args)),
+                engine,
+                MAIL,
+                "dead",
+                limit,
+                0,
+                None,
+            )
+    with pytest.MonkeyPatch.context() as patch:
+        for most in (9, 10, 11):
+            patch.setattr(jobs, "MAX_SCANNED_JOBS", most)
+            patch.setattr(jobs, "PAGE_JOBS", 5)
+            for shared in ((), ("dead",)):
+                for newest_last in ((), ("dead",)):
+                    engine = build_listing(out, {"dead": 10}, shared=shared, newest_last=newest_last)
+                    yield from out.run(
+                        f"at most {most} {shared} {newest_last}",
+                        lambda *args: describe_page(jobs._read_filtered_page(*args)),
+                        engine,
+                        MAIL,
+                        "dead",
+                        3,
+                        0,
+                        lambda _job: False,
+                    )
+    for page in ({}, {"place_total": 5}, {"place_total": 40}, {"is_exact": False}):
+        for limit, offset in ((2, 0), (7, 0), (8, 0), (3, 2), (9, 6)):
+            for newest_last in ((), ("dead",)):
+                engine = build_listing(out, {"dead": 7}, shared=("dead",), newest_last=newest_last, **page)
+                yield from out.run(
+                    f"shared {limit} from {offset} {page} {newest_last}",
+                    lambda *args: describe_page(jobs._read_filtered_page(*args)),
+                    engine,
+                    MAIL,
+                    "dead",
+                    limit,
+                    offset,
+                    None,
+                )
+    for at, offset, limit in ((0, 0, 2), (0, 0, 3), (0, 0, 4), (0, 1, 2), (1, 0, 5), (1, 1, 1), (2, 0, 9), (0, 0, 9)):
+        for places in ({"a": 3, "b": 2, "c": 0}, {"a": 3, "b": 0, "c": 4}, {"a": 3}):
+            if at < len(places):
+                engine = build_listing(out, places)
+                yield from out.run(
+                    f"{limit} of {places} from {at}:{offset}",
+                    lambda *args: describe_page(jobs._read_page_of_places(*args)),
+                    engine,
+                    MAIL,
+                    list(places),
+                    at,
+                    offset,
+                    limit,
+                    None,
+                )
+    for coverage in (None, EventCoverage(NOW_MS)):
+        engine = build_listing(out, {"a": 1, "b": 1}, coverage=coverage, place_total=9, is_exact=False)
+        page, following = jobs._read_page_of_places(engine, MAIL, ["a", "b"], 0, 0, 9, None)
+        yield f"of two places: {page.coverage} {page.total} {page.is_exact} {page.place_total} {following}"
+    for shared in ((), ("a",)):
+        for place_total in (None, 9):
+            engine = build_listing(out, {"a": 2}, shared=shared, place_total=place_total)
+            yield f"totals {shared} {place_total}: {describe_page(jobs._read_place_totals(engine, MAIL, 'a'))}"
+    failing: Any = SimpleNamespace(
+        **{
+            **vars(engine),
+            "fetch_page": lambda *_args: Page("mail", "native", "a", (), 0, error="wrong type"),
+            "send_request": lambda _request: Page("mail", "native", "a", (), 0, error="wrong type"),
+        }
+    )
+    yield from out.run("an error", jobs._read_unfiltered_page, failing, MAIL, "a", 0, 1)
+    yield from out.run("an error of a scan", jobs._read_scan_page, failing, MAIL, "a", 0, 1)
+    for job in (
+        replace(JOB, call="c" * 200),
+        replace(JOB, call="c" * 201),
+        replace(JOB, body=b"b" * 60),
+        replace(JOB, body=b"b" * 61),
+        replace(JOB, body_bytes=5_000),
+    ):
+        summary = jobs._summarize_job(job)
+        yield f"summary of {len(summary)} letters: {summary[-9:]}"
+    for number in (1, 2):
+        yield from out.run(
+            f"{number} places",
+            jobs._write_job_table,
+            Page("mail", "native", "dead", (replace(JOB, id=b"x" * 49),), 1),
+            NOW_MS,
+            frozenset(),
+            "5",
+            "mail",
+            ["a", "b"][:number],
+        )
+    queue, count = Queue("mail", "native"), Count("dead", State.DEAD, 3)
+    for recorded in (
+        None,
+        SimpleNamespace(taken_ms=NOW_MS, total=None, is_exact=True),
+        SimpleNamespace(taken_ms=NOW_MS, total=7, is_exact=False),
+    ):
+        for found in ([], [JOB], [replace(JOB, attempts=1)], [replace(JOB, max_attempts=2)]):
+            yield from out.run(
+                f"recorded {recorded is not None} {len(found)}",
+                jobs._write_recorded_place,
+                queue,
+                count,
+                recorded,
+                found,
+            )
+        for of_place in (count, Count("dead", State.DEAD, 3, coverage=EventCoverage(None))):
+            yield from out.run("document", jobs._build_recorded_place_document, queue, of_place, recorded, None)
+
+
+# ── act ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def describe_act(out: Output) -> Iterator[str]:
+    drip = next(verb for verb in verbs.VERBS if verb.script == "requeue")
+    canaries = [
+        CanaryOptions(),
+        *(CanaryOptions(number) for number in (-1, 0, 1)),
+        CanaryOptions(None, "5m"),
+        CanaryOptions(None, None, "5m"),
+        *(
+            CanaryOptions(3, wait, run)
+            for wait, run in (
+                ("999ms", None),
+                ("1s", "1s"),
+                ("1001ms", None),
+                (None, "999ms"),
+                (None, "1500ms"),
+                ("x", None),
+            )
+        ),
+    ]
+    for variant in (None, drip):
+        for rate in (None, "5/s", "x"):
+            for failures, depth in ((None, None), (0, None), (1, None), (None, 0), (None, 1), (7, 9)):
+                yield from out.run(
+                    f"{variant is None} {rate} {failures} {depth}",
+                    act_options.parse_rate_limit,
+                    variant,
+                    rate,
+                    failures,
+                    depth,
+                    CanaryOptions(),
+                )
+        for canary in canaries:
+            yield from out.run(
+                f"{variant is None} {tuple(canary)}", act_options.parse_rate_limit, variant, None, None, None, canary
+            )
+    native, rq = SYSTEMS["native"], SYSTEMS["rq"]
+    for system in (native, rq):
+        for name in ("requeue", "delete", "purge", "release", "reserve", "enqueue", "pause", "promote", "reap"):
+            if name not in system.scripts:
+                continue
+            script = system.script(name)
+            target = act_options.find_verb_target(script)
+            yield (
+                f"== {system.name} {name}: {target} {act_options.takes_place(script)} "
+                f"{act_options.changes_one_place(script, system)}"
+            )
+            yield f"  {[act_options.takes_field(script, field) for field in ('force', 'token', 'id', 'none')]}"
+            yield from out.run("canary", act_options.check_canary_verb, system, script)
+            for place in ("dead", "ready", "failed", "reserved", "nosuch", "done"):
+                yield from out.run(f"place {place}", act_options.find_place, system, script, place)
+            for id_count in (0, 1, 2):
+                for token in (None, "", "t"):
+                    for is_forced in (False, True):
+                        yield from out.run(
+                            f"guards {id_count} {token!r} {is_forced}",
+                            act_options.build_force_and_token,
+                            script,
+                            id_count,
+                            token,
+                            is_forced=is_forced,
+                        )
+            base = ActRequest(Ref(system.name, "mail"))
+            for request in (
+                base,
+                replace(base, ids=(b"a",)),
+                replace(base, place="dead"),
+                replace(base, expression=""),
+                replace(base, everything=True),
+                replace(base, place="dead", everything=True),
+                replace(base, place="dead", expression="x"),
+                replace(base, place="dead", expression="x", everything=True),
+                replace(base, ids=(b"a",), place="dead"),
+                replace(base, is_dry_run=True, limit=1001),
+                replace(base, rate_limit=act_options.parse_rate_limit(None, "5/s", None, None, CanaryOptions())),
+            ):
+                yield from out.run(
+                    f"options {describe(request)}", act_options.check_act_options, request, script, target, system
+                )
+                yield (
+                    f"  {request.has_filter} {request.selects_jobs} {request.is_whole_place} "
+                    f"{replace(request, limit=1).is_whole_place}"
+                )
+    yield f"{[*Target]}"
+    yield (
+        f"limits "
+        f"{[act_options.choose_hand_out_limit(replace(base, limit=limit)) for limit in (None, 0, 1, 999, 1000, 1001)]}"
+    )
+    for ids in ((), ("a",), ("a", "b")):
+        for options in ((), (None, ""), ("x",)):
+            yield from out.run(f"one id {ids} {options}", act_options.require_one_id, "edit", ids, options)
+
+
+# ── what commands share ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def describe_sessions(out: Output) -> Iterator[str]:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RqtuiError)]
+    for kind in kinds:
+        try:
+            yield f"{kind.__name__}: {session.choose_exit_code(kind('x'))}"
+        except TypeError:
+            yield f"{kind.__name__} needs more"
+    for no_wait in (True, False):
+        for failures in (
+            [],
+            [errors.ServerError("away")],
+            [errors.ServerError("away")] * 6,
+            [errors.WrongType("x")],
+            [errors.UsageError("x")],
+        ):
+            left: list[Exception] = [*failures]
+
+            def begin(left: list[Exception] = left) -> str:
+                if left:
+                    raise left.pop(0)
+                return "done"
+
+            out.patch.setattr(session.time, "sleep", lambda seconds: out.lines.append(f"sleep {seconds:.2f}"))
+            yield from out.run(
+                f"retry {len(failures)} {no_wait}", SESSION.retry_until_redis_answers, begin, no_wait=no_wait
+            )
+    engine: Any = SimpleNamespace(refs=[MAIL, NEWS], resolve_or_discover=lambda name: Ref("native", name))
+    for names in ((), ("news",), ("news", "mail", "news")):
+        yield f"queues {names}: {describe(SESSION.find_queues(engine, names))}"
+    for settings in (
+        Settings(),
+        Settings(read_only=True, profile="eu"),
+        Settings(read_only=True),
+        Settings(read_only=True, is_asked_read_only=True, profile="eu"),
+    ):
+        yield from out.run("read-only", Session(settings).refuse_if_read_only, "put")
+    yield session.Session(Settings("redis://:pw@here:6380")).format_retry_message("away.", 2.5)
+
+    def work(error: BaseException | None, code: int | None = None) -> Callable[[], int | None]:
+        def run() -> int | None:
+            if error is not None:
+                raise error
+            return code
+
+        return run
+
+    out.patch.setattr(session, "discard_stdout", lambda: out.lines.append("discarded"))
+    out.patch.setattr(
+        session, "interrupt_on_signals", lambda runs_on: out.lines.append(f"runs on {runs_on}") or nullcontext([])
+    )
+    named = OSError(errno.ENOSPC, "No space left")
+    named.filename = "file"
+    raised = (
+        None,
+        BrokenPipeError(),
+        KeyboardInterrupt(),
+        errors.UsageError("bad"),
+        errors.Refused("no"),
+        OSError(errno.ENOSPC, "No space left"),
+        named,
+        ValueError("x"),
+    )
+    for error in raised:
+        for failure in (None, 3):
+            for given in (None, {"is_debug": True}):
+                if given is None or error is None or isinstance(error, OSError | ValueError | errors.RqtuiError):
+                    yield from out.run(
+                        f"{error!r} {failure} {given}",
+                        session.run_with_error_handling,
+                        work(error),
+                        failure,
+                        given,
+                        "work",
+                    )
+    for code in (None, 0, 5):
+        yield from out.run(f"code {code}", session.run_with_error_handling, work(None, code))
+    for received in (
+        (),
+        (signals.signal.SIGINT,),
+        (signals.signal.SIGTERM,),
+        (signals.signal.SIGHUP,),
+        (signals.signal.SIGTERM, signals.signal.SIGINT),
+    ):
+        yield (
+            f"signals {received}: "
+            f"{[signals.choose_signal_exit_code(received, command) for command in ('', 'jobs', *signals.LONG_RUNNING)]}"
+        )
+
+
+def describe_output(out: Output) -> Iterator[str]:
+    class Terminal(io.StringIO):
+        """A text stream that is a terminal."""
+
+        def isatty(self) -> bool:
+            return True
+
+    for is_terminal in (False, True):
+        for document in ({"a": [1, 2], "b": "\x7f"}, {"a": []}):
+            for is_stream in (False, True):
+                with pytest.MonkeyPatch.context() as patch:
+                    if is_terminal:
+                        patch.setattr(sys, "stdout", stream := Terminal())
+                    lines = [
+                        *out.run(f"json {is_terminal} {is_stream}", output.write_json, document, is_stream=is_stream)
+                    ]
+                yield from lines
+                if is_terminal:
+                    yield repr(stream.getvalue())
+        for rows in ([], [1], [1, {"a": "\x7f"}], [[1, 2], 3]):
+            with pytest.MonkeyPatch.context() as patch:
+                if is_terminal:
+                    patch.setattr(sys, "stdout", stream := Terminal())
+                lines = [
+                    *out.run(
+                        f"long json {is_terminal} {rows}",
+                        output.write_long_json,
+                        {"first": 1, "rows": [], "last": [2]},
+                        "rows",
+                        rows,
+                    )
+                ]
+            yield from lines
+            if is_terminal:
+                yield repr(stream.getvalue())
+    yield from out.run(
+        "table",
+        output.write_table,
+        ("a", "number", "é"),
+        [("x" * 9, "1", ""), ("y", "1000000", "日本")],
+        right=("number",),
+    )
+    yield from out.run("indented", output.write_indented, ["a\nb", "c\n", "\nd"], "    ")
+    for line in (b"\x1b[31mred\x1b[0m\r", b"a\tb\x07", b"\xff"):
+        yield from out.run(f"line {line!r}", output.print_line_of_other_program, line, sys.stdout)
+    yield from out.run("no terminal", output.clear_terminal)
+    yield from out.run("no width", output.measure_terminal_width)
+    for elapsed_s in (0.9, 1.0, 1.1):
+        for is_terminal in (False, True):
+            with pytest.MonkeyPatch.context() as patch:
+                if is_terminal:
+                    patch.setattr(sys, "stderr", Terminal())
+                times = iter((5.0, 5.0 + elapsed_s, 5.0 + elapsed_s, 5.0 + elapsed_s))
+                patch.setattr(output, "time", SimpleNamespace(monotonic=lambda times=times: next(times)))
+                patch.setattr(
+                    output.Progress,
+                    "_open_bar",
+                    lambda self: self.__dict__.update(_bar=Recorder("bar", out.lines), _task=7),
+                )
+
+                def count_steps() -> int:
+                    with output.show_progress("looking", 9) as bar:
+                        bar.add_steps(2)
+                        bar.add_steps(3)
+                    return bar.done
+
+                lines = [*out.run(f"progress after {elapsed_s} {is_terminal}", count_steps)]
+            yield from lines
+
+
+# ── events, stats, migrate, incident ─────────────────────────────────────────────────────────────────────────────────
+
+
+def describe_events(out: Output) -> Iterator[str]:
+    made = [
+        Event(MAIL, NOW_MS + number, 0, "reserve", b"j%d" % number, "w1", "more" * (number == 1)) for number in range(5)
+    ]
+    feeds = {MAIL: Feed(MAIL, (made[0], made[3]), until_ms=0), NEWS: Feed(NEWS, (made[1], made[2], made[4]))}
+    reads: list[Any] = []
+    out.patch.setattr(
+        events, "open_engine", lambda _session, queues, runs_on: (SimpleNamespace(systems=SYSTEMS), [MAIL, NEWS])
+    )
+    out.patch.setattr(
+        events,
+        "_read_new_events",
+        lambda _engine, refs, last, limit, _printed, newest: (
+            reads.append((limit, newest)) or out.lines.append(f"read {limit} {newest}") or feeds
+        ),
+    )
+    out.patch.setattr(events, "_turn_on_event_recording", lambda *_args, aloud: out.lines.append(f"on {aloud}"))
+    out.patch.setattr(events, "_follow_events", lambda *_args, is_all: out.lines.append(f"follow {is_all}") or 7)
+    for limit in (-1, 0, 1, 2, 100, 1000, 1001):
+        yield from out.run(f"limit {limit}", events.events, SESSION, None, limit=limit)
+    for options in (
+        {"follow": True},
+        {"is_record": True},
+        {"follow": True, "queues": ["mail"]},
+        {"expression": "j1"},
+        {"expression": "!j1", "limit": 1},
+    ):
+        for settings in (Settings(), Settings(read_only=True)):
+            for as_json in (False, True):
+                yield from out.run(
+                    f"{options} {settings.read_only} {as_json}", events.events, Session(settings, as_json), **options
+                )
+    out.patch.setattr("rqtui.reports.events.has_events", lambda system: system.name != "native")
+    for queues in (None, ["mail"]):
+        yield from out.run(f"silent {queues}", events.events, SESSION, queues)
+    for event in (
+        replace(made[1], at_ms=NOW_MS + 7),
+        replace(made[0], verb="reject"),
+        replace(made[0], verb="v" * 13, ref=Ref("native", "q" * 17), worker=""),
+    ):
+        yield from out.run("line", events._write_events, SESSION, [event])
+    for event, put in (
+        (made[0], {}),
+        (replace(made[0], verb="enqueue"), {}),
+        (replace(made[0], verb="enqueue"), {MAIL: {b"j0"}}),
+        (made[0], {MAIL: {b"j0"}}),
+    ):
+        yield f"printed {events._was_enqueue_printed(event, put)}"
+
+
+def describe_following(out: Output) -> Iterator[str]:
+    """Yield what `--follow` reads and prints in rounds with new queues, failures and events."""
+    from rqtui.cli.signals import Stop
+
+    late = Ref("native", "late")
+    enqueued = Event(late, NOW_MS, 0, "enqueue", b"new")
+    replies: list[Any] = [
+        {MAIL: Feed(MAIL, (), is_known=True)},
+        errors.ServerError("away"),
+        errors.ServerError("away"),
+        {MAIL: Feed(MAIL, (Event(MAIL, NOW_MS + 5, 1, "ack", b"a"),))},
+        errors.ServerError("away"),
+        {MAIL: Feed(MAIL), late: Feed(late, (), is_known=False)},
+        {MAIL: Feed(MAIL), late: Feed(late, (enqueued, Event(late, NOW_MS + 1, 0, "reserve", b"new")))},
+    ]
+    for is_all in (False, True):
+        for read_only in (False, True):
+            left, clock, found = [*replies], [100.0], [late]
+
+            def read(
+                _engine: Any,
+                refs: list[Ref],
+                last: dict[Ref, str],
+                limit: int,
+                _printed: Any,
+                newest: bool,
+                left: list[Any] = left,
+            ) -> Any:
+                out.lines.append(f"read {describe(refs)} {describe(last)} {limit} {newest}")
+                reply = left.pop(0)
+                if isinstance(reply, Exception):
+                    raise reply
+                return {ref: reply.get(ref, Feed(ref, is_known=False)) for ref in refs}
+
+            class Stopping(Stop):
+                """An event that is set after all replies."""
+
+                def wait(
+                    self, timeout: float | None = None, left: list[Any] = left, clock: list[float] = clock
+                ) -> bool:
+                    out.lines.append(f"wait {timeout:.2f}")
+                    clock[0] += 1.0
+                    return not left
+
+            out.patch.undo()
+            out.patch.setattr(events, "stop_on_signals", lambda _client: nullcontext(Stopping()))
+            out.patch.setattr(events, "time", SimpleNamespace(monotonic=lambda clock=clock: clock[0]))
+            out.patch.setattr(events, "_read_new_events", read)
+            out.patch.setattr(events, "_turn_on_event_recording", lambda *_args, aloud: out.lines.append(f"on {aloud}"))
+            out.patch.setattr(
+                events,
+                "_find_new_queues",
+                lambda _engine, _known, found=found: out.lines.append("search") or ({found.pop()} if found else set()),
+            )
+            out.patch.setattr(events, "_build_enqueue_events", lambda _engine, _ref: [enqueued])
+            engine: Any = SimpleNamespace(client=None)
+            follow = events._follow_events
+            feeds = {MAIL: Feed(MAIL, is_known=False), **({} if is_all else {late: Feed(late, is_known=False)})}
+            yield from out.run(
+                f"follow, all {is_all}, read-only {read_only}",
+                follow,
+                Session(Settings(read_only=read_only)),
+                engine,
+                feeds,
+                lambda _event: True,
+                {},
+                is_all=is_all,
+            )
+    out.patch.undo()
+    engine = SimpleNamespace(
+        systems={"native": SimpleNamespace(places=[SimpleNamespace(name="a"), SimpleNamespace(name="b")])},
+        fetch_page=lambda ref, name, *rest: (
+            out.lines.append(f"page {name} {rest}")
+            or Page("mail", "native", name, (replace(JOB, enqueued_ms=5), JOB), 2)
+        ),
+    )
+    yield from out.run("enqueued", events._build_enqueue_events, engine, MAIL)
+    for is_recording in (False, True):
+        for is_read_only in (False, True):
+            for feeds_ in ([], [Feed(MAIL, until_ms=-1 if is_recording else 0)]):
+                yield from out.run(
+                    f"recording {is_recording} {len(feeds_)}",
+                    events._report_missing_recording,
+                    feeds_,
+                    is_read_only=is_read_only,
+                )
+
+
+def describe_stats(out: Output) -> Iterator[str]:
+    for minutes in (-1, 0, 1, 1440, 1441):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                stats, "open_engine", lambda _session, _queues: (_ for _ in ()).throw(errors.Refused("opened"))
+            )
+            yield from out.run(f"{minutes} minutes", stats.stats, SESSION, None, minutes)
+            for span in ("59m", "3599999ms", "1h", "366d", "367d", "x"):
+                if minutes == 1:
+                    yield from out.run(f"span {span}", stats.stats, SESSION, None, stats.DEFAULT_MINUTES, span)
+                    yield from out.run(f"span {span} and minutes", stats.stats, SESSION, None, 59, span)
+    minute = history.MINUTE_MS
+    begin = NOW_MS // minute * minute
+    counters = {name: 40 for group in history.FLOWS.values() for name in group}
+    for shown in (None, counters, {next(iter(counters)): 40}):
+        for number in (0, 1, 2, 3):
+            for minutes in (1, 2, 60):
+                kept = {begin - minute * back: {name: 40 - 5 * back for name in shown or ()} for back in range(number)}
+                past = None if shown is None else history.History(MAIL, shown, kept, begin - 9 * minute)
+                queue = Queue("mail", "native", (Count("ready", State.READY, 3), Count("done", State.DONE, 9)))
+                yield from out.run(
+                    f"{shown and len(shown)} counters, {number} of {minutes} minutes",
+                    stats._build_queue_statistics,
+                    MAIL,
+                    queue,
+                    past,
+                    minutes,
+                    NOW_MS,
+                )
+    steps = [
+        {
+            "at_ms": NOW_MS - 3_600_000 * (3 - number),
+            "span_ms": 3_600_000,
+            "watched_ms": watched,
+            "in": 5,
+            "out": 7 * number,
+            "failed": 1,
+            "died": 0,
+        }
+        for number, watched in enumerate((3_600_000, 0, 60_000))
+    ]
+    span = {"begin_at_ms": NOW_MS - 3 * 3_600_000, "end_at_ms": NOW_MS, "step_ms": 3_600_000}
+    for number in (0, 1, 11, 12, 13, 14):
+        marks = [
+            {"at_ms": NOW_MS - 1000 * (20 - each), "kind": "finding" if each % 2 else "change", "text": f"mark {each}"}
+            for each in range(number)
+        ]
+        document = {
+            "steps": steps if number else [],
+            "layout": "native",
+            "marks": marks,
+            "taken_at_ms": NOW_MS,
+            "span": span,
+            "recorded": {"watched_ms": 3_660_000, "estimated": ["in"] if number > 11 else []},
+        }
+        yield from out.run(f"{number} marks", stats._write_span, [document], ["mail"], 3 * 3_600_000)
+    day = {"processed": 50, "failed": 2}
+    row = {"out": 5}
+    recorded = {"begin_at_ms": NOW_MS - 60_000, "end_at_ms": NOW_MS, "watched_ms": 59_000, "estimated": []}
+    for days, rows, seen in (
+        ([day], None, None),
+        ([day, {**day, "processed": 60}], None, None),
+        (None, [row] * 41, None),
+        (None, [row], recorded),
+        (None, [row], {**recorded, "estimated": ["in", "out"]}),
+        (None, None, None),
+    ):
+        document = {"days": days, "minutes": rows, "recorded": seen}
+        yield f"trend: {stats._format_trend(document, 'keeps no counts')!r}"
+        for rates in (None, {"in_s": 0.0, "out_s": 1.5, "failed_s": None}):
+            table = {**document, "rates": rates, "layout": "native", "waiting": 3}
+            yield from out.run("table", stats._write_statistics_table, [("mail", "none")], [table], 60)
+
+
+def describe_migrate(out: Output) -> Iterator[str]:
+    skipped = Skipped(b"s", "asks for more")
+    for report in (
+        Report(),
+        Report(5, 1, 2, {"ready": 3, "dead": 1}, [skipped], [skipped], {"ready": 0, "dead": 2}),
+        Report(1, skipped=[skipped] * 50),
+        Report(1, losses=[skipped] * 51),
+    ):
+        for dry_run in (False, True):
+            for code in (0, 3):
+                for as_json in (False, True):
+                    migration: Any = SimpleNamespace(report=report, source=Ref("rq", "a b"), target=MAIL)
+                    lines = [
+                        *out.run(
+                            f"{report.moved} {dry_run} {code} {as_json}",
+                            migrate._write_migration_report,
+                            Session(Settings(), as_json),
+                            migration,
+                            code,
+                            dry_run=dry_run,
+                        )
+                    ]
+                    yield from (line[:300] for line in [*lines[:8], *lines[-3:]])
+    yield f"ids {[migrate._shorten_id('x' * length) for length in (39, 40, 41)]}"
+    for source, systems in (
+        ("rq:a", ()),
+        ("rq:a", ("celery",)),
+        ("a", ("rq",)),
+        ("rq:a", ("rq:x=1", "native")),
+        ("a", ()),
+    ):
+        yield (
+            f"systems for {source} {systems}: "
+            f"{migrate._add_systems(Session(Settings(systems=systems)), source).settings.systems}"
+        )
+    for error, closing, stops in (
+        (None, None, 0),
+        (errors.ServerError("away."), None, 0),
+        (errors.UsageError("bad."), None, 0),
+        (None, errors.Refused("no."), 0),
+        (errors.ServerError("away."), errors.Refused("no."), 0),
+        (None, None, 1),
+        (None, None, 2),
+        (None, errors.Refused("no."), 2),
+    ):
+        for is_complete in (False, True):
+            stop = signals.Stop()
+            stop.code = 130 if stops == 2 else 0
+
+            def move(error: Any = error, stop: Any = stop, stops: int = stops) -> Iterator[int]:
+                for number in (1, 2, 3):
+                    out.lines.append(f"move {number}")
+                    yield number
+                    if stops:
+                        stop.set()
+                if error is not None:
+                    raise error
+
+            def close(closing: Any = closing) -> None:
+                out.lines.append("close")
+                if closing is not None:
+                    raise closing
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(migrate, "stop_on_signals", lambda stop=stop: nullcontext(stop))
+                moving: Any = SimpleNamespace(
+                    move_jobs=move, close=close, report=SimpleNamespace(is_complete=is_complete)
+                )
+                yield from out.run(
+                    f"migrate {error!r} {closing!r} {stops} {is_complete}", migrate._run_migration, moving, 9
+                )
+    for source, target in (
+        ("rq:a", "mail"),
+        ("rq:a", "native:"),
+        ("rq:a", "rq:b"),
+        ("nosuch:a", "native:b"),
+        ("a", ":b"),
+    ):
+        yield from out.run(f"{source} to {target}", migrate.migrate, SESSION, source, target, dry_run=True)
+    yield from out.run("read-only", migrate.migrate, Session(Settings(read_only=True)), "rq:a", "native:b")
+
+
+def describe_incident(out: Output) -> Iterator[str]:
+    findings = (Finding("a", "info", "mail", "x"), Finding("b", "info", "mail", "y"), Finding("a", "info", "mail", "z"))
+    for kind in (None, "a", "b", "c"):
+        for queue in (Queue("mail", "native", findings=findings), Queue("mail", "native")):
+            put = incident._put_kind_first
+            yield from out.run(f"first {kind}", lambda *args: [each.text for each in put(*args).findings], queue, kind)
+    group = SimpleNamespace(dead=3, example=SimpleNamespace(system="native", place="dead"))
+    empty = SimpleNamespace(dead=0, example=SimpleNamespace(system="", place="dead"))
+    comparison = SimpleNamespace(a=SimpleNamespace(selection="dead"), b=SimpleNamespace(selection="done"))
+    for groups in (None, [empty], [empty, group], [group], [SimpleNamespace(dead=0, example=group.example), group]):
+        for compared in (None, comparison):
+            report: Any = SimpleNamespace(
+                queue=Queue("mail", "native", findings=findings),
+                comparison=compared,
+                errors=None if groups is None else SimpleNamespace(groups=groups),
+            )
+            yield from out.run(
+                f"commands {groups and len(groups)} {compared is not None}", incident.list_commands, report, "mail"
+            )
+
+
+def test_what_commands_do_at_bounds_matches_the_stored_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines: list[str] = []
+    for part in (
+        describe_jobs,
+        describe_act,
+        describe_sessions,
+        describe_output,
+        describe_events,
+        describe_following,
+        describe_stats,
+        describe_migrate,
+        describe_incident,
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            lines += part(Output(capsys, patch))
+    assert_lines_match_file(lines, KEPT)
