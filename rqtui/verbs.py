@@ -18,10 +18,11 @@ class Field:
 
     name: str  # the argument of the script
     label: str
-    kind: str = "text"  # text | body | duration | int | rate | bool
+    kind: str = "text"  # text | body | duration | int | rate | bool | queue
     default: str = ""
     verb: str = ""  # the verb that uses this field, if a form serves two; HERE: rqtui uses it and does not send it
     needs: str = ""  # the name of another field; this one is shown and used only while the other one is filled in
+    choices: tuple[str, ...] = ()  # what a person may want to type, such as the names of the other queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,16 @@ VERBS: tuple[Verb, ...] = (
         needs_form=True,
     ),
     Verb("bump", "bump", "bumped", takes=("ready",)),
+    Verb(
+        "move",
+        "move to another queue",
+        "moved",
+        "M",
+        takes=("scheduled", "ready", "dead"),
+        question="Move",
+        form=(Field("to_queue", "to the queue", "queue"),),
+        needs_form=True,
+    ),
     Verb(
         "extend",
         "extend",

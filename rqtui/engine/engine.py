@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from rqtui.config import thresholds
 from rqtui.config.thresholds import Thresholds
 from rqtui.connection.connect import ServerInfo, translate_redis_errors
-from rqtui.connection.nodes import ping_server
+from rqtui.connection.nodes import is_cluster, ping_server
 from rqtui.engine.counts import QueueCounter
 from rqtui.engine.discovery import Discovery
 from rqtui.engine.event_listener import EventListener
@@ -54,6 +54,7 @@ from rqtui.scripts.read_ahead import ReadAhead
 from rqtui.scripts.script import Call
 from rqtui.system_base.system import (
     CHUNK,
+    TO_QUEUE,
     Replies,
     Request,
     System,
@@ -485,6 +486,7 @@ class Engine(Discovery):
         """
         system = self.systems[ref.system]
         self.raise_if_refused(verb, ref)
+        form = self._check_target_queue(verb, ref, form or {})
         if any(job.is_partial for job in jobs):
             return self.apply_verb_to_long_jobs(verb, ref, jobs, dict(form or {}))
         if verb == "purge" and not jobs and system.purges_by_job(str((form or {}).get("place") or "")):
@@ -525,6 +527,28 @@ class Engine(Discovery):
             raise ReadOnly(f"{verb} changes the queue, and this session is read-only.")
         if denial := self.explain_denial(verb, ref):
             raise Refused(denial)
+
+    def _check_target_queue(self, verb: str, ref: Ref, form: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the form of a verb, with the plain name of the queue to which it moves jobs, if it moves them there.
+
+        The name may be typed as `SYSTEM:QUEUE`. Raises UsageError if jobs cannot be moved there, and Refused if the
+        configuration denies it.
+        """
+        system = self.systems[ref.system]
+        if all(arg.name != TO_QUEUE for arg in system.script(verb).args):
+            return form
+        target = Ref(ref.system, str(form.get(TO_QUEUE) or "").removeprefix(f"{ref.system}:"))
+        if not target.queue:
+            raise UsageError(f"{verb} needs the name of another queue of {ref.system}.")
+        if is_cluster(self.client):
+            raise UsageError(
+                f"{verb} changes two queues at once, and in a Cluster they can be on two servers: "
+                f"put copies into {target.queue} with rqtui put, then delete the originals."
+            )
+        for denied_verb in (verb, "enqueue"):
+            if denial := self.explain_denial(denied_verb, target):
+                raise Refused(denial)
+        return {**form, TO_QUEUE: target.queue}
 
     def apply_verb_to_long_jobs(
         self, verb: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object], script: str = ""

@@ -29,8 +29,8 @@ FLOWS: Mapping[str, tuple[str, ...]] = {  # by name of a flow: the counters that
 }
 METRICS_COUNTERS = frozenset({"completed", "failed"})  # BullMQ counts each job once, when it ended
 _NUMBER = re.compile(r"[0-9]{1,17}")
-_ARRIVAL_COUNTERS = ("enqueued", "requeued", "restored")
-_DEPARTURE_COUNTERS = ("acked", "pulled", "dead", "deleted", "purged")
+_ARRIVAL_COUNTERS = ("enqueued", "requeued", "restored", "moved_in")
+_DEPARTURE_COUNTERS = ("acked", "pulled", "dead", "deleted", "purged", "moved_out")
 
 
 @dataclass(frozen=True, slots=True)

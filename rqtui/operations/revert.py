@@ -1,7 +1,8 @@
 """Undo operations that an `undo.UndoRecorder` saved, for jobs that are still as the operation left them.
 
-Each step is a round trip, with an outcome per job. Deleted jobs come back by `restore`, moved ones by `revert`, a pause
-by `resume`. In systems without these scripts, deleted jobs are enqueued again by their own `enqueue`.
+Each step has an outcome per job. Deleted jobs come back by `restore`, moved ones by `revert`, a pause by `resume`. Jobs
+that were moved to another queue are moved back, and `revert` then returns them to their positions. In systems without
+these scripts, deleted jobs are enqueued again by their own `enqueue`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rqtui.operations.undo import ANSWER_BYTES, QUEUE_INVERSES, can_restore_exac
 from rqtui.operations.undo_files import AfterState, SavedJob, UndoRecord
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
-from rqtui.system_base.system import CHUNK, quote_for_shell
+from rqtui.system_base.system import CHUNK, TO_QUEUE, quote_for_shell
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
@@ -96,11 +97,12 @@ def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator
     yield from _resolve_unanswered_jobs(engine, ref, record)
     changed = [(record.rows[id], state_after) for id, state_after in record.states_after.items() if id in record.rows]
     script = find_inverse_script(system, record.verb)
-    changed_rows = [row for row, state_after in changed if script == "revert" and not state_after.place]
+    needs_state = script in ("revert", record.verb)
+    changed_rows = [row for row, state_after in changed if needs_state and not state_after.place]
     if changed_rows:
         yield [Outcome("undo", row.id, "changed", "it changed since then") for row in changed_rows]
-    revertible = [(row, state_after) for row, state_after in changed if script != "revert" or state_after.place]
-    for outcomes in _restore_jobs(engine, ref, script, revertible):
+    revertible = [(row, state_after) for row, state_after in changed if not needs_state or state_after.place]
+    for outcomes in _restore_jobs(engine, ref, script, revertible, record.to_queue):
         yield outcomes
         if outcomes[-1].is_lost:
             return
@@ -111,33 +113,62 @@ def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator
 
 
 def _restore_jobs(
-    engine: Engine, ref: Ref, script: str, jobs: Sequence[tuple[SavedJob, AfterState]]
+    engine: Engine, ref: Ref, script: str, jobs: Sequence[tuple[SavedJob, AfterState]], to_queue: str
 ) -> Iterator[list[Outcome]]:
     """Run the script that puts jobs back into their places, a chunk per step. Yield an outcome per job.
 
-    A chunk that was refused because of one job is halved, so that the other jobs are restored.
+    A chunk that was refused because of one job is halved, so that the other jobs are restored. `to_queue` is the queue
+    that has the jobs if they were moved to another one, else empty.
     """
     chunks = [*_split_into_undo_chunks(jobs)][::-1]
     while chunks:
         chunk = chunks.pop()
-        reply = _send_undo_chunk(engine, ref, script, chunk)
+        reply = _send_undo_chunk(engine, ref, script, chunk, to_queue)
         if isinstance(reply, Refused) and len(chunk) > 1:
             half = len(chunk) // 2
             chunks += [chunk[half:], chunk[:half]]
         else:
-            yield _parse_undo_outcomes([row.id for row, _state_after in chunk], reply)
+            outcomes = _parse_undo_outcomes([row.id for row, _state_after in chunk], reply)
+            if to_queue:
+                _return_to_positions(engine, ref, [row for row, _state_after in chunk], outcomes)
+            yield outcomes
+
+
+def _return_to_positions(engine: Engine, ref: Ref, rows: Sequence[SavedJob], outcomes: Sequence[Outcome]) -> None:
+    """Return jobs that were moved back from another queue to the positions that they had before.
+
+    A job that a worker took meanwhile is left alone. If this fails, the jobs are in their queue, behind the others.
+    """
+    system = engine.systems[ref.system]
+    revert_script = system.scripts["revert"]
+    saved = {
+        row.id: row
+        for row, outcome in zip(rows, outcomes, strict=True)
+        if outcome.moved and row.place in revert_script.sources and row.place in revert_script.targets
+    }
+    with suppress(RqtuiError):
+        lookup_rows = [{"id": row.id, "member": row.line} for row in saved.values()]
+        current = {row.id: row for step in read_jobs(engine, ref, lookup_rows, False) for row in step}
+        displaced = [
+            (row, AfterState(current[id].place, current[id].line))
+            for id, row in saved.items()
+            if id in current and current[id].place == row.place and not current[id].has_same_state(row)
+        ]
+        if displaced:
+            _send_undo_chunk(engine, ref, "revert", displaced, "")
 
 
 def _send_undo_chunk(
-    engine: Engine, ref: Ref, script: str, chunk: Sequence[tuple[SavedJob, AfterState]]
+    engine: Engine, ref: Ref, script: str, chunk: Sequence[tuple[SavedJob, AfterState]], to_queue: str
 ) -> Reply | Exception:
     """Send the call that puts these jobs back into their places, and return its reply.
 
-    An invalid row refuses the whole chunk.
+    An invalid row refuses the whole chunk. Jobs that were moved to the queue `to_queue` are moved back from there.
     """
     columns = [_build_undo_row(script, row, state_after) for row, state_after in chunk]
+    queue, args = (to_queue, {TO_QUEUE: ref.queue}) if to_queue else (ref.queue, {})
     try:
-        call = engine.systems[ref.system].build_call(script, ref.queue, {}, columns)
+        call = engine.systems[ref.system].build_call(script, queue, args, columns)
     except UsageError as error:
         return Refused(str(error))
     [reply] = scripts.send_calls(engine.client, [call])
@@ -179,13 +210,16 @@ def _build_undo_row(script: str, row: SavedJob, state_after: AfterState) -> Mapp
     saved_fields = {"id": row.id, "place": row.place, "score": row.score, "line": row.line, "errors": row.errors}
     if script == "restore":
         return {**saved_fields, "record": row.record, "body": row.body}
-    return {**saved_fields, "left": state_after.place, "known": state_after.line}
+    if script == "revert":
+        return {**saved_fields, "left": state_after.place, "known": state_after.line}
+    return {"id": row.id, "line": state_after.line or b"-", "member": state_after.line, "new": row.line}
 
 
 def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
     """Yield an outcome for each job whose reply was lost: nothing to undo if it is unchanged, else unknown.
 
     A deleted job of a place that workers do not take from can only have been deleted by this operation: it is restored.
+    A job that is in the queue to which it was to be moved is moved back.
     """
     if not record.unanswered:
         return
@@ -196,11 +230,18 @@ def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> It
     current_jobs = (
         {row.id: row for rows in read_jobs(engine, ref, lookup_rows, False) for row in rows} if is_exact else {}
     )
+    moved_jobs: dict[bytes, SavedJob] = {}
+    if record.to_queue:
+        missing_rows = [row for row in lookup_rows if row["id"] not in current_jobs]
+        steps = read_jobs(engine, Ref(ref.system, record.to_queue), missing_rows, False)
+        moved_jobs = {row.id: row for rows in steps for row in rows}
     outcomes = []
     for id in ids:
         row = record.rows[id]
         if id in current_jobs and current_jobs[id].has_same_state(row):
             outcomes.append(Outcome("undo", id, "same", "nothing changed"))
+        elif id in moved_jobs and moved_jobs[id].place == row.place:
+            record.states_after[id] = AfterState(row.place, moved_jobs[id].line)
         elif (
             find_inverse_script(system, record.verb) == "restore"
             and id not in current_jobs

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rqtui.connection.connect import hide_url_passwords
-from rqtui.errors import RqtuiError, WrongType
+from rqtui.errors import Refused, RqtuiError, WrongType
 from rqtui.model import Job, Outcome, Ref, State
 from rqtui.operations import undo_files
 from rqtui.operations.journal import MAX_IDS, Journal, Operation, find_current_user
 from rqtui.operations.undo_files import AfterState, SavedJob
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
-from rqtui.system_base.system import CHUNK, Request, System, raise_if_connection_lost
+from rqtui.system_base.system import CHUNK, TO_QUEUE, Request, System, raise_if_connection_lost
 from rqtui.text.names import to_bytes
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def find_inverse_script(system: System, verb: str) -> str:
     """Return the script that undoes a verb, derived from the headers of both scripts; empty if there is none.
 
     `restore` puts back jobs that a verb removed from their places. `revert` moves back jobs that a verb, called with
-    their ids, put into a place that `revert` takes from, if they came from a place that `revert` moves to.
+    their ids, put into a place that `revert` takes from, if they came from a place that `revert` moves to. A verb that
+    moves jobs to another queue moves them back.
     """
     if verb in QUEUE_INVERSES:
         return QUEUE_INVERSES[verb] if QUEUE_INVERSES[verb] in system.scripts else ""
@@ -101,6 +102,8 @@ def find_inverse_script(system: System, verb: str) -> str:
         return ""
     if not can_restore_exactly(system):
         return "enqueue" if verb == "delete" and "enqueue" in system.scripts else ""
+    if any(arg.name == TO_QUEUE for arg in script.args):
+        return verb
     if script.moves and not script.targets:
         return "restore"
     if any(move.leaves for move in script.moves) or not {"id", "member"} & {column.name for column in script.each}:
@@ -125,7 +128,8 @@ def _explain_no_undo(system: System, verb: str, place: str) -> str:
 class SavedChunk:
     """Jobs that were saved and are about to be changed by one call.
 
-    The calls `before` and `after` are sent in the round trip of the change, and read the jobs again.
+    The calls `before` and `after` are sent in the round trip of the change, and read the jobs again. Jobs that move to
+    another queue are read there after the change: `ref_after` is that queue, otherwise their own.
     """
 
     recorder: UndoRecorder
@@ -134,7 +138,8 @@ class SavedChunk:
     verb: str
     ref: Ref
     rows: Mapping[bytes, SavedJob]
-    lookup_rows: Sequence[Mapping[str, object]] = ()  # arguments with which the script `records` finds each job
+    ref_after: Ref
+    lookup_rows: Sequence[Mapping[str, object]] = ()  # with which the script `records` finds each job after the change
     before: tuple[Call, ...] = ()
     after: tuple[Call, ...] = ()
 
@@ -148,14 +153,9 @@ class SavedChunk:
             return
         ids = list(self.rows)
         rows_before, rows_after = _parse_saved_jobs(ids, before[0]), _parse_saved_jobs(ids, after[0])
-        if any(
-            outcome.id in rows_before
-            and outcome.id in rows_after
-            and rows_before[outcome.id].has_same_state(rows_after[outcome.id])
-            for outcome in changed
-        ):
+        if any(self._was_read_too_early(outcome.id, rows_before, rows_after) for outcome in changed):
             # The server did not have the verb's script loaded, so the verb ran after the read: read the jobs again.
-            rows_after = self.recorder.read_jobs(self.engine, self.ref, self.lookup_rows, is_whole=False)
+            rows_after = self.recorder.read_jobs(self.engine, self.ref_after, self.lookup_rows, is_whole=False)
         corrected = [
             rows_before[id] for id in ids if id in rows_before and not rows_before[id].has_same_state(self.rows[id])
         ]
@@ -168,6 +168,14 @@ class SavedChunk:
             corrected,
             (),
         )
+
+    def _was_read_too_early(
+        self, id: bytes, rows_before: Mapping[bytes, SavedJob], rows_after: Mapping[bytes, SavedJob]
+    ) -> bool:
+        """Return whether a changed job was read as it was before the change."""
+        if self.ref_after != self.ref:
+            return id not in rows_after
+        return id in rows_before and id in rows_after and rows_before[id].has_same_state(rows_after[id])
 
     def _find_after_state(
         self, outcome: Outcome, rows_before: Mapping[bytes, SavedJob], rows_after: Mapping[bytes, SavedJob]
@@ -320,8 +328,12 @@ class UndoRecorder:
         ):
             self._try_write(lambda: file.write_unsaved(len(jobs)), undo_files.PROBE_BYTES)
             return None
+        to_queue = str(script_rows[0].get(TO_QUEUE, "")) if script_rows else ""
+        if file is not _NO_FILE_YET and file.to_queue != to_queue:
+            raise Refused(f"jobs of {ref.queue} are being moved to {file.to_queue}; nothing more was changed.")
         lookup_rows: dict[bytes, Mapping[str, object]] = {job.id: {"id": job.id, "member": job.member} for job in jobs}
-        lookup_rows |= {job.id: {**row, "id": job.id} for job, row in zip(jobs, script_rows, strict=False)}
+        if not to_queue:
+            lookup_rows |= {job.id: {**row, "id": job.id} for job, row in zip(jobs, script_rows, strict=False)}
         script = find_inverse_script(system, verb)
         if script == "enqueue":
             rows = _read_jobs_for_enqueue(engine, ref, jobs)
@@ -337,17 +349,21 @@ class UndoRecorder:
             ) as error:  # The reader of this error requested a change, so the text says that none was made.
                 raise WrongType(f"{error}. Nothing was changed.") from error
         if file is _NO_FILE_YET:
-            record_fields = (verb, ref.system, ref.queue, self.url, self.who, system.format_spec(ref.queue))
+            record_fields = (verb, ref.system, ref.queue, self.url, self.who, system.format_spec(ref.queue), to_queue)
             file = self._try_write(lambda: undo_files.UndoFile(self.folder, *record_fields), undo_files.PROBE_BYTES)
             with self._lock:
                 self._open_files[(verb, ref)] = file
         size = max(undo_files.PROBE_BYTES, 2 * sum(row.size for row in rows.values()))
         self._try_write(lambda: file.write_jobs(list(rows.values())), size)
-        found_rows = [lookup_rows[id] for id in rows]
-        read_calls = (
-            (_build_records_call(system, ref, found_rows, is_whole=False),) if rows and script == "revert" else ()
-        )
-        return SavedChunk(self, engine, file, verb, ref, rows, found_rows, read_calls, read_calls)
+        if not rows or script not in ("revert", verb):
+            return SavedChunk(self, engine, file, verb, ref, rows, ref)
+        ref_after, found_rows = ref, [lookup_rows[id] for id in rows]
+        before = after = _build_records_call(system, ref, found_rows, is_whole=False)
+        if to_queue:
+            new = {job.id: row.get("new") or job.member for job, row in zip(jobs, script_rows, strict=True)}
+            ref_after, found_rows = Ref(ref.system, to_queue), [{"id": id, "member": new[id]} for id in rows]
+            after = _build_records_call(system, ref_after, found_rows, is_whole=False)
+        return SavedChunk(self, engine, file, verb, ref, rows, ref_after, found_rows, (before,), (after,))
 
     def update_states_after(self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job]) -> None:
         """Write the state of changed jobs to the undo file again, after a later step of the same change moved them.

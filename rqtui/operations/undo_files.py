@@ -102,6 +102,7 @@ class UndoRecord:
     is_changed: bool = False  # whether jobs or the queue itself were changed
     undone_at_ms: int = 0
     spec: str = ""  # the options of its system, in the form of `--system`
+    to_queue: str = ""  # the queue to which the jobs were moved
 
 
 class UndoFile:
@@ -110,17 +111,29 @@ class UndoFile:
     Raises RqtuiError if the file cannot be written: then nothing may be changed.
     """
 
-    def __init__(self, folder: Path, verb: str, system: str, queue: str, url: str, who: str, spec: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        verb: str,
+        system: str,
+        queue: str,
+        url: str,
+        who: str,
+        spec: str = "",
+        to_queue: str = "",
+    ) -> None:
         at_ms = int(time.time() * 1000)
         self.name = f"{at_ms}-{verb}-{secrets.token_hex(3)}"
         self.path = folder / f"{self.name}.jsonl"
         self.jobs = self.bytes = 0
+        self.to_queue = to_queue
         self._is_changed = self._is_open = False
         head_fields = dict(zip(_HEAD_FIELDS, (verb, system, queue, url, who), strict=True))
         try:
             _create_own_undo_folder(folder)
             _delete_oldest_records(folder)
-            head = {**head_fields, "at_ms": at_ms, "spec": spec, "version": VERSION}
+            target = {"to_queue": to_queue} if to_queue else {}
+            head = {**head_fields, "at_ms": at_ms, "spec": spec, **target, "version": VERSION}
             append_line(self.path, _build_record_line(self.name, head), is_new=True)
         except OSError as error:
             raise _build_unwritable_error(self.path, error) from error
@@ -206,8 +219,8 @@ def read_record(folder: Path, name: str) -> UndoRecord:
             raise UsageError(f"the undo record {path} was written by another version of rqtui: that one can undo it.")
         head = _parse_record_line(name, lines[0])
         verb, system, queue, url, who = (str(head[key]) for key in _HEAD_FIELDS)
-        spec = str(head.get("spec", ""))
-        record = UndoRecord(name, verb, system, queue, url, who, int(head["at_ms"]), spec=spec)
+        spec, to_queue = str(head.get("spec", "")), str(head.get("to_queue", ""))
+        record = UndoRecord(name, verb, system, queue, url, who, int(head["at_ms"]), spec=spec, to_queue=to_queue)
         chunk: list[bytes] = []
         for raw in lines[1:]:
             try:

@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_COUNTED = re.compile(r"'HINCRBY', meta, '([a-z_]+)'")
+_COUNTED = re.compile(r"'HINCRBY', (?:to_)?meta, '([a-z_]+)'")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ T_co = TypeVar("T_co", covariant=True)
 Replies = Sequence["Reply | Exception"]
 # Jobs per script call. With more, one call would keep the server busy for more than a few milliseconds.
 CHUNK = 500
+# The argument of a script that moves jobs to another queue: the name of that queue.
+TO_QUEUE = "to_queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,7 +586,7 @@ class System:
         if unknown_fields:
             known_fields = ", ".join(sorted(argument_names | columns))
             raise UsageError(f"{name} has no field {', '.join(unknown_fields)}; its fields: {known_fields}.")
-        keys, options = self.keys(queue), self.script_options(queue)
+        keys, options = self._collect_keys(queue, args, argument_names), self.script_options(queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
             if arg.name not in scalars and arg.name in options:
@@ -594,6 +596,21 @@ class System:
         rows = rows or self.build_queue_rows(queue, script)
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.build_call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
+
+    def _collect_keys(
+        self, queue: str, args: Mapping[str, object], argument_names: Collection[str]
+    ) -> Mapping[str, str]:
+        """Return the keys of a queue, and those of the queue `to_queue` if the script has that argument.
+
+        The names of the latter begin with `to_`. Raises UsageError if both are the same queue.
+        """
+        keys = self.keys(queue)
+        if TO_QUEUE not in argument_names:
+            return keys
+        other = str(args.get(TO_QUEUE) or "")
+        if other == queue:
+            raise UsageError(f"the jobs are in {queue} already; name another queue.")
+        return {**keys, **{f"to_{name}": key for name, key in self.keys(other).items()}}
 
     def select_arguments(self, name: str, values: Mapping[str, object]) -> dict[str, object]:
         """Return the entries of `values` that a script of the system takes as arguments."""

@@ -59,7 +59,7 @@ _TABLES = (
 _SCOPED = ("workers", "kinds", "errors", "schedules")  # views of one queue, some queues or all queues
 _SORTED = ("overview", *_SCOPED, "search", "groups")
 GENERAL_KEYS: tuple[GeneralKey, ...] = (
-    GeneralKey("move", "j,k", "", "move", "down, up; also the arrow keys"),
+    GeneralKey("cursor", "j,k", "", "move", "down, up; also the arrow keys"),
     GeneralKey("ends", "g,G", "", "ends", "the first, the last; also Home and End", _TABLES),
     GeneralKey("screenful", "pageup,pagedown", "", "page", "a screenful up or down", _TABLES),
     GeneralKey("open", "enter", "", "open", "open the row under the cursor", _TABLES, True),
@@ -370,7 +370,7 @@ _NAMES_BY_SIGN = {sign: name for name, sign in KEY_SIGNS.items()}
 _NAMES_BY_WORD = {"Enter": "enter", "Space": "space"}  # spelled out in sentences
 VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
 _BINDING_IDS_OF_ROWS = {  # rows that cover several bindings, or a binding of the table
-    "move": ("table.down", "table.up"),
+    "cursor": ("table.down", "table.up"),
     "ends": ("table.first", "table.last"),
     "screenful": ("table.page-down", "table.page-up"),
     "open": ("table.open",),

@@ -39,7 +39,7 @@ MIN_SIZE = (60, 12)
 LARGE_SIZE = (120, 34)  # cells and rows of a terminal
 LEAST_PREVIEW, LEAST_ROWS = 17, 4  # on a large terminal: rows of the details, and rows of the list
 LEAST_DETAILS = 4  # on a small terminal: rows of the details, which are a frame and two lines
-FINDING_KEYS = (("open", "incident"), ("move", "move"), ("back", "back"))  # (id, label), in the footer
+FINDING_KEYS = (("open", "incident"), ("cursor", "move"), ("back", "back"))  # (id, label), in the footer
 TABLE_FRAME_ROWS = 3  # rows of a table beside its list: a frame and the header
 
 

@@ -86,6 +86,11 @@ def request_queue(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request(args)
 
 
+def request_move(line: str = "") -> Callable[[Jobs], Request]:
+    """Return a function that builds a request to move jobs whose attempts line is still `line` to another queue."""
+    return lambda jobs: Request({"now_ms": NOW, "to_queue": "other"}, [(job.id, line) for job in jobs])
+
+
 def request_reject(jobs: Jobs) -> Request:
     return Request({"now_ms": NOW}, [(job.id, job.token, "boom") for job in jobs])
 
@@ -431,6 +436,19 @@ OWN_USES = {
         reach={
             "empty": delete_keys_and_request(request_limit(place="dead"), "dead"),
             "reserved": lambda database: Request({"now_ms": NOW, "limit": 1, "place": "reserved"}),
+        },
+    ),
+    "move": Use(
+        request_move(),
+        reach={
+            "exists": plant_and_request(
+                request_move(), "ready", lambda database, job: database.client.zadd(build_key("to_done"), {job.id: 1})
+            ),
+            "changed": plant_and_request(
+                request_move("-"), "ready", lambda database, job: set_attempts_lines(database, [job])
+            ),
+            "wrong_place": plant_and_request(request_move(), "reserved"),
+            "gone": plant_and_request(request_move(), ""),
         },
     ),
     "restore": Use(request_restore, reach={"exists": plant_and_request(request_restore, "ready")}),

@@ -132,6 +132,7 @@ class BulkChanges:
         session = self._session
         system = session.systems[selection.refs[0].system]
         own_fields = verb_resolution.list_form_fields(system, selection.verb)
+        own_fields = verb_resolution.add_queue_choices(own_fields, selection.refs[0], session.refs)
         plan: plans.Plan | None = None
         dialog = Question(
             safe(_build_question_title(selection)),

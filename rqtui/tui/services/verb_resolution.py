@@ -6,7 +6,7 @@ has. `verb_starter` calls them, sends the verb and shows the dialogs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from rqtui.tui.target import Target
 from rqtui.verbs import HERE, THROTTLE_FIELDS, VERBS, Field, Verb
 
 if TYPE_CHECKING:
+    from rqtui.model import Ref
     from rqtui.system_base.system import System
 
 Values = dict[str, object]
@@ -124,6 +125,12 @@ def list_form_fields(system: System, verb: Verb) -> tuple[Field, ...]:
             for field in fields
         )
     return tuple(replace(field, kind="bytes", default="") if field.kind == "body" else field for field in fields)
+
+
+def add_queue_choices(fields: tuple[Field, ...], ref: Ref, refs: Iterable[Ref]) -> tuple[Field, ...]:
+    """Add the names of the other queues of the same system to the inputs that ask for a queue."""
+    names = tuple(other.queue for other in refs if other.system == ref.system and other != ref)
+    return tuple(replace(field, choices=names) if field.kind == "queue" else field for field in fields)
 
 
 def add_rate_fields(system: System, verb: Verb, fields: tuple[Field, ...]) -> tuple[Field, ...]:

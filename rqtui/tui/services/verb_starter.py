@@ -158,8 +158,10 @@ class VerbStarter:
         return True
 
     def _list_question_fields(self, verb: Verb, target: Target) -> tuple[Field, ...]:
-        ref = target.ref
-        fields = verb.form if ref is None else verb_resolution.list_form_fields(self._session.systems[ref.system], verb)
+        ref, fields = target.ref, verb.form
+        if ref is not None:
+            fields = verb_resolution.list_form_fields(self._session.systems[ref.system], verb)
+            fields = verb_resolution.add_queue_choices(fields, ref, self._session.refs)
         if verb.name != "enqueue" or not self._can_create_queues:
             return fields
         queue_field = verb_resolution.QUEUE_FIELD if ref is None else Field("queue", "queue", default=safe(ref.queue))

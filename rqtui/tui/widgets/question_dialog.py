@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
 from textual.widget import Widget
 from textual.widgets import Button, Checkbox, Input, Label, Static
 
@@ -42,7 +43,9 @@ _HINTS = {  # what may be typed into an empty field, by the name of the field or
     "stop_at_depth": "never; or a number",
     "duration": "90s, 5m, 2h, 3d",
     "int": "a number",
+    "queue": "the name of the queue",
 }
+MAX_CHOICES, MAX_CHOICES_WIDTH = 4, 40  # choices that an empty input names, and their cells
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)  # integers that Redis and Lua represent exactly
 
 
@@ -408,7 +411,7 @@ def parse_field_value(field: Field, raw: object) -> object | None:
         return True if raw else None
     text = str(raw).strip()
     if not text:
-        if field.name == "queue":
+        if "queue" in (field.name, field.kind):
             raise UsageError("say which.")
         return None
     if field.kind == "duration":
@@ -427,10 +430,17 @@ def _compose_field_input(field: Field, value: str) -> ComposeResult:
     if field.kind == "bool":
         yield Tick(Content(field.label), bool(value), id=widget_id, compact=True)
         return
-    hint = _HINTS.get(field.name) or _HINTS.get(field.kind, "")
+    hint = _HINTS.get(field.name) or _format_choices(field.choices) or _HINTS.get(field.kind, "")
+    suggester = SuggestFromList(field.choices) if field.choices else None
     with Horizontal(classes="row", id=f"row-{field.name}"):
         yield Label(Content(field.label))
-        yield Input(value, placeholder=hint, id=widget_id, compact=True)
+        yield Input(value, placeholder=hint, suggester=suggester, id=widget_id, compact=True)
+
+
+def _format_choices(choices: Sequence[str]) -> str:
+    """Return the first choices of an input that still fit into it, such as `slow, bulk …`."""
+    shown = ", ".join(map(safe, choices[:MAX_CHOICES]))
+    return formats.elide_middle(shown, MAX_CHOICES_WIDTH) + (" …" if len(choices) > MAX_CHOICES else "")
 
 
 def create_stop_question(title: str, yes: str) -> Question:
