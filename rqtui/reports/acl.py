@@ -89,7 +89,9 @@ def compute_rights(
             commands |= list_commands(script)
             keys |= set(_build_key_patterns(system, queue, script))
             channels |= {
-                _escape_pattern(system.keys(queue)[key.name]) + "*" for key in script.keys if key.type == "channel"
+                _escape_pattern(system.collect_script_keys(script, queue, queue)[key.name]) + "*"
+                for key in script.keys
+                if key.type == "channel"
             }
         if role != "worker" and (
             event_patterns := system.event_patterns()
@@ -147,7 +149,7 @@ def _build_key_patterns(system: System, queue: str, script: Script) -> Iterable[
 
     The keys of a native queue share a prefix, and one pattern of that prefix covers them.
     """
-    keys = system.keys(queue)
+    keys = system.collect_script_keys(script, queue, queue)  # the keys of another queue come with that queue
     for key in script.keys:
         name = keys[key.name]
         prefix = f"rqtui:{{{queue}}}:"

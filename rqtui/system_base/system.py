@@ -586,7 +586,10 @@ class System:
         if unknown_fields:
             known_fields = ", ".join(sorted(argument_names | columns))
             raise UsageError(f"{name} has no field {', '.join(unknown_fields)}; its fields: {known_fields}.")
-        keys, options = self._collect_keys(queue, args, argument_names), self.script_options(queue)
+        options, to_queue = self.script_options(queue), str(args.get(TO_QUEUE) or "")
+        if to_queue == queue:
+            raise UsageError(f"the jobs are in {queue} already; name another queue.")
+        keys = self.collect_script_keys(script, queue, to_queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
             if arg.name not in scalars and arg.name in options:
@@ -597,20 +600,17 @@ class System:
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.build_call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
 
-    def _collect_keys(
-        self, queue: str, args: Mapping[str, object], argument_names: Collection[str]
-    ) -> Mapping[str, str]:
-        """Return the keys of a queue, and those of the queue `to_queue` if the script has that argument.
+    def collect_script_keys(self, script: Script, queue: str, to_queue: str) -> Mapping[str, str]:
+        """Return the keys of a queue by the names that `script` uses.
 
-        The names of the latter begin with `to_`. Raises UsageError if both are the same queue.
+        A script with the argument `to_queue` also gets the keys of that queue, whose names begin with `to_`, and as
+        `queues` the key with the names of all queues, if the system has one.
         """
         keys = self.keys(queue)
-        if TO_QUEUE not in argument_names:
+        if all(arg.name != TO_QUEUE for arg in script.args):
             return keys
-        other = str(args.get(TO_QUEUE) or "")
-        if other == queue:
-            raise UsageError(f"the jobs are in {queue} already; name another queue.")
-        return {**keys, **{f"to_{name}": key for name, key in self.keys(other).items()}}
+        other = {f"to_{name}": key for name, key in self.keys(to_queue).items()}
+        return {"queues": self.queue_names_key, **keys, **other}
 
     def select_arguments(self, name: str, values: Mapping[str, object]) -> dict[str, object]:
         """Return the entries of `values` that a script of the system takes as arguments."""

@@ -103,8 +103,9 @@ def _check_keys(system: System) -> Iterator[str]:
         return
     first_paths: dict[str, str] = {}
     for script in system.scripts.values():
+        known_keys = system.collect_script_keys(script, _QUEUE_NAME, _QUEUE_NAME)
         for key in script.keys:
-            if key.name not in keys:
+            if key.name not in known_keys:
                 first_paths.setdefault(key.name, script.path)
     for name, path in first_paths.items():
         yield f"{path}:1: KEYS has {name}, but `keys` returns {_join(keys)}: add it to one of them"

@@ -57,7 +57,7 @@ class Native(System):
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Return the keys of a native queue, by the names that the scripts use."""
-        return {**build_queue_keys(queue), "queues": QUEUES}
+        return build_queue_keys(queue)
 
     def discover(self, client: Any) -> Iterator[list[str]]:
         """Yield the queue names in the set `rqtui:queues`, one batch per round trip."""

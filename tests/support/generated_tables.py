@@ -22,6 +22,7 @@ from rqtui.config import thresholds
 from rqtui.engine import history as stats
 from rqtui.engine.health import rules
 from rqtui.scripts.script import Script
+from rqtui.system_base.system import TO_QUEUE
 from rqtui.systems import registry
 from rqtui.tui import keys
 from rqtui.verbs import VERBS
@@ -134,8 +135,9 @@ def build_counters_list() -> str:
 
 
 def _format_script_moves(script: Script) -> str:
+    away = "another queue" if any(arg.name == TO_QUEUE for arg in script.args) else "gone"
     moves = [
-        f"{' '.join(move.sources)} → {' or '.join([*move.targets, *(['gone'] if move.leaves else [])])}".strip()
+        f"{' '.join(move.sources)} → {' or '.join([*move.targets, *([away] if move.leaves else [])])}".strip()
         for move in script.moves
     ]
     return "; ".join(moves) or "✓"

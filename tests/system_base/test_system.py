@@ -68,9 +68,9 @@ def test_the_keys_of_a_queue_share_a_hash_tag() -> None:
 
 
 def test_every_key_and_place_of_every_header_is_one_of_the_system() -> None:
-    keys, places = NATIVE.keys("q"), {place.name for place in NATIVE.places}
+    places = {place.name for place in NATIVE.places}
     for script in NATIVE.scripts.values():
-        assert {key.name for key in script.keys} <= set(keys), script.name
+        assert {key.name for key in script.keys} <= set(NATIVE.collect_script_keys(script, "q", "other")), script.name
         assert {*script.sources, *script.targets} <= places, script.name
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from families import run_in_one_test
-from native_jobs import NATIVE_KEYS, NOW, SCRIPTS, build_key, plant_job, run_script
+from native_jobs import NOW, SCRIPTS, build_key, plant_job, run_script
 from native_subject import NATIVE, USES
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -27,7 +27,7 @@ CHANGING = [
 
 def raw(client: Redis, name: str, *argv: object) -> object:
     script = SCRIPTS[name]
-    keys = [NATIVE_KEYS[declared.name] for declared in script.keys]
+    keys = [build_key(declared.name) for declared in script.keys]
     return client.eval(script.source, len(keys), *keys, *argv)  # type: ignore[arg-type]
 
 
