@@ -153,7 +153,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("bump", "bump", "bumped", takes=("ready",)),
     Verb(
         "move",
-        "move to another queue",
+        "move",
         "moved",
         "M",
         takes=("scheduled", "ready", "dead"),

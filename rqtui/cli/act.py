@@ -186,7 +186,7 @@ def act(
     from rqtui.operations.journal import Circumstances
 
     speed = rate_limit.describe() if rate_limit else ""
-    circumstances = Circumstances(why=why, chosen=_describe_selection(request), rate=speed)
+    circumstances = Circumstances(why=why, chosen=_describe_selection(request), rate=speed).add_form(form)
     with _record_changes(session, engine, ref, verb, circumstances, _choose_ids_to_read_ahead(request, script)) as (
         completed_verbs
     ):

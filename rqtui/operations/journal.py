@@ -30,6 +30,7 @@ from rqtui.config.state_folder import create_private_folder
 from rqtui.connection.connect import hide_url_passwords
 from rqtui.durations import MAX_INSTANT_MS
 from rqtui.model import Ref
+from rqtui.system_base.system import TO_QUEUE
 from rqtui.text.masking import mask_printed_text, mask_text, reveal_secrets
 from rqtui.text.names import to_bytes, to_text
 
@@ -61,6 +62,11 @@ class Circumstances:
     rate: str = ""
     stopped: str = ""
     before: Counts = field(default_factory=dict)
+
+    def add_form(self, form: Mapping[str, object]) -> Circumstances:
+        """Return the circumstances with the queue to which the form of a verb moves the jobs, if it moves them."""
+        target = form.get(TO_QUEUE)
+        return self if target is None else replace(self, chosen=f"{self.chosen} to {target}".lstrip())
 
 
 @dataclass(frozen=True, slots=True)

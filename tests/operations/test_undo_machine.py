@@ -32,6 +32,7 @@ FORMS: dict[str, list[dict[str, object]]] = {
     "promote": [{}],
     "reschedule": [{"delay_ms": HOUR}, {"delay_ms": 9 * HOUR}],
     "bump": [{}],
+    "move": [{"to_queue": "slow"}],
     "reprioritise": [{"priority": -3}, {"priority": 0}, {"priority": 77}],
 }
 VERBS = st.sampled_from([(verb, form) for verb, forms in FORMS.items() for form in forms])

@@ -352,6 +352,37 @@ class Model(State):
             self.record_changes("delete", moved, deleted=len(moved))
         return outcomes
 
+    def move_there_and_back(self, ids: Sequence[bytes], place: str, is_as_read: bool) -> list[Outcome]:
+        """Move jobs to an empty queue and from there back: a ready job is then behind those of its priority."""
+
+        def move_id(id: bytes) -> tuple[Outcome, bytes | None]:
+            home = self.find_job_place(id) if id not in seen else ""
+            if not home:
+                return "gone", None
+            if home not in ("scheduled", "ready", "dead") or place not in ("", home):
+                return ("wrong_place", home), None
+            if not is_as_read:
+                return "changed", None
+            seen.add(id)
+            return ("moved", home), id
+
+        seen: set[bytes] = set()
+        outcomes, moved = self.apply_to_rows(ids, move_id)
+        if not moved:
+            return outcomes
+        self.record_changes("move", moved, moved_out=len(moved))
+        arrivals = sorted(moved, key=lambda id: self.places[self.find_job_place(id)][id])
+        self.meta |= {"version": 2, "seq": self.meta.get("seq", 0)}
+        for id in arrivals:
+            if id in self.places["ready"]:
+                score = self.assign_ready_score(self.places["ready"][id] // 2**40)
+                self.places["ready"][id] = score
+                if id in self.lines:
+                    self.lines[id] = replace(self.lines[id], score=score)
+        self.record_changes("move", arrivals, moved_in=len(moved))
+        self.wake |= any(self.find_job_place(id) != "dead" for id in moved)
+        return outcomes
+
     def restore(self, id: bytes, previous: Model) -> list[Outcome]:
         """Restore the job `id` from the earlier state `previous`."""
         if self.find_job_place(id) or id in self.records:

@@ -89,6 +89,9 @@ CHANGING = [
 ]
 
 
+NOTES = tuple(f":{prefix}{name}" for prefix in ("", "to_") for name in ("events", "minutes", "meta"))
+
+
 def normal_and_faulty(
     client: Redis, name: str, source: str, plant_fault: Callable[[PreparedScript], Redis | None]
 ) -> tuple[list[str], list[str]]:
@@ -100,7 +103,7 @@ def normal_and_faulty(
         user = fault(prepared)
         before = meta_of(prepared) if prepared else {}
         answer = prepared.run(user)
-        end = {k: v for k, v in prepared.database.dump().items() if not k.endswith((":events", ":minutes", ":meta"))}
+        end = {k: v for k, v in prepared.database.dump().items() if not k.endswith(NOTES)}
         ends.append((list_words(answer), end, before))
     assert not diff(ends[0][1], ends[1][1])
     return ends[0][0], ends[1][0]

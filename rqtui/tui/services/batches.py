@@ -77,7 +77,7 @@ class Batches:
             for view in self._navigation.list_drawable_views():
                 view.prepare_for_verb()
         for request in requests:
-            self._journal.announce_change(request.name, request.ref, request.batch.circumstances)
+            self._journal.announce_change(request.name, request.ref, request.batch.circumstances.add_form(request.form))
             self._send_request(request)
 
     def _send_request(self, request: VerbRequest) -> None:

@@ -24,8 +24,11 @@ from native_model import Model, Outcome
 from native_state import read_parsed_keys
 from redis import Redis
 
+from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
+from rqtui.systems import registry
 
+NATIVE = registry.create_system("native")
 POOL = [b"a", b"b", b"c", b"d d", b"\xff\n\x00", b"-", b"f" * 512]
 IDS = st.sampled_from(POOL)
 TOKENS = st.sampled_from(["current", "current", "current", "old", "-"])
@@ -237,6 +240,25 @@ class Machine(RuleBasedStateMachine):
         for (id, _), row in zip(rows, answer.each, strict=True):
             if row.word == "moved":
                 self.trash.append((id, tuple(row.values.values()), before))
+
+    @rule(picks=PICKS, place=st.one_of(st.just(""), PLACE), read=READ)
+    def move_there_and_back(self, picks: list[int], place: str, read: str) -> None:
+        ids = [self.pick(number, "scheduled", "ready", "dead") for number in picks]
+        lines = {"": lambda id: b"", "now": self.line_of, "before": lambda id: b"before " + self.line_of(id)}
+        form = {"now_ms": self.model.now_ms, "place": place}
+        there = NATIVE.build_call(
+            "move", "mail", {**form, "to_queue": "other"}, [{"id": id, "line": lines[read](id)} for id in ids]
+        )
+        answer = scripts.run_call(self.client, there)
+        moved = [{"id": id} for id, row in zip(ids, answer.each, strict=True) if row.word == "moved"]
+        if moved:
+            assert self.client.smembers("rqtui:queues") == {b"other"}
+            back = scripts.run_call(
+                self.client, NATIVE.build_call("move", "other", {**form, "to_queue": "mail"}, moved[::-1])
+            )
+            assert {row.word for row in back.each} == {"moved"}
+        self.client.delete("rqtui:queues", *NATIVE.keys("other").values())
+        assert read_outcomes(answer) == self.model.move_there_and_back(ids, place, read != "before")
 
     @precondition(lambda self: self.trash)
     @rule(data=st.data())

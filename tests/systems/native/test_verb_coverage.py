@@ -28,6 +28,7 @@ JOB_SCRIPTS = sorted(
 # Scripts that a file need not call, with the reason.
 MODEL_EXCEPTIONS = {"revert": "the undo machine compares each job with its state before the change"}
 HISTORY_EXCEPTIONS = {
+    "move": "a history follows each job within one queue; the model and the undo machine move jobs between two",
     "pull": "a job that its caller loses is lost, as documented; a history allows no lost job",
     "purge": "its reply does not name the jobs, and a history knows the end of each job",
     "repair": "repairs records that other programs wrote; a history has none",
