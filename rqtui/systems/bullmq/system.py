@@ -106,6 +106,8 @@ class BullMQ(ForeignSystem):
     missing_verbs = {
         "reserve": "a job is taken with a lock that only its worker renews; its end also moves parents and schedulers",
         "ack": "only the worker that holds its lock can end a job: its parent and scheduler change with it",
+        "move": "BullMQ numbers the jobs of each queue on its own: in another queue a job has another id, which its "
+        "application and its parent do not know",
     }
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
