@@ -181,6 +181,7 @@ def act(
     }
     if why and takes_field(script, "reason"):
         form.setdefault("reason", why)
+    form = dict(engine.check_target_queue(verb, ref, form))
     if dry_run:
         return _run_verb_script(session, engine, request, script, form)
     from rqtui.operations.journal import Circumstances

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Arguments that `--set` must not fill: they have their own options or come from the job or the queue; now_ms is for
 # tests, and `p` is the key prefix of a BullMQ queue.
-RESERVED_FIELDS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force", "p", "reply"})
+RESERVED_FIELDS = frozenset({"now_ms", "id", "token", "member", "new", "line", "place", "limit", "force", "p", "reply"})
 INSTANT_FIELDS = frozenset({"due_ms"})
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
@@ -38,8 +38,8 @@ def parse_set_options(script: Script, assignments: Sequence[str], options: Colle
         in_seconds = name not in args and f"{name}_ms" in args
         arg = args.get(f"{name}_ms" if in_seconds else name)
         if not equals or arg is None:
-            names = ", ".join(args) or "it has none"
-            raise UsageError(f'--set {assignment}: {script.name} has no field "{name}"; its fields: {names}.')
+            known = f"its fields: {', '.join(args)}" if args else "it takes none"
+            raise UsageError(f'--set {assignment}: {script.name} has no field "{name}"; {known}.')
         form[arg.name] = _convert_field_value(arg, value, in_seconds)
     form_fields = {field.name for field in find_verb(script.name).form}
     if missing := [arg.name for arg in script.args if arg.name in form_fields - form.keys() and not arg.optional]:

@@ -486,7 +486,7 @@ class Engine(Discovery):
         """
         system = self.systems[ref.system]
         self.raise_if_refused(verb, ref)
-        form = self._check_target_queue(verb, ref, form or {})
+        form = self.check_target_queue(verb, ref, form or {})
         if any(job.is_partial for job in jobs):
             return self.apply_verb_to_long_jobs(verb, ref, jobs, dict(form or {}))
         if verb == "purge" and not jobs and system.purges_by_job(str((form or {}).get("place") or "")):
@@ -528,7 +528,7 @@ class Engine(Discovery):
         if denial := self.explain_denial(verb, ref):
             raise Refused(denial)
 
-    def _check_target_queue(self, verb: str, ref: Ref, form: Mapping[str, object]) -> Mapping[str, object]:
+    def check_target_queue(self, verb: str, ref: Ref, form: Mapping[str, object]) -> Mapping[str, object]:
         """Return the form of a verb, with the plain name of the queue to which it moves jobs, if it moves them there.
 
         The name may be typed as `SYSTEM:QUEUE`. Raises UsageError if jobs cannot be moved there, and Refused if the
@@ -540,11 +540,14 @@ class Engine(Discovery):
         target = Ref(ref.system, str(form.get(TO_QUEUE) or "").removeprefix(f"{ref.system}:"))
         if not target.queue:
             raise UsageError(f"{verb} needs the name of another queue of {ref.system}.")
+        if target == ref:
+            raise UsageError(f"the jobs are in {ref.queue} already; name another queue.")
         if is_cluster(self.client):
             raise UsageError(
                 f"{verb} changes two queues at once, and in a Cluster they can be on two servers: "
                 f"put copies into {target.queue} with rqtui put, then delete the originals."
             )
+        system.keys(target.queue)  # raises UsageError for a name that no queue of the system can have
         for denied_verb in (verb, "enqueue"):
             if denial := self.explain_denial(denied_verb, target):
                 raise Refused(denial)

@@ -48,6 +48,31 @@ def test_the_command_of_a_group_changes_its_jobs_and_the_undo_restores_them(clie
 
 
 @pytest.mark.usefixtures("tenants")
+def test_a_group_is_moved_to_another_queue_and_the_undo_brings_it_back(client: Redis, url: str) -> None:
+    words = ["act", "move", "mail", "--place", "ready", "--filter", ".tenant:globex"]
+    before = dump(client)
+    for to_queue, problem in (
+        ("", "move needs --set to_queue=VALUE"),
+        ("to_queue=mail", "the jobs are in mail already; name another queue"),
+        ("to_queue=two words", "is no queue name"),
+        ("to=slow", 'move has no field "to"; its fields: to_queue'),
+    ):
+        for extra in ([], ["--dry-run"]):
+            ran = shell(url, *words, *(["--set", to_queue] if to_queue else []), *extra)
+            assert ran.code == 2 and problem in ran.err
+    words += ["--set", "to_queue=slow"]
+    dry = shell(url, *words, "--dry-run", "--json").json
+    assert dry["plan"]["total"] == 2 and dry["plan"]["undo"] == "rqtui undo undoes it" and dump(client) == before
+    assert shell(url, *words, "--why", "acme waits", "--json").json["moved"] == 2
+    assert [row["ready"] for row in shell(url, "snapshot", "--json").json["queues"]] == [7, 2]
+    [operation] = shell(url, "operations", "--json").json["operations"]
+    assert (operation["chosen"], operation["why"]) == ("/.tenant:globex of ready to slow", "acme waits")
+    assert shell(url, "undo").code == 0
+    again = shell(url, "group", "mail", "--by", ".tenant", "--json").json["groups"]
+    assert [(each["value"], each["jobs"]) for each in again] == [("acme corp", 6), ("globex", 2), (None, 1)]
+
+
+@pytest.mark.usefixtures("tenants")
 def test_a_sample_is_named_with_its_size_and_the_counts_are_estimated(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
