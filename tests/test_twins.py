@@ -153,6 +153,7 @@ OWN_WAYS: dict[str, tuple[Words, str]] = {  # verb: the command line, and the pl
     "delete": (("act", "delete", "mail", "dead-1", "--yes"), "dead-1 in "),
     "reschedule": (("act", "reschedule", "mail", "ready-2", "--set", "delay=1h"), "ready-2 in scheduled"),
     "reprioritise": (("act", "reprioritise", "mail", "ready-2", "--set", "priority=3"), "ready-2 in ready"),
+    "move": (("act", "move", "mail", "ready-2", "--set", "to_queue=slow"), "ready-2 in "),
     "extend": (("act", "extend", "mail", "held", "--set", "ttr=1h"), "held in reserved"),
     "cancel": (("act", "cancel", "mail", "held"), "held in reserved"),
     "duplicate": (("act", "duplicate", "mail", "dead-1", "--set", "id=copy"), "copy in ready"),

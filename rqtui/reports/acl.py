@@ -17,7 +17,7 @@ from rqtui.model import Ref
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Script
 from rqtui.system_base.foreign_system import build_side_key
-from rqtui.system_base.system import System
+from rqtui.system_base.system import TO_QUEUE, System
 from rqtui.text.names import to_bytes
 
 # Scripts of `rqtui work`, of producers, of dispatcher and reaper, and those that `snapshot` calls.
@@ -84,7 +84,10 @@ def compute_rights(
         *(_CLUSTER_COMMANDS if with_nodes else ()),
     }
     for system, queue in queues:
-        needed_scripts = [script for script in system.scripts.values() if _is_script_needed(role, script)]
+        has_other_queue = any(other is system and name != queue for other, name in queues)
+        needed_scripts = [
+            script for script in system.scripts.values() if _is_script_needed(role, script, has_other_queue)
+        ]
         for script in needed_scripts:
             commands |= list_commands(script)
             keys |= set(_build_key_patterns(system, queue, script))
@@ -129,10 +132,15 @@ def list_commands(script: Script) -> set[str]:
     return {word.lower() for word in (*_CALL.findall(code), *_COMMAND_NAME.findall(code))}
 
 
-def _is_script_needed(role: str, script: Script) -> bool:
-    """Return whether a role needs a script: viewers need those that only read, workers those of `WORKER_SCRIPTS`."""
+def _is_script_needed(role: str, script: Script, has_other_queue: bool) -> bool:
+    """Return whether a role needs a script: viewers need those that only read, workers those of `WORKER_SCRIPTS`.
+
+    A script that moves jobs to another queue needs a second queue of the same system.
+    """
     if role == "viewer":
         return script.read_only
+    if not has_other_queue and any(arg.name == TO_QUEUE for arg in script.args):
+        return False
     return role == "operator" or script.name in WORKER_SCRIPTS
 
 

@@ -587,7 +587,7 @@ class System:
             known_fields = ", ".join(sorted(argument_names | columns))
             raise UsageError(f"{name} has no field {', '.join(unknown_fields)}; its fields: {known_fields}.")
         options, to_queue = self.script_options(queue), str(args.get(TO_QUEUE) or "")
-        if to_queue == queue:
+        if to_queue and to_queue == queue:
             raise UsageError(f"the jobs are in {queue} already; name another queue.")
         keys = self.collect_script_keys(script, queue, to_queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}

@@ -90,6 +90,7 @@ ASKED: dict[str, list[str]] = {
     "requeue": ["dead"],
     "purge": ["--place", "dead"],
     "reprioritise": ["ready", "--set", "priority=5"],
+    "move": ["ready", "--set", "to_queue=slow"],
     "reschedule": ["ready", "--set", "delay_ms=60000"],
     "configure": ["--set", "ttr_ms=60000"],
     "beat": ["--set", "worker=w2", "--set", "ttl_ms=60000"],

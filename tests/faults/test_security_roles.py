@@ -56,9 +56,17 @@ class Users:
         self.server, self.admin = server, admin
         self.is_old = is_server_older(admin, 7)
 
-    def words(self, role: str, queue: str = "mail") -> list[str]:
-        """Return the words of the ACL SETUSER line that `rqtui acl` prints."""
-        ran = shell(self.server.url, "acl", role, queue, "--user", "probe", *(["--redis6"] if self.is_old else []))
+    def words(self, role: str, *queues: str) -> list[str]:
+        """Return the words of the ACL SETUSER line that `rqtui acl` prints, for the queue `mail` or for others."""
+        ran = shell(
+            self.server.url,
+            "acl",
+            role,
+            *(queues or ("mail",)),
+            "--user",
+            "probe",
+            *(["--redis6"] if self.is_old else []),
+        )
         assert ran.code == 0, ran.err
         return ran.out.strip().replace(">PASSWORD", f">{PASSWORD}").split(" ")
 
@@ -346,3 +354,21 @@ def test_a_burst_ends_when_its_right_is_taken_away_and_another_worker_waits(user
                 took.append(job.body)
                 server_client.execute_command("ACL", "SETUSER", "probe", "-evalsha", "-eval")
     assert len(took) == 1
+
+
+def test_an_operator_of_two_queues_moves_jobs_between_them_and_one_of_a_single_queue_cannot(
+    users: Users, server_client: Redis
+) -> None:
+    with Queue("mail", server_client) as mail:
+        mail.put_many([{"id": f"job-{number}", "body": number} for number in range(3)])
+    url = users.become("operator")
+    words = ("act", "move", "mail", "job-1", "--set", "to_queue=slow")
+    refused = shell(url, *words)
+    assert refused.code == 1 and "move: Redis denies it" in refused.out
+    assert server_client.zcard("rqtui:{mail}:ready") == 3 and not server_client.exists("rqtui:{slow}:ready")
+    server_client.execute_command(*users.words("operator", "mail", "slow"))
+    server_client.execute_command("ACL", "LOG", "RESET")
+    moved = shell(url, *words)
+    assert moved.code == 0 and server_client.zrange("rqtui:{slow}:ready", 0, -1) == [b"job-1"], moved.err
+    assert shell(url, "undo").code == 0 and server_client.zcard("rqtui:{mail}:ready") == 3
+    assert not any("rqtui:" in name for _reason, name in users.denied())
