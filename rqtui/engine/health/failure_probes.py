@@ -43,7 +43,7 @@ def build_failure_causes_request(system: System, queue: Queue) -> Request[tuple[
         jobs = [job for page in pages for job in page.jobs if job.error]
         failed = [job for job in jobs if job.state is State.DEAD or job.attempts]
         window_start_ms = queue.counted_ms - WINDOW_MS
-        recent = [job for job in failed if job.state is not State.DEAD or (job.since_ms or 0) >= window_start_ms]
+        recent = [job for job in failed if job.state is not State.DEAD or _ended_since(job, window_start_ms)]
         return count_causes(recent or failed)
 
     return build_combined_page_request(requests, count_recent_causes)
@@ -73,22 +73,24 @@ def _count_recent_deaths(queue: Queue, sample: DeadSample) -> RecentDeaths:
     jobs = [job for place_blocks in samples for block in place_blocks for job in block]
     if not jobs or any(job.since_ms is None for job in jobs):
         return RecentDeaths(0, is_dated=False)
-    recent_jobs = sum((job.since_ms or 0) >= begin_ms for job in jobs)
+    recent_jobs = sum(_ended_since(job, begin_ms) for job in jobs)
     dead_jobs = queue.count_failed()
     if len(jobs) >= dead_jobs or not recent_jobs:
         return RecentDeaths(recent_jobs, len(jobs) >= dead_jobs or sample.is_ordered)
     if recent_jobs == len(jobs) and all(len(place_blocks) > 1 for place_blocks in samples):
         return RecentDeaths(dead_jobs)
     is_recent_block = [
-        bool(block) and all((job.since_ms or 0) >= begin_ms for job in block)
+        bool(block) and all(_ended_since(job, begin_ms) for job in block)
         for place_blocks in samples
         for block in place_blocks
     ]
-    recent_blocks = sum(is_recent_block)
-    estimate = max(
-        recent_jobs, max(0, recent_blocks - 1) * dead_jobs // len(is_recent_block) if len(is_recent_block) > 1 else 0
-    )
+    estimate = max(recent_jobs, (sum(is_recent_block) - 1) * dead_jobs // len(is_recent_block))
     return RecentDeaths(min(dead_jobs, estimate), is_exact=False)
+
+
+def _ended_since(job: Job, begin_ms: int) -> bool:
+    """Return whether a job ended at a time or later, as far as its system stores that."""
+    return job.since_ms is not None and job.since_ms >= begin_ms
 
 
 def count_causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
@@ -96,10 +98,10 @@ def count_causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
 
     Returns none if most of the jobs have no error, because a finding names the first one as the main cause.
     """
-    jobs_by_cause = Counter(find_short_error_cause(job.error) for job in jobs)
-    if jobs_by_cause and not jobs_by_cause.most_common(1)[0][0]:
+    causes = Counter(find_short_error_cause(job.error) for job in jobs).most_common(MAX_CAUSES)
+    if causes and not causes[0][0]:
         return ()
-    return tuple(Cause(mask_text(text), job_count) for text, job_count in jobs_by_cause.most_common(MAX_CAUSES) if text)
+    return tuple(Cause(mask_text(text), job_count) for text, job_count in causes if text)
 
 
 def needs_failure_causes_probe(system: System, queue: Queue) -> bool:

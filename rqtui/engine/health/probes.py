@@ -231,8 +231,6 @@ class Probes:
             for finding in queue.findings
         }
         self._since_ms_by_kind[ref] = tuple(start_times_now.items())
-        if all(finding.since_ms is not None or start_times_now[finding.kind] is None for finding in queue.findings):
-            return queue
         dated_findings = (
             replace(finding, since_ms=start_times_now[finding.kind]) if finding.since_ms is None else finding
             for finding in queue.findings
@@ -244,8 +242,6 @@ class Probes:
         state, schedules = self._states.get(ref), self._schedules.get(ref.system)
         faults = state.faults if state else ()
         stopped = schedules.by_queue.get(ref.queue, ()) if schedules and schedules.by_queue else ()
-        if not stopped:
-            return faults
         return (*faults, *_find_stopped_schedules(self._systems[ref.system], ref.queue, stopped, now_ms))
 
     def store_complete_causes(self, ref: Ref, complete: CompleteCauses) -> None:
@@ -321,12 +317,12 @@ def _find_stopped_schedules(
     system: System, queue: str, schedules: Sequence[Schedule], now_ms: int
 ) -> tuple[Finding, ...]:
     """Build the finding about schedules with a problem whose next run is overdue or unknown."""
-    from rqtui.text.formats import format_date_and_time, format_quantity  # Imported late because findings are rare.
-    from rqtui.text.sanitise import safe
-
     late = [each for each in schedules if each.next_ms is None or now_ms - each.next_ms >= LATE_SCHEDULE_MS]
     if not late:
         return ()
+    from rqtui.text.formats import format_date_and_time, format_quantity  # Imported late because findings are rare.
+    from rqtui.text.sanitise import safe
+
     first = min(late, key=lambda each: each.next_ms or 0)
     last_run = f"last run {format_date_and_time(first.last_ms)}" if first.last_ms else "no run is known"
     due = f", next was due {format_date_and_time(first.next_ms)}" if first.next_ms else ""

@@ -158,7 +158,7 @@ def build_order_request(system: System, queue: Queue) -> Request[OvertakenJob | 
         ready_ms, at, job = min(dated_jobs, key=itemgetter(0, 1))
         if at == 0 or head_ms <= ready_ms:
             return None
-        return OvertakenJob(job.id, job.name, job.priority or 0, ready_ms, at)
+        return OvertakenJob(job.id, job.name, job.priority, ready_ms, at)
 
     return build_combined_page_request(requests, find_overtaken)
 
@@ -215,7 +215,7 @@ def build_storm_request(system: System, queue: Queue) -> Request[RetryStorm | No
             scale = max(1.0, number / max(1, len(page.jobs)))
             for job in page.jobs:
                 age_ms = queue.counted_ms - (_find_job_creation_ms(job) or queue.counted_ms)
-                failed = (job.attempts or 0) - (job.state is State.RESERVED)
+                failed = job.attempts - (job.state is State.RESERVED)
                 per_minute = failed * MINUTE_MS / age_ms if age_ms > 0 else 0.0
                 is_waiting = job.state is not State.DONE
                 if is_waiting and failed >= MIN_STORM_ATTEMPTS and per_minute >= MIN_STORM_PER_MINUTE:
@@ -267,6 +267,6 @@ def needs_storm_probe(system: System, queue: Queue) -> bool:
     if "tried" not in system.known_fields or queue.is_paused:
         return False
     counts_retries = not any(place.is_key_per_job for place in system.places)
-    if counts_retries and not queue.counters.get("failed", 1):
+    if counts_retries and queue.counters.get("failed") == 0:
         return False
     return bool(queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED))
