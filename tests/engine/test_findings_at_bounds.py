@@ -17,9 +17,17 @@ import pytest
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
 from rqtui.engine.health import rules, server_rules
-from rqtui.engine.health.probe_results import ProbeResults, find_failing_since_ms
+from rqtui.engine.health.probe_results import (
+    LongRun,
+    OvertakenJob,
+    ProbeResults,
+    RecentDeaths,
+    RetryStorm,
+    WorkerActivity,
+    find_failing_since_ms,
+)
 from rqtui.engine.health.urgency import compute_queue_urgency, compute_urgency_step
-from rqtui.model import Cause, Count, Finding, Queue, Rate, RecentActivity, State
+from rqtui.model import Cause, Count, FailedStreak, Finding, Queue, Rate, RecentActivity, State
 
 KEPT = Path(__file__).with_name("findings_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
@@ -73,6 +81,119 @@ SITUATIONS = {
         QUEUE._replace(findings=(Finding("silent-leases", "warning", "mail", "3 leases", jobs=3, until_ms=NOW_MS + 1),))
     ),
 }
+
+# What probes found: the numbers of their results vary, and nothing else.
+PROBED = {
+    "idle workers": Situation(
+        build_queue(reserved=0, ready=3)._replace(oldest_ready_ms=15_000),
+        Rate(idle_since_ms=NOW_MS - 15_000),
+        results=ProbeResults(workers=WorkerActivity(2, 1, 0)),
+    ),
+    "a long run": Situation(results=ProbeResults(long_run=LongRun(b"a", "charge", "w", NOW_MS - 60_000, 1_000, 5, 1))),
+    "a job that others overtake": Situation(
+        build_queue(ready=9), results=ProbeResults(overtaken=OvertakenJob(b"a", "charge", 5, NOW_MS - 400_000, 8))
+    ),
+    "a queue that others overtake": Situation(
+        QUEUE._replace(oldest_ready_ms=400_000),
+        results=ProbeResults(workers=WorkerActivity(2, 0, 0, ("vip", "sms", "news", "other"))),
+    ),
+    "a storm of retries": Situation(
+        rate=Rate(recent=BUSY._replace(duration_ms=60_000)), results=ProbeResults(storm=RetryStorm("charge", 20.0, 5))
+    ),
+    "dead jobs of a day": Situation(build_queue(dead=2_000), results=ProbeResults(recent_deaths=RecentDeaths(100))),
+    "failed attempts in a row": Situation(
+        rate=Rate(failed_streak=FailedStreak(10, NOW_MS - 60_000, NOW_MS), recent=RecentActivity(60_000, failed=5))
+    ),
+}
+FEW = (0, 1, 2, 3, 4, 5, 9, 10, 11, 999, 1_000, 1_001, 1_999, 2_000, 2_001)
+PERIODS_MS = (0, 999, 1_000, 1_001, 4_999, 5_000, 14_999, 15_000, 15_001, 60_000, 300_000, 366 * 86_400_000)
+
+
+def vary_results(given: Situation) -> Iterator[tuple[str, str, Situation]]:
+    """Yield situations in which a probe found another number, the part that it is in, and the number."""
+    yield "as it is", "", given
+    for name, result in given.results._asdict().items():
+        for field in getattr(result, "_fields", ()):
+            value = getattr(result, field)
+            numbers: tuple[object, ...] = FEW
+            if isinstance(value, bool):
+                numbers = (True, False)
+            elif field.endswith("_ms"):
+                numbers = tuple(value + by for by in (-1, 0, 1)) + (
+                    tuple(NOW_MS - ms for ms in PERIODS_MS) if value > 10**12 else PERIODS_MS
+                )
+            elif field == "per_minute":
+                numbers = (9.9, 10, 10.1, 10.5, 999.5)
+            elif field == "done_per_minute":
+                numbers = (None, 0.0, 1.0, 20.0)
+            elif not isinstance(value, int):
+                numbers = (value[:0], value[:1])
+            for number in numbers:
+                other = given.results._replace(**{name: result._replace(**{field: number})})
+                yield f"{name} {field}", str(number), given._replace(results=other)
+    for number in FEW:
+        for state in ("ready", "reserved"):
+            counts = tuple(replace(c, count=number) if c.place == state else c for c in given.queue.counts)
+            yield f"count {state}", str(number), given._replace(queue=given.queue._replace(counts=counts))
+        yield "workers", str(number), given._replace(queue=given.queue._replace(workers=number))
+        if streak := given.rate.failed_streak:
+            other_rate = given.rate._replace(failed_streak=streak._replace(attempts=number))
+            yield "streak", str(number), given._replace(rate=other_rate)
+        recent = given.rate.recent._replace(completed=number)
+        yield "completed", str(number), given._replace(rate=given.rate._replace(recent=recent))
+    for ms in PERIODS_MS:
+        yield "idle since", str(ms), given._replace(rate=given.rate._replace(idle_since_ms=NOW_MS - ms))
+        yield "oldest ready", str(ms), given._replace(queue=given.queue._replace(oldest_ready_ms=ms))
+        recent = given.rate.recent._replace(duration_ms=ms)
+        yield "duration", str(ms), given._replace(rate=given.rate._replace(recent=recent))
+    for name in ("is_paused", "error"):
+        changed = given.queue._replace(**{name: name == "is_paused" or "a key holds a string"})
+        yield name, "other", given._replace(queue=changed)
+    for kind in ("at-limit", "rate-limited", "worker-gone", "no-consumer"):
+        finding = Finding(kind, "warning", "mail", "found by the system", ids=(b"a",) if kind == "worker-gone" else ())
+        yield "also found", kind, given._replace(queue=given.queue._replace(findings=(finding,)))
+
+
+# Several numbers that together are at a bound: failed and completed attempts, growth and its time.
+TOGETHER = [
+    *({"completed": completed, "failed": failed, "dead": 0} for completed, failed in (
+        (8, 1), (9, 1), (8, 2), (7, 2), (0, 10), (81, 19), (80, 20), (79, 21), (71, 29), (70, 30), (69, 31), (50, 50)
+    )),
+    *({"completed": 50, "failed": 50, "minute_completed": good, "minute_failed": bad} for good, bad in (
+        (10, 0), (9, 0), (0, 9), (0, 10), (3, 7), (2, 8), (4, 6), (9, 1), (29, 71), (31, 69)
+    )),
+    *({"completed": completed, "dead": dead} for completed, dead in (
+        (990, 10), (991, 10), (989, 10), (4_950, 50), (4_951, 50), (0, 1), (99, 1), (0, 10), (0, 100)
+    )),
+    *({"growing_ms": ms, "growing_ready": ready, "growing_ended": ended} for ms, ready, ended in (
+        (59_999, 600, 0), (60_000, 600, 0), (60_000, 599, 0), (60_000, 60, 0), (60_000, 59, 0), (60_000, 61, 60),
+        (120_000, 1_200, 60), (120_000, 1_199, 60), (120_000, 1_194, 120), (120_000, 500, 1_200), (100_000, 995, 994)
+    )),
+    *({"growing_ms": 60_000, "growing_ready": 600, "latest_growth": latest} for latest in (-1, 0, 1)),
+]  # fmt: skip
+
+
+def combine() -> Iterator[str]:
+    """Yield the findings of a queue with workers that has these numbers together."""
+    for numbers in TOGETHER:
+        for ready, reserved, workers in ((6_000, 2, 2), (59, 2, 3), (60, 0, 1), (61, 0, None)):
+            queue = build_queue(ready=ready, reserved=reserved, dead=100)._replace(workers=workers)
+            rate = Rate(recent=RecentActivity(60_000)._replace(**numbers))
+            found, _whole = describe_findings(Situation(queue, rate))
+            texts = [finding.text for finding in rules.attach_findings(queue, rate).findings]
+            unwatched = rules.find_unwatched_facts(queue, rate)
+            yield f"{numbers} {ready} {reserved} {workers}: {found} {texts} {unwatched}"
+
+
+def attach_idle() -> Iterator[str]:
+    """Yield whether a single command that watched a queue for some time reports idle workers."""
+    given = PROBED["idle workers"]
+    for watched_ms in (4_999, 5_000, 5_001):
+        for oldest_ms in (None, 14_999, 15_000, 15_001):
+            queue = given.queue._replace(oldest_ready_ms=oldest_ms)
+            rate = given.rate._replace(idle_since_ms=NOW_MS - watched_ms)
+            found = rules.attach_idle_workers(queue, rate, given.results)
+            yield f"watched for {watched_ms}, waits {oldest_ms}: {found.verdict.text}"
 
 
 def variations(given: Situation) -> Iterator[tuple[str, str, Situation]]:
@@ -129,12 +250,12 @@ def without_moments(text: str) -> str:
 
 
 def text() -> Iterator[str]:
-    for title, arguments in SITUATIONS.items():
+    for title, arguments in (*SITUATIONS.items(), *PROBED.items()):
         result = rules.attach_findings(*arguments)
         yield f"== {title}: {without_moments(result.verdict.text)}, weight step {compute_urgency_step(result)}"
         lines: dict[str, dict[str, list[str]]] = {}
         wholes: dict[str, list[str]] = {}
-        for part, number, other in variations(arguments):
+        for part, number, other in (vary_results if title in PROBED else variations)(arguments):
             found, whole = describe_findings(other)
             lines.setdefault(part, {}).setdefault(found, []).append(number)
             wholes.setdefault(part, []).append(whole)
@@ -143,6 +264,8 @@ def text() -> Iterator[str]:
                 continue  # this number is no matter here
             actual_text = "; ".join(f"{found} ({' '.join(numbers)})" for found, numbers in outcomes.items())
             yield f"{part}: {actual_text} #{sha256(''.join(wholes[part]).encode()).hexdigest()[:8]}"
+    yield from combine()
+    yield from attach_idle()
 
 
 def test_findings_begin_and_end_at_the_numbers_of_the_stored_text() -> None:

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
+from random import Random
 
 from kept_text import assert_lines_match_file
 
-from rqtui.engine.rates import Checkpoint, Rates, Totals
-from rqtui.model import Count, EventCoverage, Queue, Ref, State
+from rqtui.engine.rates import Checkpoint, EarlierActivity, Rates, RecordedEnds, Totals
+from rqtui.model import Count, EventCoverage, FailedStreak, Queue, Ref, State
 
 KEPT = Path(__file__).with_name("rates_over_time.txt")
 MAIL = Ref("any", "mail")
@@ -135,6 +137,10 @@ SERIES = {
         for minute in range(80)
     ],
 }  # fmt: skip
+SERIES["the next ready job changes by 49, 50 and 51 ms"] = [
+    poll(ms, {"in": 5, "out": 1}, ready=3)._replace(oldest_ready_ms=ms - head_ms)
+    for ms, head_ms in ((1_000, 500), (2_000, 549), (3_000, 599), (4_000, 650), (5_000, 650), (6_000, 649))
+]
 CHECKPOINTS_MS = (-300_000, -1, 0, 1)
 
 
@@ -146,15 +152,76 @@ def describe(series: list[Queue], rates: Rates) -> Iterator[str]:
         speeds = " ".join(f"{speed:.4f}" for speed in (rate.in_s, rate.out_s, rate.failed_s))
         throughput = " ".join(f"{speed:.2f}" for speed in rate.history[-3:])
         recent = " ".join(map(str, rate.recent))
-        yield (
+        row = (
             f"{after_ms}: {speeds}, last {len(rate.history)} [{throughput}], due {due}, idle {idle}, "
-            f"usual wait {rates.find_usual_wait_ms(MAIL)}, recent {recent}"
+            f"usual wait {rates.find_usual_wait_ms(MAIL)}, recent {recent}, in {rate.window_ms}"
         )
+        if streak := rate.failed_streak:
+            row += (
+                f", {streak.attempts} failed in a row since {streak.since_ms - START_MS} to {streak.last_ms - START_MS}"
+            )
+        yield row
+
+
+def fail_often(*polls: tuple[int, int, int]) -> list[Queue]:
+    """Build polls from (time in ms, completed, failed)."""
+    return [poll(ms, {"in": 99, "out": out, "failed": failed, "dead": 0}, ready=5) for ms, out, failed in polls]
+
+
+SERIES |= {
+    f"{failed} failed attempts in a row, then none for {pause_ms} ms": fail_often(
+        (0, 1, 0), (1_000, 2, 1), (2_000, 2, 2), (9_000, 2, failed), (9_000 + pause_ms, 2, failed),
+        (9_001 + pause_ms, 2, failed + 1), (9_002 + pause_ms, 3, failed + 2), (9_003 + pause_ms, 3, failed + 20),
+        (9_004 + pause_ms, 3, failed), (9_005 + pause_ms, 3, failed + 9),
+    )
+    for failed, pause_ms in ((9, 1_000), (10, 1_000), (11, 299_999), (11, 300_000), (11, 300_001))
+} | {
+    "failed attempts that come every ten minutes": fail_often(
+        *((number * 600_000, 1, number) for number in range(14)), (9_000_000, 1, 13), (9_000_001, 1, 13)
+    )
+}  # fmt: skip
+
+
+def build_random_series(seed: int) -> list[Queue]:
+    """Build polls at random times with random counts, of which many are 0 or as before."""
+    random, after_ms, series = Random(seed), 0, list[Queue]()
+    counters = dict.fromkeys(("in", "out", "failed", "dead"), 5)
+    names = random.choice((("in", "out", "failed", "dead"), ("in", "out"), ("failed",), ()))
+    has_done, has_events, most = random.random() < 0.5, random.random() < 0.3, random.choice((1, 3, 30))
+    places = dict.fromkeys(("scheduled", "ready", "reserved", "dead", *(["done"] if has_done else [])), 10)
+    for _ in range(60):
+        after_ms += random.choice((*PAUSES_MS, 2_000, 2_000, 15_000))
+        for name in counters:
+            counters[name] += random.choice((0, 0, 1, most)) * (random.random() < 0.7)
+        if random.random() < 0.03:
+            counters = dict.fromkeys(counters, 0)
+        for name in places:
+            places[name] = max(0, places[name] + random.choice((0, 0, 0, 1, -1, most, -most)))
+        queue = poll(after_ms, {name: counters[name] for name in names}, **places)
+        if has_events:
+            queue = add_events(queue, counters["out"], random.choice((None, 0, counters["out"])), random.choice((0, 2)))
+        if random.random() < 0.5:
+            queue = queue._replace(oldest_ready_ms=random.choice((None, 0, 50, 51, after_ms)))
+        if random.random() < 0.3:
+            queue = add_overdue(queue, random.choice((0, 1, 2)), random.choice((None, 0, after_ms - 1, after_ms)))
+        series.append(queue)
+    return series
+
+
+EARLIER: tuple[EarlierActivity, ...] = (
+    Checkpoint(START_MS - 60_000, Totals(1, 1, 1, 1, 5)),
+    RecordedEnds(START_MS - 60_000, 3, 2),
+    RecordedEnds(START_MS - 240_000, 30, 20, is_final=False),
+    RecordedEnds(START_MS + 1, 3, 2),
+    FailedStreak(9, START_MS - 5, START_MS),
+    FailedStreak(10, START_MS - 600_000, START_MS - 300_000),
+    FailedStreak(40, START_MS - 600_000, START_MS),
+)
 
 
 def text() -> Iterator[str]:
     yield "time in ms: enqueued, completed and failed per second, throughput of the last polls, due since, idle since,"
-    yield "usual wait, and the fields of the recent activity"
+    yield "usual wait, the fields of the recent activity, and the time that the rates cover"
     for title, series in SERIES.items():
         yield f"== {title}"
         yield from describe(series, Rates())
@@ -167,6 +234,28 @@ def text() -> Iterator[str]:
         )
         yield f"recent {' '.join(map(str, added))}"
         yield from describe(series[2:], rates)
+    for earlier in EARLIER:
+        yield f"== added after the first poll: {type(earlier).__name__} {tuple(earlier)}"
+        failing = "11 failed attempts in a row, then none for 300000 ms"
+        for title in ("counters of a busy queue", "places without counters", failing):
+            rates, series = Rates(), SERIES[title]
+            first = [*describe(series[:1], rates)]
+            yield f"{title}: {rates.add_earlier_activity(MAIL, earlier)}"
+            lines = [*first, *describe(series[1:], rates)]
+            yield f"{lines[1]} #{sha256(''.join(lines).encode()).hexdigest()[:8]}"
+    for attempts in (10, 11, 12):
+        rates, series = Rates(), SERIES["11 failed attempts in a row, then none for 300000 ms"]
+        lines = [*describe(series[:5], rates)]
+        yield f"== {attempts} failed attempts are added after 11 were seen"
+        yield f"{rates.add_earlier_activity(MAIL, FailedStreak(attempts, START_MS - 5, START_MS))}"
+    rates = Rates()
+    lines = [*describe([poll(0, ready=1), poll(20_000, ready=1)], rates)]
+    yield f"== an idle queue: {rates.add_earlier_activity(MAIL, EARLIER[4])} {rates.find_totals(MAIL)}"
+    yield f"of no queue: {rates.find_totals(Ref('any', 'none'))} {rates.find_usual_wait_ms(Ref('any', 'none'))}"
+    for seed in range(60):
+        lines = [*describe(build_random_series(seed), Rates())]
+        yield f"== random series {seed}: #{sha256(''.join(lines).encode()).hexdigest()[:8]}"
+        yield lines[-1]
 
 
 def test_rates_over_a_series_of_polls_match_the_stored_text() -> None:
