@@ -1,0 +1,49 @@
+"""Values of the config file below, at and above each bound: `values_at_bounds.txt` has what is set, or the problem.
+
+`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/config/test_values_at_bounds.py` writes the text; review the difference as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kept_text import assert_lines_match_file
+
+from rqtui.config.file import parse_config_text
+from rqtui.config.thresholds import RULES, Limit, format_threshold, parse_threshold
+
+KEPT = Path(__file__).with_name("values_at_bounds.txt")
+VALUES = {
+    "interval": ("0.2", "0.249", "0.25", "1", "60", "60.001", "61", "true", '"0.25s"', '"250ms"', '"1m"', '"61s"'),
+    "record_mb": ("9", "10", "11", "99999", "100000", "100001", "true", "10.0"),
+    "record_days": ("0", "1", "2", "365", "366", "367"),
+    "record_jobs": ("-1", "0", "1", "19", "20", "21", "50", "99", "100", "101", "200", "201", "1000", "1001"),
+    "calm": ("true", "0", '"' + "x" * 38 + '"', '"' + "x" * 40 + '"', '"' + "x" * 41 + '"', '"a@b"', "[]", "{}"),
+    "theme": ('""', '" "', '" a "', "1"),
+}
+LIMITS = (
+    0, 1e-9, 1, 1.5, 99.9, 100, 100.1, 10**12 - 1, 10**12, 10**12 + 1, True, "0s", "1ms", "999ms", "1s", "59s", "1m",
+    "90m", "1h", "1d", "36h", "-1s", [1, 2], [2, 2], [2, 1], [1], [1, 2, 3], ["1m", "1h"], False, None,
+)  # fmt: skip
+
+
+def text() -> Iterator[str]:
+    for key, values in VALUES.items():
+        for value in values:
+            config = parse_config_text(Path("config.toml"), f"{key} = {value}\n")
+            yield f"{key} = {value}: {dict(config.top)} {[*config.format_problem_lines()]}"
+    for name in RULES:
+        for value in LIMITS:
+            try:
+                limit = parse_threshold(name, value)
+            except ValueError as error:
+                yield f"{name} = {value!r}: {error}"
+            else:
+                yield f"{name} = {value!r}: {tuple(limit)} {format_threshold(name, limit)}"
+    for limit in (Limit(), Limit(5), Limit(None, 7), Limit(5, 7), Limit(0, 0)):
+        yield f"{tuple(limit)}: {[limit.find_severity(number) for number in (-1, 0, 4.9, 5, 6.9, 7, 8)]}"
+
+
+def test_values_of_the_config_file_match_the_stored_text() -> None:
+    assert_lines_match_file(text(), KEPT)
