@@ -363,24 +363,26 @@ def recorded_ends() -> Iterator[str]:
         found = send(activity_probes.build_recorded_ends_request(system, build_queue(system, **numbers)))
         return f"{[tuple(each) for each in found]} {system.read}"
 
-    def at(state: str, *ages_ms: int) -> list[Job]:
+    def end_at(state: str, *ages_ms: int) -> list[Job]:
         return [job(state, age, since_ms=NOW_MS - age, reserved_ms=1) for age in ages_ms]
 
     for age_ms in (0, 1, MINUTE_MS - 1, MINUTE_MS, MINUTE_MS + 1, 299_999, 300_000, 300_001, HOUR_MS):
-        yield f"done before {age_ms}: {find(at('done', age_ms, age_ms), at('dead', MINUTE_MS, 300_000, 300_001))}"
+        dead = end_at("dead", MINUTE_MS, 300_000, 300_001)
+        yield f"done before {age_ms}: {find(end_at('done', age_ms, age_ms), dead)}"
     for number in (9, 10, 11):
-        dead = at("dead", *range(1, number + 1))
-        yield f"{number} dead after the last done: {find(at('done', number + 1), dead)}"
-        yield f"{number} dead, one as late as the last done: {find(at('done', number), dead)}"
+        dead = end_at("dead", *range(1, number + 1))
+        yield f"{number} dead after the last done: {find(end_at('done', number + 1), dead)}"
+        yield f"{number} dead, one as late as the last done: {find(end_at('done', number), dead)}"
     for size in (99, 100, 101):
-        yield f"{size} dead: {find(at('done', 200_000), at('dead', *[100_000] * 100), {'dead': size})}"
-        yield f"{size} done: {find(at('done', *[100_000] * 100), at('dead', 200_000), {'done': size})}"
-    yield f"no done: {find([], at('dead', 5))}"
-    yield f"no dead: {find(at('done', MINUTE_MS), [])}"
-    yield f"without times: {find([job('done', since_ms=NOW_MS - 5)], at('dead', 5))}"
-    yield f"with end times: {find([job('done', since_ms=NOW_MS, ended_ms=NOW_MS - 70_000)], at('dead', 5))}"
-    yield f"dead with an end time: {find(at('done', MINUTE_MS), [job('dead', since_ms=NOW_MS - 7, ended_ms=NOW_MS)])}"
-    yield f"dead without a time: {find(at('done', MINUTE_MS), [job('dead'), *at('dead', 5)])}"
+        yield f"{size} dead: {find(end_at('done', 200_000), end_at('dead', *[100_000] * 100), {'dead': size})}"
+        yield f"{size} done: {find(end_at('done', *[100_000] * 100), end_at('dead', 200_000), {'done': size})}"
+    yield f"no done: {find([], end_at('dead', 5))}"
+    yield f"no dead: {find(end_at('done', MINUTE_MS), [])}"
+    yield f"without times: {find([job('done', since_ms=NOW_MS - 5)], end_at('dead', 5))}"
+    yield f"with end times: {find([job('done', since_ms=NOW_MS, ended_ms=NOW_MS - 70_000)], end_at('dead', 5))}"
+    ended = job("dead", since_ms=NOW_MS - 7, ended_ms=NOW_MS)
+    yield f"dead with an end time: {find(end_at('done', MINUTE_MS), [ended])}"
+    yield f"dead without a time: {find(end_at('done', MINUTE_MS), [job('dead'), *end_at('dead', 5)])}"
     this_ms = NOW_MS - NOW_MS % MINUTE_MS
     for ends in ((), *([(this_ms - back, 10, 3)] for back in (0, 59_999, 60_000, 60_001, 240_000, 240_001))):
         for now_ms in (this_ms, this_ms + 59_999):
@@ -603,7 +605,7 @@ def stored() -> Iterator[str]:
         probes = Probes({"any": system})
         probes.update_queue(ref, full)
 
-        def known(queue: Queue, probes: Probes = probes) -> str:
+        def describe_results(queue: Queue, probes: Probes = probes) -> str:
             results = {
                 name: value
                 for name, value in probes.find_probe_results(ref, queue)._asdict().items()
@@ -613,15 +615,15 @@ def stored() -> Iterator[str]:
             return f"{results} {findings} updated {len(probes.take_updated_queues())}"
 
         checkpoints = probes.store_results({(ref, kind): result}, 1.0)
-        yield f"{kind} found: {checkpoints} {known(full)}"
+        yield f"{kind} found: {checkpoints} {describe_results(full)}"
         if kind != "faults":
             checkpoints = probes.store_results({(ref, kind): None}, 2.0)
-            yield f"{kind} found nothing more: {checkpoints} {known(full)}"
+            yield f"{kind} found nothing more: {checkpoints} {describe_results(full)}"
         probes.store_results({(ref, kind): result}, 3.0)
         probes.take_updated_queues()
         probes.update_queue(ref, build_queue())
         due_kinds = [each for _ref, each in probes.build_due_requests([ref], 9_999.0, PROBE_KINDS)]
-        yield f"{kind} not needed any more: {known(build_queue())} due {due_kinds}"
+        yield f"{kind} not needed any more: {describe_results(build_queue())} due {due_kinds}"
         probes.update_queue(ref, full)
         due_kinds = [each for _ref, each in probes.build_due_requests([ref], 9_999.0, PROBE_KINDS)]
         yield f"needed again: {due_kinds}"

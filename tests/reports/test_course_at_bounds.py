@@ -81,7 +81,7 @@ def spans() -> Iterator[str]:
         yield f"{kind}: {courses.choose_series(kind).name}"
 
 
-def counted() -> Iterator[str]:
+def minute_counters() -> Iterator[str]:
     minutes = {END_MS - back * MINUTE_MS: {"failed": 10 - back, "dead": 5 - back // 2} for back in range(3, -1, -1)}
     for title, counters in {
         "all": {"failed": 14, "dead": 6, "acked": 1},
@@ -145,7 +145,7 @@ def plots() -> Iterator[str]:
 
 
 def text() -> Iterator[str]:
-    for part in (trends, sources, spans, counted, marks, plots):
+    for part in (trends, sources, spans, minute_counters, marks, plots):
         yield f"== {part.__name__}"
         yield from part()
 
