@@ -58,7 +58,7 @@ for _, job in ipairs(accepted) do
     local value, key = job.fields[i], prefix .. ':job:' .. job.id
     if value == '' then redis.call('HDEL', key, name) else redis.call('HSET', key, name, string.sub(value, 2)) end
   end
-  expire_at(job.id, job.errors)
+  if job.left ~= job.place then expire_at(job.id, job.errors) end -- a verb that leaves a job in its place changes no expiry
   if registries[job.left] and job.left ~= job.place then redis.call('ZREM', registries[job.left], job.id) end
 end
 remove_at(queued, length, spots, 0)
