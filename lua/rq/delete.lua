@@ -26,7 +26,7 @@
 --               gone         no such job
 -- include: keys, args(place force), columns, queue_keys
 if registries[place] then redis.call('ZCARD', registries[place]) end -- the key of a named place must have the right type
--- include: batch, read_fields, find_place, delete_data, remove_at
+-- include: batch, read_fields, find_place, is_held, delete_data, remove_at
 if place ~= '' and not registries[place] and not ({queued = 1, started = 1, intermediate = 1})[place] then
   return redis.error_reply('ERR there is no place of that name; nothing was changed')
 end

@@ -27,7 +27,7 @@ if #ARGV < 4 or prefix == '' or not string.find(ARGV[3], '^%d+$') or limit < 1 o
 end
 for name, key in pairs(places) do if name ~= 'queued' then redis.call('ZCARD', key) end end
 local length = redis.call('LLEN', queued)
--- include: read_fields, delete_data, remove_at
+-- include: read_fields, is_held, delete_data, remove_at
 local key = places[place]
 local found = redis.call(place == 'queued' and 'LRANGE' or 'ZRANGE', key, 0, limit + 3999)
 if #found == 0 then return {'empty'} end

@@ -1,16 +1,8 @@
--- Check whether a job can be deleted, and delete all its data except its place.
+-- Count the jobs that depend on a job, and delete all data of a job except its place.
 --
 -- needs    prefix read_fields leave_parents
--- gives    is_held count_dependents delete_data
+-- gives    count_dependents delete_data
 -- include: leave_parents
-local function is_held(id, status) -- a canceled job may still run; then its execution exists
-  if status == 'started' then return true end
-  local executions = redis.pcall('ZRANGE', prefix .. ':executions:' .. id, 0, -1)
-  for _, execution in ipairs(executions.err and {} or executions) do
-    if redis.call('EXISTS', prefix .. ':execution:' .. id .. ':' .. execution) == 1 then return true end
-  end
-  return false
-end
 local function count_dependents(id, leaving) -- the number of jobs that depend on it, without those that are deleted with it
   local key, count = prefix .. ':job:' .. id .. ':dependents', 0
   local size = redis.pcall('SCARD', key)
