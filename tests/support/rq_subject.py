@@ -18,10 +18,11 @@ from rqtui.testing.subject import JobDatabase, Planted, Request, Subject, Use
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, YEAR_S = NOW // 1000, 31_536_000
-QUEUE, WORKER = "default", "w1"
+QUEUE, OTHER_QUEUE, WORKER = "default", "other", "w1"
 SCRIPTS: Mapping[str, Script] = scripts.load_scripts("rq")
 SYSTEM = Rq()
-KEYS = SYSTEM.keys(QUEUE)
+OTHER_KEYS = SYSTEM.keys(OTHER_QUEUE)
+KEYS = {**SYSTEM.keys(QUEUE), **{f"to_{name}": key for name, key in OTHER_KEYS.items()}}
 PLACES = tuple(place.name for place in SYSTEM.places)
 LISTS = ("queued", "intermediate")
 STATUS = {"intermediate": "queued"}  # the status of the jobs in a place with another name
@@ -175,6 +176,12 @@ def request_by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request(scalars, [(job.id,) for job in jobs])
 
 
+def request_move(line: bytes = b"", place: str = "") -> Callable[[Jobs], Request]:
+    """Return a function that builds the request to move RQ jobs whose fields are still `line` to another queue."""
+    args = {"prefix": "rq", "now_ms": NOW, "to_queue": OTHER_QUEUE, "place": place}
+    return lambda jobs: Request(args, [(job.id, line) for job in jobs])
+
+
 def request_by_member(name: str) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"prefix": "rq"}, [(job.id, job.token) for job in jobs])
 
@@ -247,6 +254,21 @@ def surround_job(client: Redis, id: str) -> None:
 def lock_scheduler(client: Redis, id: str) -> None:
     """Set the lock of a scheduler that moves due RQ jobs."""
     client.set(KEYS["lock"], "scheduler-1", ex=61)
+
+
+def start_canceled_job(client: Redis, id: str) -> None:
+    """Plant a run of an RQ job that was canceled while its worker ran it."""
+    plant_started(client, id, NOW_S + 60)
+
+
+def change_origin(client: Redis, id: str) -> None:
+    """Let the hash of an RQ job name another queue than the one that has the job."""
+    client.hset(build_job_key(id), "origin", "elsewhere")
+
+
+def add_to_other_queue(client: Redis, id: str) -> None:
+    """Add the id of an RQ job to a place of the queue to which it is to be moved."""
+    client.zadd(OTHER_KEYS["finished"], {id: NOW_S})
 
 
 def make_due(client: Redis, id: str) -> None:
@@ -414,6 +436,7 @@ REAP, DISPATCH, PURGE = (
     request_limit("purge", place="failed"),
 )
 CANCEL = request_by_member("cancel")
+MOVE = request_move()
 
 
 def request_purge(jobs: Jobs) -> Request:
@@ -460,6 +483,22 @@ USES = {
             "ghost": plant_and_request(KILL, "deferred", delete_hash),
             "limited": plant_and_request(KILL, "queued", limit_rate),
             "gone": plant_and_request(KILL, ""),
+        },
+    ),
+    "move": Use(
+        MOVE,
+        reach={
+            "exists": plant_and_request(MOVE, "queued", add_to_other_queue),
+            "changed": plant_and_request(request_move(b"-"), "failed"),
+            "due": plant_and_request(MOVE, "scheduled", make_due, lock_scheduler),
+            "reserved": plant_and_request(MOVE, "canceled", start_canceled_job),
+            "wrong_place": plant_and_request(request_move(place="failed"), "queued"),
+            "stray": plant_and_request(MOVE, "queued", change_origin),
+            "taken": plant_and_request(MOVE, "queued", pop_job),
+            "later": plant_and_request(MOVE, "queued", surround_job, rows=50),
+            "ghost": plant_and_request(MOVE, "deferred", delete_hash),
+            "limited": plant_and_request(MOVE, "queued", limit_rate),
+            "gone": plant_and_request(MOVE, ""),
         },
     ),
     "bump": Use(
@@ -593,7 +632,7 @@ def is_derived_key(key: str) -> bool:
 
 ALIKE = frozenset({"deferred", "ready_to_enqueue", "finished", "canceled"})  # sorted sets, as scheduled and failed are
 UNGUARDED = frozenset(
-    {"bump", "delete", "kill", "promote", "requeue", "reschedule"}
+    {"bump", "delete", "kill", "move", "promote", "requeue", "reschedule"}
 )  # they search for a job in every place
 RQ = Subject(
     "rq",

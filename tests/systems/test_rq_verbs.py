@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 from families import run_in_one_test
 from redis import Redis
+from redis.exceptions import WatchError
 from rq_subject import (
     EXC_STRING,
     KEYS,
     NOW,
     NOW_S,
+    OTHER_KEYS,
     RQ,
     SCRIPTS,
     WORKER,
@@ -616,6 +618,234 @@ def test_a_key_of_another_type_stops_no_verb_on_jobs_of_other_places(any_client:
         assert any_client.get(KEYS[broken]) == b"another program's", broken
 
 
+# --- another queue --------------------------------------------------------------------------------------------------
+
+OTHER = Ref("rq", "other")
+
+
+def move(engine: Engine, *ids: str, to_queue: str = "other", queue: Ref = QUEUE) -> list[str]:
+    """Move jobs of a queue, as they are now, to another one, and return the words of the outcomes."""
+    jobs = [job for id in ids if (job := engine.fetch_job(queue, id.encode()))]
+    assert len(jobs) == len(ids), "a job is not there"
+    return [outcome.word for outcome in engine.apply_verb("move", queue, jobs, {"to_queue": to_queue})]
+
+
+def undo_move(engine: Engine, keeper: UndoRecorder, folder: Path) -> list[str]:
+    name = keeper.end_change("move", "rq", "default")
+    assert name
+    return [one.word for step in revert_record(engine, folder / "undo", name) for one in step]
+
+
+def plant_job_in_every_movable_place(client: Redis) -> None:
+    """Plant five queued RQ jobs, and one or two in each other place from which jobs are moved."""
+    waiting(client, "a", "b", "c", "d", "e", retries_left=2)
+    for id in ("failed", "stopped"):
+        plant_failed_job(client, id)
+        client.hset(build_job_key(id), "status", id)
+        client.xadd(f"rq:results:{id}", {"type": 2, "exc_string": EXC_STRING}, id="1780000000000-5")
+    for id, place, score in (
+        ("later", "scheduled", 4 * 10**9 + 0.25),
+        ("child", "deferred", NOW_S + 0.123456),
+        ("canceled", "canceled", NOW_S),
+    ):
+        plant_job(client, id, place)
+        client.zadd(KEYS[place], {id: score})
+    client.sadd("rq:job::child:dependencies", "a", "b")
+    for parent in "ab":
+        client.sadd(build_job_key(parent, ":dependents"), "child")
+    client.expire(build_job_key("a", ":dependents"), YEAR_S)
+
+
+def test_moved_jobs_keep_order_scores_and_all_data_but_the_name_of_their_queue(any_client: Redis) -> None:
+    plant_job_in_every_movable_place(any_client)
+    plant_job(any_client, "theirs", "queued", origin="other")
+    any_client.rpush(OTHER_KEYS["queued"], "theirs")
+    before = keyspace.dump(any_client)
+    moved = ("d", "failed", "b", "later", "stopped", "child", "canceled")
+    assert move(open_engine(any_client), *moved) == ["moved"] * 7
+    after = keyspace.dump(any_client)
+    assert list_queued(any_client) == ["a", "c", "e"]
+    assert any_client.lrange(OTHER_KEYS["queued"], 0, -1) == [b"theirs", b"b", b"d"]
+    assert any_client.smembers("rq:queues") == {b"rq:queue:default", b"rq:queue:other"}
+    places = ("failed", "scheduled", "deferred", "canceled")
+    for place in places:
+        assert after[OTHER_KEYS[place]] == before[KEYS[place]] and KEYS[place] not in after, place
+    for id in moved:
+        assert fields(any_client, id, "origin") == ["other"]
+        any_client.hset(build_job_key(id), "origin", "default")
+    lists = {
+        KEYS["queued"],
+        OTHER_KEYS["queued"],
+        "rq:queues",
+        *(keys[place] for keys in (KEYS, OTHER_KEYS) for place in places),
+    }
+    rest = [
+        {key: value for key, value in dump.items() if key not in lists} for dump in (before, keyspace.dump(any_client))
+    ]
+    assert not keyspace.diff(*rest)
+
+
+def test_a_parent_that_ends_during_a_move_reads_the_queue_of_its_dependents_again(client: Redis) -> None:
+    plant_job_in_every_movable_place(client)
+    engine = open_engine(client)
+    for parent in "ab":
+        with client.pipeline() as pipe:
+            pipe.watch(build_job_key(parent, ":dependents"))
+            to_queue, queue = ("other", QUEUE) if parent == "a" else ("default", OTHER)
+            assert move(engine, "child", to_queue=to_queue, queue=queue) == ["moved"]
+            pipe.multi()
+            pipe.get("any")
+            with pytest.raises(WatchError):
+                pipe.execute()
+    assert client.smembers("rq:job:a:dependents") == {b"child"} == client.smembers("rq:job:b:dependents")
+    assert client.ttl("rq:job:a:dependents") > 0 and client.ttl("rq:job:b:dependents") == -1
+    client.delete("rq:job:a:dependents")  # RQ does so when it enqueues the last one of them
+    assert move(engine, "child") == ["moved"] and not client.exists("rq:job:a:dependents")
+
+
+def edit_hash(**changes: object) -> Callable[[Redis], object]:
+    """Return a function that changes fields of the hash of the RQ job `a`."""
+    return lambda client: client.hset(build_job_key("a"), mapping=changes)  # type: ignore[arg-type]
+
+
+def add_to_place(key: str) -> Callable[[Redis], object]:
+    """Return a function that adds the id of the RQ job `a` to a list or a sorted set."""
+    is_list = key.startswith("rq:queue:")
+    return lambda client: client.rpush(key, "x", "a") if is_list else client.zadd(key, {"a": 1})
+
+
+def run_canceled_job(client: Redis) -> None:
+    edit_hash(status="canceled")(client)
+    add_to_place(KEYS["canceled"])(client)
+    plant_started(client, "a", NOW_S + 60)
+
+
+def run_failed_job(client: Redis) -> None:
+    edit_hash(status="started")(client)
+    add_to_place(KEYS["failed"])(client)
+
+
+def lock_due_job(client: Redis) -> None:
+    add_to_place(KEYS["scheduled"])(client)
+    client.set(KEYS["lock"], "scheduler")
+
+
+MOVE_TARGETS = ("scheduled", "deferred", "ready_to_enqueue", "queued", "intermediate", "finished", "failed", "canceled")
+IMMOVABLE: Mapping[str, tuple[str, Callable[[Redis], object]]] = {
+    "a rate limit": ("limited", edit_hash(rate_limit_key="api")),
+    "the name of a third queue": ("stray", edit_hash(origin="mail")),
+    "no name of a queue": ("stray", edit_hash(origin="")),
+    "no hash": ("ghost", lambda client: client.delete(build_job_key("a"))),
+    "a worker that has just taken it": ("taken", lambda client: client.lrem(KEYS["queued"], 1, "a")),
+    "a worker that runs it": ("wrong_place", edit_hash(status="started")),
+    "a result": ("wrong_place", add_to_place(KEYS["finished"])),
+    "parents that have just ended": ("wrong_place", add_to_place(KEYS["ready_to_enqueue"])),
+    "a run that was canceled": ("reserved", run_canceled_job),
+    "a run after its failure": ("reserved", run_failed_job),
+    "a due time and a scheduler": ("due", lock_due_job),
+    **{f"a namesake in {place} of the other": ("exists", add_to_place(OTHER_KEYS[place])) for place in MOVE_TARGETS},
+}
+
+
+@run_in_one_test("name", IMMOVABLE)
+def test_a_job_stays_in_its_queue_with(name: str, any_client: Redis) -> None:
+    word, prepare = IMMOVABLE[name]
+    waiting(any_client, "a", "b")
+    prepare(any_client)
+    before = keyspace.dump(any_client)
+    call = SCRIPTS["move"].build_call(KEYS, {"prefix": "rq", "to_queue": "other"}, [("a", "")])
+    assert [row.word for row in scripts.run_call(any_client, call).each] == [word]
+    assert not keyspace.diff(before, keyspace.dump(any_client))
+    both = SCRIPTS["move"].build_call(KEYS, {"prefix": "rq", "to_queue": "other"}, [("a", ""), ("b", ""), ("b", "")])
+    assert [row.word for row in scripts.run_call(any_client, both).each] == [word, "moved", "gone"]
+
+
+def test_a_scheduled_job_moves_until_it_is_due(any_client: Redis) -> None:
+    waiting(any_client, "a")
+    lock_due_job(any_client)
+    any_client.zadd(KEYS["scheduled"], {"a": NOW_S})
+    for now_ms, word in ((NOW, "due"), (NOW - 1, "moved")):
+        call = SCRIPTS["move"].build_call(KEYS, {"prefix": "rq", "now_ms": now_ms, "to_queue": "other"}, [("a", "")])
+        assert [row.word for row in scripts.run_call(any_client, call).each] == [word]
+
+
+def test_a_job_in_the_middle_of_a_long_list_is_left_for_a_smaller_batch(any_client: Redis) -> None:
+    plant_job(any_client, "a", "queued")
+    any_client.rpush(KEYS["queued"], *(f"other-{number}" for number in range(5000)))
+    call = SCRIPTS["move"].build_call(KEYS, {"prefix": "rq", "to_queue": "other"}, [("a", "")] * 41)
+    assert {row.word for row in scripts.run_call(any_client, call).each} == {"taken"}, "the whole list was searched"
+    any_client.linsert(KEYS["queued"], "AFTER", "other-2499", "a")
+    assert {row.word for row in scripts.run_call(any_client, call).each} == {"later"}
+    call = SCRIPTS["move"].build_call(KEYS, {"prefix": "rq", "to_queue": "other"}, [("a", "")])
+    assert [row.word for row in scripts.run_call(any_client, call).each] == ["moved"]
+
+
+def test_jobs_move_only_between_two_queues_of_one_prefix(any_client: Redis) -> None:
+    waiting(any_client, "a")
+    engine, before = open_engine(any_client), keyspace.dump(any_client)
+    with pytest.raises(UsageError, match="the jobs are in default already; name another queue"):
+        move(engine, "a", to_queue="default")
+    with pytest.raises(UsageError, match="move needs the name of another queue of rq"):
+        move(engine, "a", to_queue="rq:")
+    for to_queue, key in (
+        ("", "rq:queue:"),
+        ("mail", "rq:queue:other"),
+        ("other", "shop:queue:other"),
+        ("default", KEYS["queued"]),
+    ):
+        call = SCRIPTS["move"].build_call(
+            {**KEYS, "to_queued": key}, {"prefix": "rq", "to_queue": to_queue}, [("a", "")]
+        )
+        with pytest.raises(Exception, match="to_queue is the name of another queue; nothing was changed"):
+            scripts.run_call(any_client, call)
+    assert not keyspace.diff(before, keyspace.dump(any_client))
+    assert move(engine, "a", to_queue="rq:other") == ["moved"] and fields(any_client, "a", "origin") == ["other"]
+
+
+def test_no_job_moves_to_a_queue_with_a_key_of_another_program(any_client: Redis) -> None:
+    waiting(any_client, "a")
+    engine = open_engine(any_client)
+    for place in MOVE_TARGETS:
+        any_client.set(OTHER_KEYS[place], "another program's")
+        before = keyspace.dump(any_client)
+        assert move(engine, "a") == ["error"], place
+        assert not keyspace.diff(before, keyspace.dump(any_client))
+        any_client.delete(OTHER_KEYS[place])
+    for place in ("scheduled", "deferred", "failed", "canceled"):
+        any_client.set(KEYS[place], "another program's")
+    assert move(engine, "a") == ["moved"] and any_client.lrange(OTHER_KEYS["queued"], 0, -1) == [b"a"]
+
+
+def test_a_move_is_undone_to_the_exact_position(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    plant_job_in_every_movable_place(client)
+    client.expire(build_job_key("d"), 500)
+    before = keyspace.dump(client)
+    for ids in (("b",), ("e", "a", "d"), ("later", "c", "child", "failed"), ("stopped", "canceled", "a", "b", "c")):
+        assert move(engine, *ids) == ["moved"] * len(ids)
+        assert sorted(undo_move(engine, keeper, tmp_path)) == ["moved"] * len(ids)
+        assert 400 < client.ttl(build_job_key("d")) <= 500
+        client.srem("rq:queues", OTHER_KEYS["queued"])  # the other queue stays known
+        assert not (found := keyspace.diff(before, keyspace.dump(client))), (ids, found)
+    assert describe_undo(engine.systems["rq"], "move") == "z undoes it"
+
+
+def test_an_undo_leaves_a_moved_job_that_was_taken_or_changed_meanwhile(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    waiting(client, "a", "b", "c", "d")
+    assert move(engine, "a", "b", "c", "d") == ["moved"] * 4
+    client.lmove(OTHER_KEYS["queued"], OTHER_KEYS["intermediate"])
+    client.lrem(OTHER_KEYS["queued"], 1, "b")
+    plant_job(client, "b", "started", origin="other")
+    client.hset(build_job_key("c"), "retries_left", 1)
+    words = undo_move(engine, keeper, tmp_path)
+    assert words == ["taken", "wrong_place", "changed", "moved"]
+    assert list_queued(client) == ["d"] and client.lrange(OTHER_KEYS["queued"], 0, -1) == [b"c"]
+    assert [fields(client, id, "origin") for id in "abcd"] == [["other"]] * 3 + [["default"]]
+
+
 # --- the suite catches what it is there to catch ----------------------------------------------------------------------
 
 PUT = "queue_up(job[1], job[2], job[3])"
@@ -630,6 +860,7 @@ PLANTED = (
     Planted("moves what is not due", "dispatch", "string.format('%.3f', now_ms / 1000)", "'+inf'", 11),
     Planted("takes back at once what is between", "reap", "now_s - since <= 60", "false", 11),
     Planted("drains without freeing first", "requeue", "'ZREM', failed, ''", "'ZSCORE', failed, ''", 13),
+    Planted("leaves it in the old queue", "move", "remove_at(queued, length, spots, 0)", "", 2),
     Planted("changes a body", "revert", "'HSET', key, name,", "'HSET', key, 'data',", 5),
 )  # fmt: skip
 

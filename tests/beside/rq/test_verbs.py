@@ -166,6 +166,57 @@ def test_what_is_due_is_dispatched_where_no_scheduler_is_and_left_to_one_where_i
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"due": 1, "theirs": 1}
 
 
+def test_stock_workers_of_the_other_queue_run_retry_fail_and_count_moved_jobs(stock: Stock, client: Redis) -> None:
+    for id in ("failed", "given-up"):
+        stock.do("enqueue", queue="default", func="shop.confirm", args=[id], id=id)
+    with stock.worker():
+        stock.until("failed", "failed")
+        stock.until("given-up", "failed")
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="stays")
+    stock.do("enqueue", queue="default", func="shop.flaky", args=[1], id="flaky", retries=1)
+    stock.do("enqueue", queue="default", func="shop.confirm", args=["bad"], id="bad")
+    stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="parent")
+    stock.do("enqueue", queue="default", func="shop.add", args=[3, 4], id="child", depends_on="parent")
+    stock.do("enqueue", queue="default", func="shop.add", args=[3, 4], id="grandchild", depends_on="child")
+    stock.do("enqueue", queue="default", func="shop.add", args=[5, 6], id="later", in_s=HOUR_S)
+    stock.do("enqueue", queue="default", func="shop.add", args=[7, 8], id="canceled")
+    stock.do("cancel", id="canceled")
+    stock.do("enqueue", queue="default", func="shop.add", args=[9, 9], id="back")
+
+    moved = ("flaky", "bad", "parent", "grandchild", "later", "canceled", "failed", "back")
+    assert stock.act("move", *moved, "--set", "to_queue=other") == dict.fromkeys(moved, "moved")
+    assert stock.act("move", "back", "--set", "to_queue=default", queue="rq:other") == {"back": "moved"}
+    counts = {"started": 0, "finished": 0}
+    here, there = stock.do("counts", queue="default"), stock.do("counts", queue="other")
+    assert here == {**counts, "queued": 2, "scheduled": 0, "deferred": 1, "failed": 1, "canceled": 0}
+    assert there == {**counts, "queued": 3, "scheduled": 1, "deferred": 1, "failed": 1, "canceled": 1}
+    assert stock.do("ids", queue="other", place="queued") == ["flaky", "bad", "parent"]
+    assert "other" in stock.rq("info")
+    assert stock.act("promote", "later", queue="rq:other") == {"later": "moved"}
+
+    with stock.worker("other", name="w-other"):
+        for id, status in (("flaky", "finished"), ("bad", "failed"), ("parent", "finished"), ("later", "finished")):
+            assert stock.until(id, status)["origin"] == "other"
+        assert sorted(stock.do("ids", queue="other", place="failed")) == ["bad", "failed"]
+        assert stock.do("ids", queue="default", place="failed") == ["given-up"]
+        client.set(FIXED, 1)
+        stock.do("requeue", queue="other", id="failed")
+        assert stock.until("failed", "finished")["origin"] == "other"
+        wait_until(lambda: "child" in stock.do("ids", queue="default", place="queued"), SLOW_S, "child is queued")
+        assert stock.do("ids", queue="default", place="queued") == ["stays", "back", "child"]
+        with stock.worker("default", name="w-default"):
+            for id in ("stays", "back", "child"):
+                assert stock.until(id, "finished")["origin"] == "default"
+        assert stock.until("grandchild", "finished")["origin"] == "other"
+    runs = stock.runs()
+    assert runs["flaky"] == ["w-other"] * 2
+    assert all(runs[id] == ["w-other"] for id in ("bad", "parent", "later", "grandchild"))
+    assert all(runs[id] == ["w-default"] for id in ("stays", "back", "child"))
+    assert stock.do("counts", queue="other") == {
+        "queued": 0, "scheduled": 0, "deferred": 0, "started": 0, "finished": 5, "failed": 1, "canceled": 1
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("is_fixed", [True, False])
 def test_a_canary_reports_the_run_and_the_end_that_rq_stored(stock: Stock, client: Redis, is_fixed: bool) -> None:
     for id in ("bad-1", "bad-2", "bad-3"):
