@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -558,14 +559,15 @@ class Engine(Discovery):
     ) -> Iterator[list[Outcome]]:
         """Apply a verb to jobs of which some are too long for a page. These are fetched completely, one at a time.
 
-        `script` is the script to run, if its name differs from the verb that was requested.
+        The jobs keep their order. `script` is the script to run, if its name differs from the verb that was requested.
         """
         system, script = self.systems[ref.system], script or verb
-        short_jobs = [job for job in jobs if not job.is_partial]
-        if short_jobs:
-            yield from self.send_verb_requests(verb, ref, system.verb_requests(script, ref.queue, short_jobs, form))
-        for job in jobs:
-            if job.is_partial:
+        for is_partial, group in groupby(jobs, lambda job: job.is_partial):
+            if not is_partial:
+                requests = system.verb_requests(script, ref.queue, list(group), form)
+                yield from self.send_verb_requests(verb, ref, requests)
+                continue
+            for job in group:
                 complete_job = self.send_request(system.job_request(ref.queue, job.id, -1))
                 if complete_job is None or complete_job.is_partial or complete_job.place != job.place:
                     yield [Outcome(verb, job.id, "gone", "it is not there any more")]
@@ -713,7 +715,7 @@ class Engine(Discovery):
         for request in requests:
             saved_jobs = (
                 self.change_recorder.save_jobs(self, verb, ref, request.jobs, request.rows)
-                if self.change_recorder
+                if self.change_recorder and request.calls  # none: all of its jobs are refused
                 else None
             )
             calls_before, calls_after = (saved_jobs.before, saved_jobs.after) if saved_jobs else ((), ())
