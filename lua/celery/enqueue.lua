@@ -15,7 +15,8 @@
 --          steps   str   the priorities that have a list of their own: 0/3/6/9
 --          each    (id? bytes, body bytes, priority? int, delay_ms? int, due_ms? int)
 -- returns each  moved  enqueued
--- include: keys, columns, options, batch, queue_guard, bind_new_queue, read_message
+-- include: keys, columns, options, batch, queue_guard, prepare_binding, read_message
+local bind_new_queue = prepare_binding(binding, binding_permanent, lists, name)
 local jobs = {}
 for at = scalars + 1, #ARGV, columns do
   local id, body, label = ARGV[at], ARGV[at + 1], 'ERR job ' .. (at - scalars - 1) / columns + 1 .. ' of the batch: '

@@ -19,7 +19,8 @@
 -- returns each  moved      requeued
 --               exists     the message already waits, or a worker holds it
 --               elsewhere  only its result is known, and its broker may be another database of this Redis
--- include: keys, columns, options, batch, queue_guard, key_types(unacked), bind_new_queue, read_message, is_only_database
+-- include: keys, columns, options, batch, queue_guard, key_types(unacked), prepare_binding, read_message, is_only_database
+local bind_new_queue = prepare_binding(binding, binding_permanent, lists, name)
 local last_ids, requeued, outcomes, jobs = {}, {}, {}, {}
 local is_alone
 local function read_last_ids(list) -- of the last 200 messages that were pushed, or the last 4 MB

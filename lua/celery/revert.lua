@@ -25,7 +25,7 @@ for at = scalars + 1, #ARGV, columns do
   outcomes[#outcomes + 1] = spot and {'moved', place} or 'changed'
   if spot then
     local from = lengths[spot[1]] - 1 - spot[2] -- the number of messages that run before it now
-    local direction = line ~= known and spot[2] < from and 1 or -1 -- the nearer end; of equal messages the bumped one runs next
+    local direction = line ~= known and spot[2] < from and 1 or -1 -- the nearer end; a bumped message runs before an equal one
     jobs[#jobs + 1] = {list = i, before = before, line = line, known = known, from_list = spot[1], from = from, direction = direction}
     waiting[#waiting + 1] = jobs[#jobs]
   end
@@ -46,7 +46,8 @@ for _, job in ipairs(jobs) do
   else
     if job.from_list == job.list and job.from <= rank then rank = rank + 1 end
     insert_at(job.list, rank, job.line)
-    redis.call('LREM', lists[job.from_list][1], job.direction, job.known)
+    local is_last = job.line == job.known and job.from_list == job.list and job.from > rank -- of two equal messages
+    redis.call('LREM', lists[job.from_list][1], is_last and 1 or job.direction, job.known)
     for _, other in ipairs(waiting) do
       if other.from_list == job.list and other.from >= rank then other.from = other.from + 1 end
     end

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rqtui.errors import ReadOnly, Refused, RqtuiError, Unknown, UsageError
-from rqtui.model import Outcome, Ref
+from rqtui.model import Job, Outcome, Ref
 from rqtui.operations import undo_files
 from rqtui.operations.undo import ANSWER_BYTES, QUEUE_INVERSES, can_restore_exactly, find_inverse_script, read_jobs
 from rqtui.operations.undo_files import AfterState, SavedJob, UndoRecord
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
-from rqtui.system_base.system import CHUNK, TO_QUEUE, quote_for_shell
+from rqtui.system_base.system import CHUNK, TO_QUEUE, System, quote_for_shell
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
@@ -232,7 +232,8 @@ def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> It
     )
     moved_jobs: dict[bytes, SavedJob] = {}
     if record.to_queue:
-        missing_rows = [row for row in lookup_rows if row["id"] not in current_jobs]
+        missing_ids = [id for id in ids if id not in current_jobs]
+        missing_rows = [{"id": id, "member": _build_moved_member(system, record, record.rows[id])} for id in missing_ids]
         steps = read_jobs(engine, Ref(ref.system, record.to_queue), missing_rows, False)
         moved_jobs = {row.id: row for rows in steps for row in rows}
     outcomes = []
@@ -251,6 +252,15 @@ def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> It
         else:
             outcomes.append(Outcome("undo", id, "untold", "the reply was lost, so the outcome is unknown"))
     yield outcomes
+
+
+def _build_moved_member(system: System, record: UndoRecord, row: SavedJob) -> bytes:
+    """Return the bytes of a job in the queue to which the verb of a record moved it."""
+    if all(column.name != "new" for column in system.scripts[record.verb].each):
+        return row.line
+    state = system.place(row.place).state
+    job = Job(row.id, record.queue, system.name, row.place, state, member=row.line)
+    return system.rewrite_member(record.verb, job, {TO_QUEUE: record.to_queue})
 
 
 def _split_into_undo_chunks(rows: Sequence[tuple[SavedJob, AfterState]]) -> Iterator[list[tuple[SavedJob, AfterState]]]:

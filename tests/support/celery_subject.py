@@ -19,10 +19,10 @@ from rqtui.text.json_fields import read_json_fields, replace_json_fields
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, HOUR_S = NOW // 1000, 3600
-QUEUE, SEP = "default", "\x06\x16"
+QUEUE, OTHER_QUEUE, SEP = "default", "other", "\x06\x16"
 SCRIPTS: Mapping[str, Script] = scripts.load_scripts("celery")
 SYSTEM = Celery()
-KEYS = SYSTEM.keys(QUEUE)
+KEYS = {**SYSTEM.keys(QUEUE), **{f"to_{name}": key for name, key in SYSTEM.keys(OTHER_QUEUE).items()}}
 PLACES = ("eta", "queue", "unacked", "late")
 HELD = ("eta", "unacked", "late")
 STEPS = ("", f"{SEP}3", f"{SEP}6", f"{SEP}9")
@@ -80,6 +80,11 @@ def build_rewritten_message(id: bytes) -> bytes:
     return replace_json_fields(
         original, {"properties": replace_json_fields(read_json_fields(original)["properties"], {"priority": b"9"})}
     )
+
+
+def build_addressed_message(id: bytes) -> bytes:
+    """Build the message of `build_message` that names the other queue."""
+    return build_message(id).replace(b'"routing_key": "default"', b'"routing_key": "other"')
 
 
 def plant_held(client: Redis, id: bytes, taken_s: float, **other_headers: object) -> None:
@@ -173,6 +178,7 @@ def request_rows(name: str, *columns: str, **args: object) -> Callable[[Jobs], R
         "id": lambda job: job.id,
         "member": lambda job: build_held_entry(job.id) if job.token.startswith("tag-") else build_message(job.id),
         "new": lambda job: build_rewritten_message(job.id),
+        "addressed": lambda job: build_addressed_message(job.id),
         "raw": lambda job: "",
         "token": lambda job: job.token if job.token.startswith("tag-") else "",
         "step": lambda job: "0",
@@ -334,6 +340,7 @@ PAGE = {"place": "queue", "offset": 0, "limit": 100, "body_bytes": -1}
 DELETE, BUMP = request_rows("delete", "member", "token", "step"), request_rows("bump", "member", "step")
 RESCHEDULE = request_rows("reschedule", "member", "new", "step", "none", "none", "none")
 REPRIORITISE = request_rows("reprioritise", "member", "new", "step", "priority")
+MOVE = request_rows("move", "member", "addressed", "step", "none", to_queue=OTHER_QUEUE)
 EXTEND = request_rows("extend", "member", "token", ttr_ms=120_000)
 RELEASE, FORCED = request_rows("release", "member", "token"), request_rows("release", "member", "token", force=True)
 CANCEL = request_rows("cancel", "id", "member", "token", "step")
@@ -423,6 +430,19 @@ USES = {
         BUMP,
         repeats=True,
         reach={"later": plant_and_request(BUMP, "queue", surround_job, rows=50), "gone": plant_and_request(BUMP, "")},
+    ),
+    "move": Use(
+        MOVE,
+        reach={
+            "raw": plant_and_request(
+                request_rows("move", "member", "raw", "step", "none", to_queue=OTHER_QUEUE), "queue"
+            ),
+            "changed": plant_and_request(
+                request_rows("move", "member", "addressed", "step", "member", to_queue=OTHER_QUEUE), ""
+            ),
+            "later": plant_and_request(MOVE, "queue", surround_job, rows=50),
+            "gone": plant_and_request(MOVE, ""),
+        },
     ),
     "reschedule": Use(
         RESCHEDULE,
@@ -548,7 +568,7 @@ USES |= {name: Use(request_queue(name), ("late",), knows_jobs=False) for name in
 
 def is_derived_key(key: str) -> bool:
     """Return whether a Celery key belongs to one task, so that script headers do not declare it by name."""
-    return key.startswith((f"{QUEUE}{SEP}", "_kombu.binding."))
+    return key.startswith((f"{QUEUE}{SEP}", f"{OTHER_QUEUE}{SEP}", "_kombu.binding."))
 
 
 CELERY = Subject(

@@ -11,21 +11,23 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 from celery_subject import CELERY, LISTENERS, close_listener
 from celery_workers import FakeWorkers, build_replies
+from proxy import Proxy
 from redis import Redis
 from redis.client import PubSub
 from shell import shell
 
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, build_engine
-from rqtui.errors import Refused
+from rqtui.errors import Refused, UsageError
 from rqtui.model import EventCoverage, Job, Outcome, Ref, State
 from rqtui.operations.revert import revert_record
-from rqtui.operations.undo import UndoRecorder, describe_undo
+from rqtui.operations.undo import SavedChunk, UndoRecorder, describe_undo
 from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -1177,6 +1179,7 @@ def test_any_change_of_any_messages_is_undone(client: Redis, tmp_path: Path) -> 
                 ("reprioritise", {"priority": chance.randrange(10)}),
                 ("reschedule", {"delay_ms": 1000 * chance.randrange(1, 3000)}),
                 ("reschedule", {"delay_ms": 1000, "priority": chance.randrange(10)}),
+                ("move", {"to_queue": "other"}),
             ]
         )
         everything = [one.id.decode() for one in list_jobs(engine, "queue")]
@@ -1212,6 +1215,205 @@ def test_only_the_bytes_that_were_seen_are_acted_on(any_client: Redis) -> None:
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
+# --- another queue ---------------------------------------------------------------------------------------------------
+
+OTHER_LISTS = tuple(f"other{key.removeprefix('mail')}" for key in LISTS)
+
+
+def list_all_ids(client: Redis, lists: tuple[str, ...]) -> list[list[str]]:
+    """Return the ids in the list of each priority, the next one first."""
+    return [[json.loads(one)["headers"]["id"] for one in client.lrange(key, 0, -1)[::-1]] for key in lists]
+
+
+def test_messages_move_to_another_queue_in_their_order_and_name_it(any_client: Redis) -> None:
+    engine, client = open_engine(any_client), any_client
+    plant_all(client)
+    assert act(engine, "bump", "queue", "q91mail") == ["moved"]
+    others = list_all_ids(client, OTHER_LISTS)
+    ids = ("q62mail", "q02mail", "q30mail", "q00mail", "q91mail", "q60mail")
+    outcomes = engine.apply_verb("move", MAIL, list_jobs(engine, "queue", *ids), {"to_queue": "celery:other"})
+    assert [(one.word, one.values["place"]) for one in outcomes] == [("moved", "queue")] * 6
+    arrived = [["q91mail", "q00mail", "q02mail"], ["q30mail"], ["q60mail", "q62mail"], []]
+    assert list_all_ids(client, OTHER_LISTS) == [own + new for own, new in zip(others, arrived, strict=True)]
+    assert list_all_ids(client, LISTS) == [["q01mail"], ["q31mail", "q32mail"], ["q61mail"], ["q90mail", "q92mail"]]
+    assert client.lindex("other", 0) == message("q02mail", "other")
+    assert client.lindex("other", 2) == message("q91mail", "other", priority=9), "bumped: the list of another priority"
+    assert client.lindex(OTHER_LISTS[2], 0) == message("q62mail", "other", priority=6)
+    assert client.smembers("_kombu.binding.other") == {f"other{SEP}{SEP}other".encode()}
+    assert not client.exists("_kombu.binding_permanent.other") and client.hlen("unacked") == 8
+
+
+def test_a_message_that_came_by_an_exchange_names_the_other_queue_alone(client: Redis) -> None:
+    engine = open_engine(client)
+    client.sadd("_kombu.binding.media", f"video{SEP}{SEP}mail")
+    client.lpush("mail", message("v", "video", exchange="media", priority=2))
+    redelivered = message("r").replace(b'"},"priority"', b'", "redelivered": true},"priority"')
+    client.lpush("mail", redelivered)
+    assert act(engine, "move", "queue", to_queue="sound") == ["moved"] * 2
+    assert client.lrange("sound", 0, -1) == [redelivered.replace(b'"mail"', b'"sound"'), message("v", "sound", 2)]
+    for name in ("binding", "binding_permanent"):
+        assert client.smembers(f"_kombu.{name}.sound") == {f"sound{SEP}{SEP}sound".encode()}
+    assert client.smembers("_kombu.binding.media") == {f"video{SEP}{SEP}mail".encode()} and not client.exists("mail")
+    assert engine.systems["celery"].has_queue(client, "sound")
+
+
+def test_a_moved_message_is_in_the_lists_of_its_prefix(client: Redis) -> None:
+    engine = open_engine(client, "celery:prefix=shop:")
+    client.sadd("shop:_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    client.lpush(f"shop:mail{SEP}3", message("a", priority=3))
+    assert act(engine, "move", "queue", to_queue="other") == ["moved"]
+    assert client.lrange(f"shop:other{SEP}3", 0, -1) == [message("a", "other", priority=3)]
+    assert client.smembers("shop:_kombu.binding.other") == {f"other{SEP}{SEP}other".encode()}
+
+
+def test_only_a_message_of_celery_that_waits_is_moved_and_a_long_one_is_fetched_whole(client: Redis) -> None:
+    engine = open_engine(client)
+    now_s = plant_all(client)
+    client.delete(*LISTS)
+    strange = [b"\xff no json", b"[]", b'{"body": "", "headers": {}, "properties": {"delivery_info": 1}}']
+    strange += [message("m").replace(b'"delivery_info"', b'"lost"')]
+    client.rpush("mail", *strange)
+    assert act(engine, "move", "queue", to_queue="new") == ["raw"] * 4
+    for place in ("eta", "unacked", "late"):
+        assert set(act(engine, "move", place, to_queue="new")) == {"gone"}
+        assert not engine.systems["celery"].can("move", place)
+    assert client.lrange("mail", 0, -1) == strange and not client.keys("*new*")
+    first_protocol = {"body": "e30=", "content-type": "application/json", "headers": {}, "properties": {"z": 1}}
+    first_protocol["properties"] = {"delivery_tag": "t", "delivery_info": {"exchange": "", "routing_key": "mail"}}
+    eta = message("soon", eta=format_time(round(now_s * 1000) + 60_000))
+    client.delete("mail")
+    client.lpush("mail", long_message("long", 2_000_000), json.dumps(first_protocol), eta)
+    assert act(engine, "move", "queue", to_queue="new") == ["moved"] * 3
+    whole = long_message("long", 2_000_000).replace(b'"routing_key": "mail"', b'"routing_key": "new"')
+    old = json.dumps(first_protocol).replace('"mail"', '"new"').encode()
+    assert client.lrange("new", 0, -1) == [eta.replace(b'"routing_key": "mail"', b'"routing_key": "new"'), old, whole]
+
+
+def test_a_move_that_cannot_be_made_changes_nothing(client: Redis) -> None:
+    engine = open_engine(client)
+    plant_all(client)
+    jobs = list_jobs(engine, "queue")
+    before = keyspace.dump(client)
+    for to_queue in ("mail", "celery:mail", ""):
+        with pytest.raises(UsageError, match="the jobs are in mail already" if to_queue else "name of another queue"):
+            engine.apply_verb("move", MAIL, jobs, {"to_queue": to_queue})
+    for to_queue, text in (
+        (f"mail{SEP}3", "to_queue is the name of another queue"),
+        ("unacked", "unacked holds a hash, not a list"),
+        ("_kombu.binding.mail", "_kombu.binding.mail holds a set, not a list"),
+    ):
+        outcomes = engine.apply_verb("move", MAIL, jobs, {"to_queue": to_queue})
+        assert {one.word for one in outcomes} == {"error"} and text in outcomes[0].text, outcomes[0]
+    [outcome] = engine.apply_verb("move", MAIL, jobs[:1], {"to_queue": to_text(b"\xff")})
+    assert outcome.word == "refused" and "not UTF-8" in outcome.text
+    assert not keyspace.diff(before, keyspace.dump(client))
+    for key in ("new", f"new{SEP}9", "_kombu.binding.new", "_kombu.binding_permanent.new"):
+        client.set(key, "of another program")
+        assert {one.word for one in engine.apply_verb("move", MAIL, jobs, {"to_queue": "new"})} == {"error"}, key
+        client.delete(key)
+    assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_a_move_is_undone_to_the_exact_positions(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    plant_all(client)
+    client.lpush("mail", message("v", "video", exchange="media"))
+    assert act(engine, "bump", "queue", "q91mail") == ["moved"]
+    keeper.end_change("bump", "celery", "mail")
+    before = keyspace.dump(client)
+    for ids in (("q00mail",), ("q02mail", "q91mail", "q61mail", "v"), ()):
+        for to_queue in ("other", "new"):
+            changed = act(engine, "move", "queue", *ids, to_queue=to_queue)
+            assert set(changed) == {"moved"} and keyspace.diff(before, keyspace.dump(client)), (ids, to_queue)
+            assert undone(engine, keeper, tmp_path, "move") == ["moved"] * len(changed), (ids, to_queue)
+            client.delete("_kombu.binding.new", "_kombu.binding_permanent.new")  # a queue stays known
+            assert not (found := keyspace.diff(before, keyspace.dump(client))), (ids, to_queue, found)
+    assert describe_undo(engine.systems["celery"], "move", place="queue") == "z undoes it"
+
+
+def test_the_undo_of_a_move_leaves_what_a_worker_took_and_what_was_added(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    plant_all(client)
+    assert act(engine, "move", "queue", "q00mail", "q02mail", "q31mail", to_queue="other") == ["moved"] * 3
+    client.lrem("other", 1, message("q00mail", "other"))  # a worker took it
+    client.lpush("mail", message("newer"))
+    client.lpush("other", message("newer", "other"))
+    assert sorted(undone(engine, keeper, tmp_path, "move")) == ["changed", "moved", "moved"]
+    lists = [["q01mail", "newer", "q02mail"], ["q30mail", "q31mail", "q32mail"]]  # two run before q02mail, as before
+    assert list_all_ids(client, LISTS[:2]) == lists
+    assert list_all_ids(client, OTHER_LISTS[:1]) == [["q00other", "q01other", "q02other", "newer"]]
+
+
+def test_equal_messages_of_one_queue_and_of_both_are_moved_and_brought_back_each(
+    client: Redis, tmp_path: Path
+) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    plant_all(client)
+    twin = message("twin")
+    client.rpush("mail", twin)
+    client.linsert("mail", "AFTER", message("q02mail"), twin)  # twice in its queue, each at another position
+    client.lpush("other", twin, message("twin", "other"))  # its old and its new bytes, in the other queue
+    before = keyspace.dump(client)
+    jobs = [one for one in list_jobs(engine, "queue") if one.id.startswith(b"twin")]
+    assert len(jobs) == 2
+    for moved in (jobs[:1], jobs[1:], jobs):
+        assert {one.word for one in engine.apply_verb("move", MAIL, moved, {"to_queue": "other"})} == {"moved"}
+        assert client.lrange("other", 0, -1).count(message("twin", "other")) == 1 + len(moved)
+        assert client.lrange("other", 0, -1).count(twin) == 1
+        assert client.lrange("mail", 0, -1).count(twin) == 2 - len(moved)
+        assert undone(engine, keeper, tmp_path, "move") == ["moved"] * len(moved)
+        assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_a_job_that_is_refused_does_not_stop_the_move_of_the_others(client: Redis, tmp_path: Path) -> None:
+    engine, system = hearing_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    fail(client, system, "bad", name="tasks.add", queue="mail")
+    client.lpush("mail", message("waits"))
+    jobs = [*failures(engine).values(), *list_jobs(engine, "queue")]
+    assert [one.word for one in engine.apply_verb("move", MAIL, jobs, {"to_queue": "other"})] == ["refused", "moved"]
+    assert client.llen("other") == 1
+    assert undone(engine, keeper, tmp_path, "move") == ["moved"] and client.lrange("mail", 0, -1) == [message("waits")]
+
+
+def test_messages_whose_reply_was_lost_are_moved_back(client: Redis, url: str, tmp_path: Path) -> None:
+    plant_all(client)
+    before = keyspace.dump(client)
+    keeper = UndoRecorder(tmp_path)
+    save = keeper.save_jobs
+    with Proxy(url) as proxy, connect(proxy.url) as link:
+        engine = open_engine(link)
+        client.script_load(engine.systems["celery"].scripts["move"].source)  # else NOSCRIPT is the lost reply
+
+        def save_and_cut(*arguments: Any) -> SavedChunk | None:
+            saved = save(*arguments)
+            proxy.fail("lose reply", "EVALSHA ")
+            return saved
+
+        keeper.save_jobs, engine.change_recorder = save_and_cut, keeper  # type: ignore[method-assign]
+        assert act(engine, "move", "queue", "q01mail", "q61mail", to_queue="other") == ["unknown"] * 2
+    assert client.llen("other") == 4
+    assert undone(open_engine(client), keeper, tmp_path, "move") == ["moved"] * 2
+    assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_the_outcome_of_a_moved_task_counts_in_its_new_queue_which_also_runs_it_again(client: Redis) -> None:
+    engine, system = hearing_engine(client)
+    client.lpush("mail", message("bad"))
+    assert act(engine, "move", "queue", "bad", to_queue="other") == ["moved"]
+    client.delete("other")  # a worker took it at once, ran it, and acked it
+    fail(client, system, "bad")
+    other = Ref("celery", "other")
+    failed = engine.fetch_page(other, "failed", 0, 100, 0).jobs
+    assert [one.id for one in failed] == [b"bad"] and not failures(engine)
+    assert [one.word for one in engine.apply_verb("requeue", other, failed, {})] == ["moved"]
+    [put] = client.lrange("other", 0, -1)
+    assert json.loads(put)["properties"]["delivery_info"] == {"exchange": "", "routing_key": "other"}
+
+
 def test_jobs_move_to_a_native_queue_as_bytes_with_a_warning_that_its_workers_cannot_run_them(
     client: Redis, url: str
 ) -> None:
@@ -1233,7 +1435,7 @@ def test_jobs_move_to_a_native_queue_as_bytes_with_a_warning_that_its_workers_ca
 def test_the_rights_of_an_operator_are_enough_for_every_verb(client: Redis, url: str) -> None:
     plant_all(client)
     system = registry.create_system("celery")
-    rights = acl.compute_rights("operator", [(system, "mail")])
+    rights = acl.compute_rights("operator", [(system, "mail"), (system, "other")])
     words = [*(f"~{key}" for key in rights.keys), *(f"&{channel}" for channel in rights.channels), "-@all"]
     client.execute_command(
         "ACL", "SETUSER", "narrow", "reset", "on", ">x", *words, *(f"+{name}" for name in rights.commands)
@@ -1244,13 +1446,14 @@ def test_the_rights_of_an_operator_are_enough_for_every_verb(client: Redis, url:
             assert act(engine, "reprioritise", "queue", "q00mail", "q91mail", priority=6) == ["moved"] * 2
             assert act(engine, "bump", "queue", "q92mail") == act(engine, "delete", "queue", "q30mail") == ["moved"]
             assert act(engine, "reschedule", "queue", "q61mail", delay_ms=1000) == ["moved"]
+            assert act(engine, "move", "queue", "q32mail", to_queue="other") == ["moved"]
             assert (
                 act(engine, "release", "late", "late1mail") == act(engine, "delete", "late", "late0mail") == ["moved"]
             )
             assert act(engine, "cancel", "eta") == act(engine, "cancel", "unacked") == ["unheard"]
             assert [one.word for one in engine.apply_verb("pause", MAIL, (), {})] == ["unheard"]
             assert [one.word for one in engine.apply_verb("reap", MAIL, (), {"limit": 10})] == ["empty"]
-            assert engine.apply_verb("purge", MAIL, (), {"place": "queue", "limit": 100})[0].moved == 12
+            assert engine.apply_verb("purge", MAIL, (), {"place": "queue", "limit": 100})[0].moved == 11
             rows = [{"body": b'{"task": "t"}'}]
             assert [one.word for one in engine.send_request(system.put_request("mail", rows))] == ["moved"]
     finally:
@@ -1288,6 +1491,8 @@ def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(
         ("revert", {}, [{**back, "left": "late"}], "what stood where"),
         ("revert", {}, [{**back, "score": "-1"}], "what stood where"),
         ("revert", {}, [{**back, "line": b""}], "what stood where"),
+        ("move", {"to_queue": "other"}, [], "1 to 1000 rows"),
+        ("move", {"to_queue": f"other{SEP}3"}, [job], "name of another queue"),
     ):
         with pytest.raises(Refused, match=sentence):
             scripts.run_call(client, system.build_call(name, "mail", args, rows))

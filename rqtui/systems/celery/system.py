@@ -46,7 +46,7 @@ from rqtui.system_base.event_cache import MOST_WORKERS
 from rqtui.system_base.foreign_system import EntrySystem, build_facts, convert_rows_to_dicts
 from rqtui.system_base.lru_cache import LruCache
 from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_pattern_values, accept_whole_number
-from rqtui.system_base.system import Replies, Request, quote_for_shell, unwrap_reply
+from rqtui.system_base.system import TO_QUEUE, Replies, Request, quote_for_shell, unwrap_reply
 from rqtui.systems.celery import messages, payloads, remote_control
 from rqtui.systems.celery.task_runs import (
     FINAL_PLACES,
@@ -879,11 +879,13 @@ class Celery(EntrySystem):
         """Build the requests of a verb on jobs or on a queue.
 
         Redis stores no pause of Celery, so a pause is recorded here until the queue is resumed. A requeued job no
-        longer counts as failed.
+        longer counts as failed. Events of a moved job count in its new queue.
         """
         if any(arg.name == "reply" for arg in self.script(name).args):
             return [self._build_replied_request(name, queue, form)]
         requests = super().verb_requests(name, queue, jobs, form)
+        if name == "move":
+            return [self._record_moves(request, str(form[TO_QUEUE])) for request in requests]
         if name not in ("pause", "resume", "requeue"):
             return requests
 
@@ -905,6 +907,20 @@ class Celery(EntrySystem):
             return replace(request, parse=parse_outcomes)
 
         return [add_outcome_recording(request) for request in requests]
+
+    def _record_moves(self, request: Request[list[Outcome]], to_queue: str) -> Request[list[Outcome]]:
+        """Return a request that also records the new queue and the new message of each moved job."""
+
+        def parse_outcomes(replies: Replies) -> list[Outcome]:
+            outcomes = request.parse(replies)
+            for outcome, row in zip(outcomes, request.rows, strict=False):  # a request of refused jobs has no rows
+                id, message = row["id"], row["new"]
+                assert isinstance(id, bytes) and isinstance(message, bytes)
+                if outcome.moved:
+                    self._runs.record_moved_job(id, to_queue, message)
+            return outcomes
+
+        return replace(request, parse=parse_outcomes)
 
     def _build_replied_request(self, name: str, queue: str, form: Mapping[str, object]) -> Request[list[Outcome]]:
         """Build the request of a command to which workers reply; its outcome says which workers obeyed."""
@@ -1028,13 +1044,15 @@ class Celery(EntrySystem):
         )
 
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
-        """Return the message of a job with a new priority or ETA; empty if its bytes are no message of Celery.
+        """Return the message of a job with a new priority, ETA or queue; empty if its bytes are no message of Celery.
 
         For `requeue` of a failed job, return the message that runs the job again. Raises UsageError if its arguments
         are unknown.
         """
         if name == "requeue":
             return self._build_requeued_message(job)
+        if name == "move":
+            return _address_member(job.member, str(form.get(TO_QUEUE) or ""))
         is_timed = name == "reschedule" and ("priority" not in form or bool({"delay_ms", "due_ms"} & form.keys()))
         eta_change = {"eta": self._encode_eta_json(form)} if is_timed else {}
         has_priority = "priority" in form or not is_timed
@@ -1138,6 +1156,18 @@ _PAGE_OBSERVERS: Mapping[str, Callable[[Celery, Page], None]] = {
     "unacked": Celery._record_held_jobs,
 }
 """Methods that record findings from a page, by place."""
+
+
+def _address_member(member: bytes, to_queue: str) -> bytes:
+    """Return a message that names another queue; empty if its bytes are no message of Celery. Raises UsageError."""
+    try:
+        to_queue.encode()
+    except UnicodeEncodeError:
+        raise UsageError("celery: a message names its queue in UTF-8, and this name is not UTF-8.") from None
+    try:
+        return messages.address_message(member, to_queue)
+    except (KeyError, ValueError):
+        return b""
 
 
 def build_results_prefix(prefix: str) -> str:

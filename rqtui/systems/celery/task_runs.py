@@ -390,6 +390,11 @@ class TaskRuns:
         for id in [id for id, job in self.held_jobs.items() if job.queue == queue and id not in held_ids]:
             self._event_cache.record_job(self.held_jobs.pop(id))
 
+    def record_moved_job(self, id: bytes, queue: str, message: bytes) -> None:
+        """Record the queue to which a waiting job was moved, and its message there."""
+        self._update_job(id, queue=queue)
+        self.record_message(id, message)
+
     def reset_requeued_job(self, id: bytes) -> None:
         """Reset the cached facts of a failed job that was requeued, so that its next run is counted as a new one."""
         failed_job, cached = self._event_cache.find(id), self.find(id)

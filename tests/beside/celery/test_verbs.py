@@ -324,6 +324,58 @@ def test_undo_brings_back_what_the_stock_worker_then_runs(stock: Stock, client: 
     )
 
 
+def test_a_worker_of_another_queue_runs_what_rqtui_moved_there_and_retries_it_there(
+    stock: Stock, client: Redis
+) -> None:
+    stock.configure(result_extended=True)
+    for priority in (0, 6):
+        stock.enqueue(f"p{priority}", priority=priority)
+    stock.enqueue("fails", "shop.flaky", (7,))
+    stock.enqueue("pickled", args=(20, 22), serializer="pickle", priority=6)
+    stock.enqueue("stays")
+    before = {step: client.lrange(f"default{step}", 0, -1) for step in STEPS}
+    ids = ("p0", "p6", "fails", "pickled")
+
+    def move() -> None:
+        assert stock.act("move", *ids, "--set", "to_queue=slow") == dict.fromkeys(ids, "moved")
+
+    move()
+    assert stock.read_waiting("slow") == ["p0", "fails", "p6", "pickled"]
+    assert (stock.do("length", queue="slow"), stock.do("length", queue="default")) == (4, 1)
+    stock.enqueue("own", queue="slow")
+    own, moved = (json.loads(client.lindex("slow", at))["properties"]["delivery_info"] for at in (0, 1))
+    assert own == moved == {"exchange": "", "routing_key": "slow"}
+    stock.rqtui("undo")
+    assert {step: client.lrange(f"default{step}", 0, -1) for step in STEPS} == before
+    assert stock.read_waiting("slow") == ["own"]
+    move()
+    stock.configure(result_extended=True, accept_content=["json", "pickle"])
+    stock.start("slow", name="w-slow")
+    assert {id: stock.until(id, "SUCCESS")["value"] for id in (*ids, "own")} == {
+        "p0": 3, "p6": 3, "fails": 7, "pickled": 42, "own": 3,
+    }  # fmt: skip
+    assert stock.runs()["fails"] == ["w-slow", "w-slow"], "it was retried in the queue of its worker"
+    assert {json.loads(client.get(f"celery-task-meta-{id}"))["queue"] for id in ids} == {"slow"}
+    assert stock.read_waiting() == ["stays"] and "stays" not in stock.runs()
+
+
+def test_what_a_killed_worker_held_of_moved_tasks_goes_back_to_the_queue_to_which_they_were_moved(
+    stock: Stock, client: Redis
+) -> None:
+    stock.configure(**LATE)
+    stock.enqueue("held", "shop.hold", ("go",))
+    assert stock.act("move", "held", "--set", "to_queue=slow") == {"held": "moved"}
+    killed = stock.start("slow", name="killed", pool="prefork")
+    stock.until_ran("held")
+    killed.kill()
+    assert counts(stock, "slow")["unacked"] == 1
+    stock.age(HOUR_S + 1)
+    client.set("go", 1)
+    stock.start("slow", name="next")  # Kombu itself restores the message
+    stock.until("held", "SUCCESS")
+    assert stock.runs() == {"held": ["killed", "next"]} and stock.read_waiting() == []
+
+
 def test_purge_and_what_celery_purges(stock: Stock, client: Redis) -> None:
     for number, priority in enumerate((0, 3, 6, 9, 9)):
         stock.enqueue(f"gone-{number}", priority=priority)
