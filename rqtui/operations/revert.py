@@ -233,7 +233,9 @@ def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> It
     moved_jobs: dict[bytes, SavedJob] = {}
     if record.to_queue:
         missing_ids = [id for id in ids if id not in current_jobs]
-        missing_rows = [{"id": id, "member": _build_moved_member(system, record, record.rows[id])} for id in missing_ids]
+        missing_rows = [
+            {"id": id, "member": _build_moved_member(system, record, record.rows[id])} for id in missing_ids
+        ]
         steps = read_jobs(engine, Ref(ref.system, record.to_queue), missing_rows, False)
         moved_jobs = {row.id: row for rows in steps for row in rows}
     outcomes = []

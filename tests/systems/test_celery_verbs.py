@@ -1346,9 +1346,7 @@ def test_the_undo_of_a_move_leaves_what_a_worker_took_and_what_was_added(client:
     assert list_all_ids(client, OTHER_LISTS[:1]) == [["q00other", "q01other", "q02other", "newer"]]
 
 
-def test_equal_messages_of_one_queue_and_of_both_are_moved_and_brought_back_each(
-    client: Redis, tmp_path: Path
-) -> None:
+def test_equal_messages_of_one_queue_and_of_both_are_moved_and_brought_back_each(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)

@@ -410,9 +410,9 @@ def replace_message_fields(message: bytes, part: str, changes: Mapping[str, byte
 def address_message(message: bytes, queue: str) -> bytes:
     """Return a message as Celery sends it to a queue by its name: `delivery_info` names the queue and no exchange.
 
-    Celery retries a task in that queue (`signature_from_request` in celery/app/task.py 5.7), and Kombu delivers a message
-    that was not acked there (`_do_restore_message` in kombu/transport/redis.py 5.7). All other bytes stay. Raises
-    ValueError for bytes that are no message.
+    Celery retries a task in that queue (`signature_from_request` in celery/app/task.py 5.7), and Kombu delivers a
+    message that was not acked there again (`_do_restore_message` in kombu/transport/redis.py 5.7). All other bytes
+    stay. Raises KeyError or ValueError for bytes that are no message.
     """
     delivery_info = read_json_fields(read_json_fields(message)["properties"])["delivery_info"]
     address = {"exchange": b'""', "routing_key": json.dumps(queue).encode()}
