@@ -419,6 +419,11 @@ class View(Screen[None], Leavable):
         self.host.request_refresh()
 
 
+def find_only_queue(refs: Collection[Ref]) -> Ref | None:
+    """Return the queue of a view of one queue; None for a view of several queues or of none."""
+    return next(iter(refs)) if len(refs) == 1 else None
+
+
 def filter_views(stack: Sequence[Screen[object]]) -> list[View]:
     """Return the views of a screen stack without its dialogs, the top one last."""
     return [screen for screen in stack if isinstance(screen, View)]

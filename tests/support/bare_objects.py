@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from textual.content import Content
 
-from rqtui.model import Ref
+from rqtui.model import Ref, Snapshot
 from rqtui.text.pieces import Piece
 from rqtui.tui.format.rows import Row
 
@@ -23,8 +23,11 @@ from rqtui.tui.format.rows import Row
 class Bare:
     """An object with the methods and properties of a class, whose `__init__` did not run.
 
-    Given attributes precede those of the class. A property is computed at each access.
+    Given attributes precede those of the class. A property is computed at each access. `isinstance` and `super` take
+    the object for one of the class.
     """
+
+    __class__ = property(lambda self: self.__dict__["_class"])  # type: ignore[assignment]
 
     def __init__(self, cls: type[Any], **attributes: Any) -> None:
         self.__dict__.update(attributes, _class=cls)
@@ -84,6 +87,8 @@ def describe(value: Any) -> str:
         return f"{value.text}<{value.style}>"
     if isinstance(value, Row):
         return str(value.id)
+    if isinstance(value, Snapshot):
+        return f"Snapshot({value.taken_ms})"
     if isinstance(value, Ref):
         return str(value)
     if isinstance(value, Mapping):

@@ -190,9 +190,10 @@ class Board(View):
         if not count:
             return 0
         place, rows = self._list_size
-        rows = max(rows if place == self._current else 0, -(-count // LIST_STEP) * LIST_STEP)
-        self._list_size = self._current, rows
-        needed = rows + TABLE_FRAME_ROWS
+        wanted = -(-count // LIST_STEP) * LIST_STEP
+        wanted = max(wanted, rows) if place == self._current else wanted
+        self._list_size = self._current, wanted
+        needed = wanted + TABLE_FRAME_ROWS
         return needed if self.count_content_rows() - needed >= LEAST_JOB_ROWS else 0
 
     def count_note_rows(self) -> int:
@@ -204,7 +205,8 @@ class Board(View):
         if queue.count_in_place(name):
             self._last_filled_ms[name] = queue.counted_ms
         pane = next(pane for pane in self._panes if pane.place.name == name)
-        return not pane.expression and queue.counted_ms - self._last_filled_ms.get(name, 0) > FOLD_AFTER_MS
+        filled_ms = self._last_filled_ms.get(name)
+        return not pane.expression and (filled_ms is None or queue.counted_ms - filled_ms > FOLD_AFTER_MS)
 
     def _apply_layout(self, new_layout: BoardLayout) -> None:
         """Apply a layout to the grid: short panes in a column, the current pane and the job detail at full height."""
@@ -215,7 +217,9 @@ class Board(View):
         positions = {
             name: position for position, name in enumerate((*left_pane, new_layout.current, "", *new_layout.side[1:]))
         }
-        grid.sort_children(key=lambda child: positions.get(child.place.name if isinstance(child, Pane) else "", 99))
+        grid.sort_children(
+            key=lambda child: positions.get(child.place.name if isinstance(child, Pane) else "", len(positions))
+        )
         grid.styles.grid_size_columns = len(new_layout.columns.split())
         grid.styles.grid_columns, grid.styles.grid_rows = new_layout.columns, new_layout.rows
         for pane in self._panes:
@@ -307,7 +311,7 @@ class Board(View):
         Marked jobs that are on no page are requested one by one.
         """
         job = self.find_current_pane().find_current_job()
-        has_detail = self.query_one("#detail").display and job is not None
+        has_detail = self.query_one("#detail").display
         panes = self._list_requested_panes()
         pages = tuple(selection for pane in panes if (selection := pane.build_page_selection()) is not None)
         requests = tuple(request for pane in panes for request in pane.build_job_requests(self.system_of_queue))
@@ -728,14 +732,14 @@ class Board(View):
 
     def filter_place_of_state(self, state: State, expression: str) -> None:
         """Go to the place of a state, the fullest if there are several, and apply a filter there."""
-        queue = self._queue or self.session.latest_queues.get(self.ref)
+        queue = self._queue or self.session.latest_queues.get(self.ref) or Queue(self.ref.queue, self.ref.system)
         places = [
             (number, place) for number, place in enumerate(self.system_of_queue.places, 1) if place.state is state
         ]
         self.action_place(
             max(
                 places,
-                key=lambda numbered_place: queue.count_in_place(numbered_place[1].name) if queue else 0,
+                key=lambda numbered_place: queue.count_in_place(numbered_place[1].name),
                 default=(1, None),
             )[0]
         )

@@ -31,6 +31,7 @@ from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.group_search import NO_ERROR_TEXT, GroupSearch, build_group_target, build_job_key
 from rqtui.tui.screens.report_view import ReportView, yield_second_line_variants
 from rqtui.tui.target import Target
+from rqtui.tui.view import find_only_queue
 from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
@@ -228,7 +229,7 @@ class Errors(ReportView):
         """
         group = self.find_selected_group()
         if group is None:
-            return Target(self.refs[0]) if len(self.refs) == 1 else Target()
+            return Target(find_only_queue(self.refs))
         return build_group_target(self.session, group, is_partial=self._is_report_partial)
 
     def on_table_opened(self, _event: Table.Opened) -> None:

@@ -32,7 +32,7 @@ from rqtui.tui.format import timeline
 from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
-from rqtui.tui.view import View
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
@@ -357,7 +357,7 @@ class Events(View):
     def build_target(self) -> Target:
         """Return the queue of the event under the cursor, or the view's only queue, as the target of a verb."""
         event = self._find_selected_event()
-        ref = event.ref if event else (self._refs[0] if len(self._refs) == 1 else None)
+        ref = event.ref if event else find_only_queue(self._refs)
         return Target(ref, queue=self._snapshot.find_queue(ref) if ref and self._snapshot else None)
 
     def set_dimmed(self, is_dim: bool) -> None:

@@ -25,7 +25,7 @@ from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.queue_plot import QueuePlot
 from rqtui.tui.screens.report_view import ReportView
 from rqtui.tui.target import Target
-from rqtui.tui.view import find_top_view
+from rqtui.tui.view import find_only_queue, find_top_view
 from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
 
@@ -216,7 +216,7 @@ class Kinds(ReportView):
     def build_target(self) -> Target:
         """Return the queue of the kind under the cursor as the target of a verb."""
         kind = self.find_selected_kind()
-        ref = kind.ref if kind and kind.ref.queue else self.refs[0] if len(self.refs) == 1 else None
+        ref = kind.ref if kind and kind.ref.queue else find_only_queue(self.refs)
         snapshot = self.session.snapshot
         return Target(ref, queue=snapshot.find_queue(ref) if ref and snapshot else None)
 

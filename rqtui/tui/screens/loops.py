@@ -28,7 +28,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
-from rqtui.tui.view import View
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.table import Table
 
@@ -125,7 +125,7 @@ class Loops(View):
 
     def build_target(self) -> Target:
         """Return the queue for which the view was opened: a queue of another system has its own loop switches."""
-        ref = self.refs[0] if len(self.refs) == 1 else None
+        ref = find_only_queue(self.refs)
         return Target(ref, queue=self._queues.get(ref) if ref else None)
 
     def list_scope_queues(self) -> tuple[Ref, ...]:

@@ -30,7 +30,7 @@ from rqtui.system_base.system import Request
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui.target import Target
-from rqtui.tui.view import View
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame, plot
 from rqtui.tui.widgets.plot import AREA, LINE, Points
 
@@ -42,7 +42,7 @@ MAX_QUEUES = 50  # queues plotted together
 AREA_SIGN, LINE_SIGN = "▆", "┄"  # the legend of a plot, in its title: the filled part and the dotted line
 TITLE_FRAME_CELLS = 6  # cells of the frame's top line that its title cannot use
 LABEL_CELLS = 6  # cells of the label beside a plot
-FAST_REDRAW_MINUTES, SLOW_REDRAW_MS = 60, 10_000  # plots of more minutes are redrawn every 10 s only: a day takes 20 ms
+SLOW_REDRAW_MS = 10_000  # between two redraws of more than an hour: those of a day take 20 ms
 RANGES: tuple[tuple[str, int], ...] = (("5 min", 5), ("1 hour", 60), ("1 day", 1440))  # minutes
 RECORDED_RANGES: tuple[tuple[str, int], ...] = (("7 days", 7 * 1440), ("30 days", 30 * 1440))
 DAY_RANGE = RECORDED_RANGES[-1]  # also of a system that counts by the day
@@ -398,7 +398,7 @@ class Metrics(View):
             if isinstance(history, History) and history.ref in self._histories:
                 self._merge_history(history)
         if (
-            self._minutes <= FAST_REDRAW_MINUTES
+            self._minutes <= RANGES[1][1]
             or not self._samples
             or self._samples[-1].at_ms - self._drawn_ms >= SLOW_REDRAW_MS
         ):
@@ -601,7 +601,7 @@ class Metrics(View):
 
     def build_target(self) -> Target:
         """Return the queue as the target of a verb, if the view plots only one queue."""
-        ref = self._refs[0] if len(self._refs) == 1 else None
+        ref = find_only_queue(self._refs)
         return Target(ref, queue=self._snapshot.find_queue(ref) if ref and self._snapshot else None)
 
     def set_dimmed(self, is_dim: bool) -> None:
@@ -614,7 +614,7 @@ class Metrics(View):
         """Return the number of time ranges, which the number keys select."""
         return len(self._ranges)
 
-    def action_place(self, number: int = 1) -> None:
+    def action_place(self, number: int) -> None:
         """Switch the plots to the time range with this number."""
         if number <= len(self._ranges):
             self._range_index = number - 1
@@ -711,8 +711,8 @@ def _format_chart_title(chart: Chart, end: str, before: str, after: str) -> Cont
 
 
 def _format_last_value(points: Points, chart: Chart) -> str:
-    last_values = [value for _at, value in points[-1:] if value is not None]
-    return chart.format_value(last_values[0]) if last_values else formats.NONE
+    value = points[-1][1] if points else None
+    return chart.format_value(value) if value is not None else formats.NONE
 
 
 def _format_rate(value: float) -> str:

@@ -275,14 +275,10 @@ class Overview(View):
         from rqtui.engine.dead_sample import build_dead_sample_request, is_outdated
 
         queue, system = self._counted_queues.get(ref), self.session.systems.get(ref.system)
-        dead, cached_causes = queue.count_failed() if queue else 0, self.session.death_causes.get(ref)
-        if (
-            queue is None
-            or system is None
-            or not dead
-            or not self.is_large
-            or (cached_causes is not None and not is_outdated(cached_causes.dead, dead))
-        ):
+        if queue is None or system is None or not self.is_large:
+            return {}
+        dead, cached_causes = queue.count_failed(), self.session.death_causes.get(ref)
+        if not dead or (cached_causes is not None and not is_outdated(cached_causes.dead, dead)):
             return {}
         request = self._find_or_create_request(ref, f"dead {dead}", lambda: build_dead_sample_request(system, queue))
         return {"dead": (request,)}
@@ -441,8 +437,11 @@ class Overview(View):
     def _add_group_rows(self, refs: list[Ref], within: str, depth: int) -> None:
         """Add rows for these queues in groups, and below each unfolded group its members."""
         for group in sorted(groups.group_queues(refs, within), key=self._compute_group_sort_key):
-            row_id = group.id if group.prefix else str(group.refs[0])
-            self._items_by_id[row_id] = group if group.prefix else group.refs[0]
+            item: Ref | QueueGroup = group
+            if not group.prefix:
+                [item] = group.refs
+            row_id = item.id if isinstance(item, QueueGroup) else str(item)
+            self._items_by_id[row_id] = item
             self._prefixes[row_id], self._depths[row_id] = within, depth
             if group.prefix in self._unfolded:
                 self._add_group_rows(list(group.refs), group.prefix, depth + 1)
@@ -487,7 +486,8 @@ class Overview(View):
     def _sum_group(self, group: QueueGroup) -> tuple[Queue | None, Rate | None]:
         """Return the combined counts and throughput of a group; a group of one queue has that queue's own."""
         if not group.prefix:
-            return self._counted_queues.get(group.refs[0]), self._rates.get(group.refs[0])
+            [ref] = group.refs
+            return self._counted_queues.get(ref), self._rates.get(ref)
         counted = [self._counted_queues[ref] for ref in group.refs if ref in self._counted_queues]
         systems = self.session.systems
         sharing = [name for name in {ref.system for ref in group.refs} if systems[name].shares_workers]
@@ -580,11 +580,10 @@ class Overview(View):
         )
         cached = self._cached_rows.get(row_id)
         if cached is None or cached[0] != shown_values:
-            system = item.system if isinstance(item, QueueGroup) else item.system
             cached = self._cached_rows[row_id] = (
                 shown_values,
                 queues.build_queue_row(
-                    row_id, label, system, queue, rate, self._overview_shape, shown_values[2], now_ms
+                    row_id, label, item.system, queue, rate, self._overview_shape, shown_values[2], now_ms
                 ),
             )
         return cached[1]

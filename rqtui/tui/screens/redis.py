@@ -30,7 +30,7 @@ from rqtui.text import formats
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui.target import Target
-from rqtui.tui.view import View
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame, plot, queue_preview
 from rqtui.tui.widgets.table import build_scroll_bindings
 
@@ -218,7 +218,7 @@ class RedisView(View):
 
     def build_target(self) -> Target:
         """Return the queue from which the view was opened, for the loops in the header; no verb acts on the server."""
-        return Target(self._refs[0] if len(self._refs) == 1 else None)
+        return Target(find_only_queue(self._refs))
 
     def set_dimmed(self, is_dim: bool) -> None:
         """Dim the server's panels while the connection is lost, or restore them."""

@@ -24,7 +24,7 @@ from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.report_view import yield_second_line_variants
 from rqtui.tui.target import Target
-from rqtui.tui.view import View
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.table import Table
 
@@ -206,7 +206,7 @@ class Schedules(View):
     def build_target(self) -> Target:
         """Return the queue of the schedule under the cursor as the target of a verb."""
         schedule = self.find_selected_schedule()
-        ref = Ref(schedule.system, schedule.queue) if schedule else self.refs[0] if len(self.refs) == 1 else None
+        ref = Ref(schedule.system, schedule.queue) if schedule else find_only_queue(self.refs)
         ref = ref if ref in self.session.refs else None
         snapshot = self.session.snapshot
         return Target(ref, queue=snapshot.find_queue(ref) if ref and snapshot else None)

@@ -32,7 +32,7 @@ from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.queue_plot import QueuePlot
 from rqtui.tui.screens.report_view import yield_second_line_variants
 from rqtui.tui.target import Target
-from rqtui.tui.view import View
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
@@ -382,7 +382,7 @@ class Workers(View):
         """Return the worker under the cursor and the jobs that it holds in one queue, as the target of a verb."""
         entry = self.find_selected_worker()
         if entry is None:
-            ref = self.refs[0] if len(self.refs) == 1 else None
+            ref = find_only_queue(self.refs)
             return Target(ref, queue=self._counted_queues.get(ref) if ref else None)
         worker_names = (entry.name,) if entry.worker is not None else ()
         held_jobs = tuple(job for job in entry.jobs if job.queue == entry.ref.queue)

@@ -4,6 +4,7 @@ The methods are called without a screen (`support/bare_objects.py`).
 `RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_board_at_bounds.py` writes the text.
 """
 
+# ruff: noqa: B023 (a function is called before its loop continues)
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from bare_objects import Actor, Bare, Size, describe, take
 from kept_text import assert_lines_match_file
 
 from rqtui.engine import filters
-from rqtui.model import Count, Finding, Job, Page, Place, Queue, Rate, Ref, Snapshot, State, Verdict
+from rqtui.model import Count, Fact, Finding, Job, Page, Place, Queue, Rate, Ref, Snapshot, State, Verdict
 from rqtui.systems import registry
 from rqtui.text.pieces import Piece
 from rqtui.tui.screens import board
@@ -109,6 +110,15 @@ def silence(view: Any, *names: str) -> Any:
 
 def describe_panes() -> Iterator[str]:
     log: list[str] = []
+    states = (State.DEAD, State.DONE)
+    ended: Any = SimpleNamespace(places=tuple(place for place in SYSTEM.places if place.state in states))
+    numbers = {name: value for name, value in vars(Board(MAIL, ended)).items() if name in _OWN_NAMES}
+    yield f"at first, without ready jobs: {describe({name: numbers[name] for name in sorted(numbers)})}"
+    for configured in ({}, {"ready": ("id", "nosuch")}, {"dead": ("what",), "ready": ("nosuch",)}):
+        view = build_board(log)
+        view.session.settings.columns = configured
+        view._warn_about_unknown_columns()
+        yield f"columns {configured}: {take(log)}"
     for width in (119, 120, 139, 140, 179, 180):
         for is_zoomed in (False, True):
             view = build_board(log, (width, 45), _is_zoomed=is_zoomed, _queue=build_queue(ready=3, dead=1))
@@ -141,6 +151,11 @@ def describe_panes() -> Iterator[str]:
             view._panes[NAMES.index("ready")].job_filter = job_filter
             needed = view._compute_list_rows()
             yield f"list of {count} {job_filter} after 8 of {place} in {rows}: {needed} {view._list_size}"
+    for job_filter in (None, 1):
+        for queue in (None, build_queue(ready=20)):
+            view = build_board(log, _queue=queue)
+            view.find_current_pane().job_filter = job_filter
+            yield f"list of {queue and 20} {job_filter}: {view._compute_list_rows()} {view._list_size}"
     for is_high in (False, True):
         for findings in ((), (FINDING,)):
             for tabs in ([], [1]):
@@ -155,19 +170,47 @@ def describe_panes() -> Iterator[str]:
                     view.update_pane_frames()
                     yield f"  frames beside {layout.side}: {view.query_one(None).display} {take(log)}"
     for tabs in (False, True):
+        shown = []
+        for width in range(30, 100):
+            view = build_board(log, (width, 45), _queue=build_queue(ready=30, dead=2), _tab_line=[1] * tabs)
+            for pane in view._panes:
+                pane.size = Size(width - 4, 9)
+            title = view._show_tabs(view._panes, view._panes[1])
+            shown.append(len(view._tab_line[0][0].plain) if view._tab_line else -len(title))
+        yield f"tabs of 30 to 99 cells, {tabs}: {shown}"
         for width in (40, 60, 70, 90, 119):
             view = build_board(log, (width, 45), _queue=build_queue(ready=30, dead=2), _tab_line=[1] * tabs)
             for pane in view._panes:
                 pane.size = SimpleNamespace(width=width)
             title = view._show_tabs(view._panes, view._panes[1])
             yield f"tabs of {width} {tabs}: {describe(title)} {describe(view._tab_line)}"
+    for layout in (BoardLayout("ready"), BoardLayout("ready", ("dead", "done"), frozenset({"done"}))):
+        view = build_board(log, _queue=build_queue(ready=3, dead=4), _board_layout=layout)
+        view._show_tabs = lambda panes, pane: [Piece(f"tabs {len(panes)} {pane.place.name}")]
+        view._update_titles()
+        yield f"titles beside {layout.side}: {take(log)}"
+    for layout in (BoardLayout("ready"), BoardLayout("done", ("scheduled", "ready", "reserved", "dead"))):
+        view = build_board(log)
+        order: list[tuple[str, int]] = []
+        view.query_one("#panes").sort_children = lambda key: order.extend(
+            sorted(
+                ((describe(child), key(child)) for child in (*view._panes, view.query_one("#detail"))),
+                key=lambda each: each[1],
+            )
+        )
+        view._apply_layout(layout)
+        yield f"order of {layout.current}: {order} {view.query_one('#panes').styles.grid_size_columns}"
+    for is_shown in (False, True):
+        view = build_board(log, _list_requested_panes=lambda: [])
+        view.query_one("#detail").display = is_shown
+        yield f"requested {is_shown}: {view.build_focus([])}"
     for piece in (Piece(" 2 ", "muted"), Piece("2 ", "muted"), Piece(" ready ", ""), Piece(" 12", "x")):
         yield f"tab piece {piece}: {describe([*board._format_tab_piece(piece)])}"
 
 
 def describe_findings() -> Iterator[str]:
     log: list[str] = []
-    findings = tuple(replace(FINDING, text=f"problem {number} " + "word " * 30) for number in range(5))
+    findings = tuple(replace(FINDING, text=f"problem {number} " + "word " * 90) for number in range(5))
     for height in (20, 29, 30, 39, 40):
         for number in (0, 1, 5):
             for width in (80, 160):
@@ -208,7 +251,7 @@ def describe_snapshots() -> Iterator[str]:
     ):  # fmt: skip
         view._mark_panes_of_deleted_queue(queue)
         yield f"jobs {sum(count.count for count in queue.counts)}: deleted {view._panes[0].is_queue_gone}"
-    lines_by_ids = ((4, 1), (4, 2), (8, 2), (8, 3), (11, 2), (11, 3), (12, 3), (12, 4))
+    lines_by_ids = ((3, 1), (3, 2), (4, 1), (4, 2), (8, 2), (8, 3), (11, 2), (11, 3), (12, 3), (12, 4))
     for lines, left in lines_by_ids:
         ids = tuple(b"%d" % number for number in range(9))
         panes = [
@@ -241,6 +284,12 @@ def describe_snapshots() -> Iterator[str]:
             replies = (JobState("ready", b"a", None), JobState("dead", b"a", None), RuntimeError("away"))
             view._show_panes(Snapshot(NOW_MS, pages=(build_page("ready", b"b"),), results={"pane requests": replies}))
             yield f"pane {is_frozen} {has_page} {scan} {is_too_long} {is_open}: {take(log)}"
+    facts = (Fact("note", "word " * 200), Fact("count", 5))
+    view = build_board(log, _current="ready")
+    view.query_one("#detail").scrollable_content_region = SimpleNamespace(width=10)
+    view.find_current_pane().find_current_job = lambda: replace(JOB, facts=facts, reserved_ms=NOW_MS - 1)
+    view._show_job_detail(Snapshot(NOW_MS))
+    yield f"detail of facts: {take(log)}"
     for is_shown in (False, True):
         for job, snapshot_job, requested in (
             (None, None, True), (JOB, None, True), (JOB, None, False), (JOB, replace(JOB, name="send"), True),
@@ -275,6 +324,7 @@ def describe_targets() -> Iterator[str]:
                 silence(view, "recompute").handle_acted_jobs(ids)
                 yield f"  acted {ids}: {take(log)}"
                 view._panes[NAMES.index("ready")].is_whole_place = is_whole
+    yield f"second line before the first snapshot: {describe(build_board(log).build_second_line(80))}"
     for width in (119, 120):
         view = build_board(log, (width, 45), _queue=build_queue(ready=3), _rate=Rate(1.5, 0.5))
         yield f"second line of {width}: {describe(view.build_second_line(width))}"
@@ -348,6 +398,14 @@ def describe_scans() -> Iterator[str]:
         vars(view.find_current_pane()).update(scan_result=scan, page=page)
         view.redraw_pane(view.find_current_pane())
         yield f"redrawn {is_drawn} {snapshot} {scan} {page}: {take(log)}"
+    for is_gone in (False, True):
+        for matches in (False, True):
+            view = build_board(log, _last_filter=job_filter)
+            view.find_current_pane().is_match = lambda *_: matches
+            row = SimpleNamespace(is_gone=is_gone, id=b"a")
+            view.find_current_pane().move_to_next = lambda accepts: log.append(f"accepts {accepts(row)}") or True
+            view.action_next_match()
+            yield f"next match {is_gone} {matches}: {take(log)}"
     for last, moves in ((None, True), (job_filter, True), (job_filter, False)):
         view = build_board(log, _last_filter=last)
         view.find_current_pane().move_to_next = lambda _accepts, moves=moves: moves
@@ -415,6 +473,16 @@ def describe_keys() -> Iterator[str]:
         for state in (State.DEAD, State.SCHEDULED):
             view.filter_place_of_state(state, "x")
             yield f"place of {state} {queue_known}: {take(log)}"
+    place = SYSTEM.place("dead")
+    twins: Any = SimpleNamespace(places=(place._replace(name="a"), place._replace(name="b"), place._replace(name="c")))
+    counted = Queue("mail", "native", (Count("b", State.DEAD, 4),))
+    for state in (State.DEAD, State.DONE):
+        for own, latest in ((None, None), (counted, None), (None, counted), (counted, Queue("mail", "native"))):
+            view = build_board(log, system_of_queue=twins, _queue=own)
+            silence(view, "action_place", "confirm_filter")
+            view.session.latest_queues = {MAIL: latest} if latest else {}
+            view.filter_place_of_state(state, "x")
+            yield f"fullest place of {state} {own is not None} {latest is not None}: {take(log)}"
     for is_shown in (False, True):
         view = silence(build_board(log), "update_pane_frames", "_arrange_panes")
         view.query_one("#detail").display = is_shown

@@ -4,6 +4,7 @@ The methods are called without a screen (`support/bare_objects.py`).
 `RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_metrics_at_bounds.py` writes the text.
 """
 
+# ruff: noqa: B023 (a function is called before its loop continues)
 from __future__ import annotations
 
 import contextlib
@@ -86,7 +87,7 @@ def describe_plots() -> Iterator[str]:
         )  # fmt: skip
         yield f"plot of {width} x {height} {has_marks} {ascii_only}:"
         yield from (f"  {line.markup!r}" for line in pane.render().split("\n"))
-    for width in (20, 35, 36, 39, 40, 43, 44, 60):
+    for width in (20, *range(30, 45), 60):
         for note in ("", "a note"):
             pane = Bare(PlotPane, outer_size=SimpleNamespace(width=width), refresh=lambda: log.append("painted"))
             pane.show_chart(Chart("throughput", area, area, "out", "in", note=note), 0, 1)
@@ -101,33 +102,44 @@ def describe_plots() -> Iterator[str]:
 
 def describe_samples() -> Iterator[str]:
     log: list[str] = []
+    new = Metrics((MAIL,))
+    numbers = {name: value for name, value in vars(new).items() if name in _OWN_NAMES and isinstance(value, int)}
+    yield f"at first: {numbers} {new._samples.maxlen} {Sample(1)}"
     for number in (0, 49, 50, 51):
         candidates = tuple(Ref("native", f"q{at}") for at in range(number))
         view = build_view(log, *candidates, select_busiest_queues=lambda refs, limit: refs[:limit])
-        view._initial_refs = candidates
+        view._initial_refs = candidates if number < 50 else ()
         with contextlib.suppress(LookupError, RuntimeError):  # No app is running, so the grid has no parent.
             next(iter(view.compose_view()))
         yield f"plotted of {number}: {len(view._refs)} {view._left_out_count} {take(log)}"
+        view._refs = view._refs or (Ref("native", "q" * 60),) * (number == 49)
         for width in (40, 60, 110):
             left, right = view.build_second_line(width)
             yield f"  in {width}: {left.plain!r} {right.plain!r}"
+    for width in (20, 33, 36, 39, 42, 120):
+        left, right = build_view(log, Ref("native", "q" * 60)).build_second_line(width)
+        yield f"a long name in {width}: {left.plain!r} {right.plain!r}"
     view = build_view(log, MAIL)
     for at_ms, ready, oldest, done in (
         (1_000, 2, 500, 10),
         (1_000, 3, 1, 11),
         (1_001, 2, None, 12),
         (3_001, 0, None, 11),
+        (5_001, 0, None, 27),
+        (6_001, 0, None, 4),
+        (7_001, 0, None, 3),
     ):
         counts = (
             Count("ready", State.READY, ready),
             Count("done", State.DONE, 5),
             Count("reserved", State.RESERVED, 1),
         )
-        counters = {"in": 2 * done, "out": done}
+        counters = {"in": 2 * done, "out": done} if done > 4 else {"in": 2 * done, "failed": done}
         view._add_sample(at_ms, [Queue("mail", "native", counts, counters=counters, oldest_ready_ms=oldest)])
         yield f"sample at {at_ms}: {len(view._samples)} {view._samples[-1]}"
     for minutes, samples, drawn_ms in (
         (0, (), 0), (0, (Sample(END_MS),), END_MS), (1, (Sample(END_MS),), END_MS), (2, (), 0),
+        (1, (Sample(END_MS - 60_000), Sample(END_MS)), END_MS - 1), (2, (Sample(0), Sample(END_MS)), END_MS - 10_000),
         (2, (Sample(END_MS),), END_MS - 9_999), (2, (Sample(END_MS),), END_MS - 10_000),
     ):  # fmt: skip
         view = build_view(
@@ -137,6 +149,10 @@ def describe_samples() -> Iterator[str]:
                           _load_recorded=lambda: log.append("recorded"))  # fmt: skip
         view.show_snapshot(Snapshot(END_MS))
         yield f"snapshot of range {minutes} {len(samples)} {drawn_ms - END_MS}: {take(log)}"
+    view = build_view(log, MAIL, _draw_recorded_charts=lambda _snapshot: log.append("replay"))
+    view.session.is_replay = True
+    view.show_snapshot(Snapshot(END_MS))
+    yield f"snapshot of a replay: {take(log)}"
     for queues, loaded, next_s in (((), 0, 0.0), ((MAIL,), 0, 0.0), ((MAIL, NEWS), 5, float("inf"))):
         counted = tuple(Queue(ref.queue, ref.system, counters={"in": 1}) for ref in queues)
         view = build_view(log, MAIL, NEWS, _loaded_minutes=loaded, _next_recorded_s=next_s)
@@ -175,8 +191,8 @@ def describe_ranges() -> Iterator[str]:
             yield f"key {number} {is_replay}: {view._range_index} {take(log)}"
             for step in (-1, 1, 1, 1, 1):
                 view.action_page(step)
-                yield f"  step {step}: {view._range_index}"
-            log.clear()
+                yield f"  step {step}: {view._range_index} {len(log)}"
+                log.clear()
     for loaded, index, refs in (
         (0, 0, (MAIL,)),
         (6, 0, (MAIL,)),
@@ -219,7 +235,13 @@ def describe_ranges() -> Iterator[str]:
     for at_ms in (None, 0, END_MS):
         for refs in ((MAIL,), (TASKS,)):
             view = build_view(log, *refs, _samples=deque([] if at_ms is None else [Sample(at_ms)]))
+            requests: list[Any] = []
+            engine: Any = SimpleNamespace(send_requests_isolated=requests.extend)
+            if at_ms:
+                view._samples.appendleft(Sample(1))
+            view.session.call_engine = lambda call, _handle: log.append("read days") or call(engine)
             view._load_days()
+            log.extend(str(request.args[1:]) for request in requests)
             yield f"days of {describe(refs)} at {at_ms}: {take(log)}"
     view = build_view(log, TASKS, _draw_charts=lambda: log.append("draw"))
     for result in (None, (RuntimeError("away"),), ((Day("2027-01-14", 5, 1),),)):
@@ -227,6 +249,7 @@ def describe_ranges() -> Iterator[str]:
         yield f"stored days: {take(log)} {view._days}"
     view = build_view(log, MAIL, STEPS)
     first = view.build_focus([]).requests["history"]
+    yield f"commands: {first[0].calls}"
     yield f"requested: {len(first)} {view.build_focus([]).requests['history'][0] is first[0]} {[*view._requests]}"
     for engine in (None, Actor(log, "engine")):
         view = build_view(log, MAIL)
@@ -248,6 +271,13 @@ def describe_charts() -> Iterator[str]:
         yield f"charts of {describe(refs)} {len(histories)} {index}:"
         for chart in view._build_charts(END_MS - view._minutes * 60_000, END_MS):
             yield from write_chart(chart)
+    for depth in (0, 600, 1_007):
+        late = deque([Sample(END_MS - 75_000, 1.0, 2.0, 0.5, depth), Sample(END_MS, 1.0, 2.0, 0.5, depth)])
+        for index in (0, 1):
+            view = build_view(log, MAIL, _histories={MAIL: build_history()}, _range_index=index, _samples=late)
+            yield f"charts of depth {depth}, {index}:"
+            for chart in view._build_charts(END_MS - 300_000, END_MS):
+                yield from write_chart(chart)
     days = (Day("2027-01-14", 8_640, 86), Day("2027-01-15", 500, 5))
     for end_ms in (END_MS, Day("2027-01-15", 0, 0).begin_ms + 500, Day("2027-01-15", 0, 0).begin_ms + 2_000):
         view = build_view(log, TASKS, _range_index=3, _days={"sidekiq": days}, _samples=samples)

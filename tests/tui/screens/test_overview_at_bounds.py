@@ -7,14 +7,17 @@ The methods are called without a screen (`support/bare_objects.py`).
 # ruff: noqa: B023 (a function is called before its loop continues)
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from bare_objects import Actor, Bare, Size, describe, take
 from kept_text import assert_lines_match_file
+from text_snapshots import stopped_clock  # noqa: F401
 from textual.content import Content
 
 from rqtui.engine.dead_sample import DeadSample
@@ -82,6 +85,8 @@ def number_refs(number: int) -> list[Ref]:
 
 def describe_layout() -> Iterator[str]:
     log: list[str] = []
+    numbers = {name: value for name, value in vars(Overview()).items() if name in _OWN_NAMES and isinstance(value, int)}
+    yield f"at first: {numbers}"
     view = build_view(log, EU, US, _fit_table=lambda: log.append("fit"), _cached_rows={"a": 1}, _table_rows={"a": 1})
     for title, change in (
         ("first", {}), ("same", {}), ("wider", {"app": SimpleNamespace(size=Size(200, 24))}), ("same", {}),
@@ -134,6 +139,9 @@ def describe_requests() -> Iterator[str]:
     view.session.death_causes = {Ref("native", "q12"): 1}
     group = QueueGroup("q", (*dead, Ref("native", "uncounted")))
     yield f"dead of a group: {describe(view._sort_unsampled_first(group))}"
+    for ref, is_large, number in ((EU, True, 2), (EU, False, 2), (EU, True, 0), (Ref("other", "a"), True, 2)):
+        view = build_view(log, is_large=is_large, _counted_queues={ref: build_queue(ref.queue, dead=number)})
+        yield f"dead of {ref} {is_large} {number}: {[*view._build_dead_sample_requests(ref)]} {[*view._requests]}"
     for title, item, changes in (
         ("nothing", None, {}),
         ("a queue", NEWS, {}),
@@ -206,7 +214,8 @@ def describe_snapshots() -> Iterator[str]:
     for is_replay in (False, True):
         view = build_view(log, NEWS, Ref("dispatcher", "x"), **heavy)
         view.session.is_replay, view._drawn_items = is_replay, {}
-        view.show_snapshot(Snapshot(NOW_MS, (build_queue("news", FAILING),)))
+        counted = (build_queue("news", FAILING), Queue("x", "dispatcher"))
+        view.show_snapshot(Snapshot(NOW_MS, counted))
         lines = [line for line in log if "expect" in line]
         log.clear()
         yield f"replay {is_replay}: {lines} {view._drawn_items} {view._longest_verdict} {view._has_shared}"
@@ -215,6 +224,13 @@ def describe_snapshots() -> Iterator[str]:
         view._has_shared = 5
         view.show_snapshot(Snapshot(NOW_MS + 1))
         yield f"the same queues again: {view._has_shared}"
+    for is_shared, is_from_events in ((False, False), (True, False), (False, True)):
+        view = build_view(log, NEWS, **heavy)
+        place = SYSTEMS["native"].places[0]._replace(is_shared=is_shared, is_from_events=is_from_events)
+        view.session.systems = {"native": SimpleNamespace(places=(place,)), "rq": SimpleNamespace(places=(1,))}
+        view.show_snapshot(Snapshot(NOW_MS))
+        log.clear()
+        yield f"places {is_shared} {is_from_events}: {view._has_shared}"
     for is_ready in (False, True):
         for is_drawn in (False, True):
             for has_preview in (False, True):
@@ -247,6 +263,11 @@ def describe_rates() -> Iterator[str]:
     rates = {NEWS: Rate(1.0, 2.0), EU: Rate(2.0, 0.5), US: Rate(0.0, 2.5)}
     counted = {US: build_queue("us", ready=4), EU: build_queue("eu", ready=5), JOBS: build_queue("jobs", ready=1)}
     view = build_view(log, _rates=rates, _counted_queues=counted)
+    view._counted_queues[NEWS] = build_queue("news")
+    yield f"without a rate: {describe(build_view(log, _counted_queues=counted).rank_by_activity([RQ_NEWS, NEWS, EU]))}"
+    view._rates[Ref("native", "still")] = Rate()
+    view._counted_queues[Ref("native", "still")] = build_queue("still")
+    yield f"still: {describe(view.rank_by_activity([RQ_NEWS, Ref('native', 'still')]))}"
     yield f"by activity: {describe(view.rank_by_activity([RQ_NEWS, JOBS, EU, US, NEWS]))}"
 
 
@@ -275,8 +296,15 @@ def describe_order() -> Iterator[str]:
                 log.clear()
                 yield (
                     f"rows of {levels} levels in {width}: {[*view._items_by_id]} {labels} {view._longest_label} "
-                    f"{view._match_count} {view._shared_prefix!r} {view._cached_rows} {view._table_rows}"
+                    f"{view._match_count} {view._has_long_names} {view._ordered_refs is None} {view._shared_prefix!r} "
+                    f"{view._cached_rows} {view._table_rows}"
                 )
+    for changes in ({}, {"_levels": 1}, {"_terms": overview._parse_queue_filter("news")}):
+        for refs in ((), (NEWS, EU)):
+            view = build_view(log, *refs, _fit_table=lambda: None, **changes)
+            view._sort_rows()
+            log.clear()
+            yield f"sorted {len(refs)} {[*changes]}: {view._ordered_refs is not None} {view._longest_label}"
     view = build_view(log, NEWS, EU, JOBS, _fit_table=lambda: None)
     view.sort = "ready"
     view._counted_queues = {ref: build_queue(ref.queue, ready=at) for at, ref in enumerate((NEWS, EU, JOBS))}
@@ -314,6 +342,11 @@ def describe_rows() -> Iterator[str]:
         group_row = view._build_lazy_row("g", QueueGroup("g", ()), {})
         kinds = ["lazy" if isinstance(row.cells, LazyCells) else "built" for row in (*built, group_row)]
         yield f"rows of {number} queues: {kinds} {[*view._cached_rows]} {view._build_cells('nothing')}"
+    group = QueueGroup("mail:", (EU, US))
+    view = build_view(log, EU, US, _counted_queues={EU: build_queue("mail:eu")}, _items_by_id={"g": group})
+    first = view._find_or_build_row("g", group, {})
+    view._counted_queues[US] = build_queue("mail:us", ready=3)
+    assert view._find_or_build_row("g", group, {}) != first, "the sums have changed"
     for cached, listed in ((999, 1000), (1000, 1000), (1001, 1001), (3, 2), (2, 3)):
         for counted, is_drawn, levels in ((None, True, 0), ([NEWS], True, 0), ([NEWS], False, 0), ([NEWS], True, 1)):
             items = {str(ref): ref for ref in [NEWS, *number_refs(listed - 1)]}
@@ -357,7 +390,7 @@ def describe_rows() -> Iterator[str]:
 
 def describe_frame() -> Iterator[str]:
     log: list[str] = []
-    for number, wait_s in ((100, 99.0), (101, 1.5), (150, 1.5), (151, 1.5), (150, 20.0), (150, 20.001)):
+    for number, wait_s in ((100, 99.0), (101, 1.5), (150, 1.5), (151, 1.5), (150, 20.0), (150, 20.0003)):
         view = build_view(log, *number_refs(number), _find_selected_row=lambda: None)
         view.session.ticker.wait_s = wait_s
         view._update_frame()
@@ -400,6 +433,19 @@ def describe_warnings() -> Iterator[str]:
                 view.session.engine = engine
                 view._show_warnings()
                 yield f"notice of {len(refs)} {terms} {len(other)}: {view._table.empty!r} {notice.display} {take(log)}"
+    for engine in (
+        None,
+        SimpleNamespace(unsupported_systems=(), systems={"native": SimpleNamespace(other_prefixes=())}),
+    ):
+        notice = Actor(log, "notice", display=None, content="")
+        view = build_view(log, NEWS, query_one=lambda *_: notice)
+        view.session.engine = engine
+        view._show_warnings()
+        yield f"without other systems: {notice.display} {take(log)}"
+    for shown, text in (("", ""), ("a", "a"), ("a", "b"), ("a", ""), ("", "a")):
+        pane: Any = Actor(log, "pane", display=None, content=shown)
+        overview._show_or_hide_text(pane, text)
+        yield f"text {shown!r} then {text!r}: {pane.display} {take(log)}"
     for searched, demo, is_replay in (
         (False, None, False),
         (True, None, False),
@@ -455,7 +501,8 @@ def describe_preview() -> Iterator[str]:
         lines = view._build_preview_lines(60, 12)
         yield from (f"  {line.plain}" for line in lines)
         yield from (f"  cause: {line.plain}" for line in view._build_cause_lines(40, 6))
-        seen_ms = view._preview_inputs[0].now_ms - NOW_MS if view._preview_inputs else None
+        seen = view._preview_inputs[0] if view._preview_inputs else None
+        seen_ms = seen and (seen.now_ms - NOW_MS, seen.queue.counted_ms)
         findings = [view._find_finding_in_preview(y) is not None for y in range(len(lines) + 2)]
         yield f"  at {seen_ms} {findings}"
         assert not view._preview_inputs or view._build_preview_lines(60, 12) is lines
@@ -466,7 +513,10 @@ def describe_preview() -> Iterator[str]:
     view.session.changes = (SimpleNamespace(ref=EU),)
     view._build_preview_lines(60, 12)
     yield f"with a countdown: {view._preview_inputs[0].now_ms - NOW_MS} {view._preview_inputs[0].changes}"
-    view._is_preview_ready = False
+    for has_preview, is_ready in ((False, True), (True, False)):
+        view.has_preview, view._is_preview_ready = has_preview, is_ready
+        view._show_preview()
+        yield f"no preview {has_preview} {is_ready}: {take(log)}"
     yield f"not ready: {view._build_preview_lines(60, 12)}"
 
 
@@ -474,13 +524,13 @@ def describe_keys() -> Iterator[str]:
     log: list[str] = []
     for changes in (
         {}, {"_levels": 2}, {"_shared_prefix": "acme."}, {"filter_text": "x", "_match_count": 1},
-        {"is_frozen": True, "_frozen_s": 0.0},
+        {"_shared_prefix": "acme.production.of.a.long.name."}, {"is_frozen": True, "_frozen_s": time.time() - 59.97},
+        {"is_frozen": True, "_frozen_s": time.time() - 60.0},
     ):  # fmt: skip
-        for width in (30, 60, 75, 90, 120):
+        for width in (30, 60, 70, 75, 80, 90, 100, 120):
             view = build_view(log, EU, US, **changes, _total_rate=Rate(1.5, 2.5))
             left, right = view.build_second_line(width)
-            text = right.plain if not view.is_frozen else right.plain.partition("  ")[2]
-            yield f"second line of {width} with {[*changes]}: {left.plain!r} {text!r}"
+            yield f"second line of {width} with {[*changes]}: {left.plain!r} {right.plain!r}"
     refs = [Ref("native", name) for name in ("a.b.c", "a.b.d", "a.e.f", "g")]
     view = build_view(log, *refs, _fit_table=lambda: None, _draw_rows=lambda: log.append("draw"))
     view._choose_columns = lambda: None
@@ -494,6 +544,30 @@ def describe_keys() -> Iterator[str]:
             log.clear()
             view.action_group()
             yield f"grouped from {levels} on {cursor}: {view._levels} {sorted(view._unfolded)} {take(log)}"
+    view._levels, view._unfolded = 1, {"a.", "a.b."}
+    view._sort_rows()
+    view._table.cursor_id = "native:a.b.c"
+    log.clear()
+    view.action_group()
+    yield f"grouped deeper: {[*view._items_by_id]} {take(log)}"
+    view = build_view(log, NEWS, JOBS, _sort_and_draw=lambda: log.append("draw"), _find_selected_row=lambda: None)
+    for _time in range(3):
+        view.action_group()
+        yield f"grouped without common names: {view._levels} {take(log)}"
+    two = build_queue("news", Finding("late", "warning", "news", "late", key="w"), FAILING)
+    for column, ref, queue in (
+        ("verdict", NEWS, two), ("verdict", None, two), ("verdict", NEWS, None), ("verdict", NEWS, build_queue("news")),
+        ("ready", NEWS, two), ("verdict", NEWS, build_queue("news", replace(FAILING, key=""), FAILING)),
+        ("verdict", NEWS, build_queue("news", replace(FAILING, key="", remedy="see w"), FAILING)),
+    ):  # fmt: skip
+        view = build_view(log, ref=lambda: ref, _counted_queues={NEWS: queue} if queue else {})
+        view.on_table_cell_clicked(SimpleNamespace(column=column))
+        yield f"clicked {column} {ref} {queue and len(queue.findings)}: {take(log)}"
+    for refs in ((), (NEWS,)):
+        for expression in ("", "news", "nothing"):
+            view = build_view(log, *refs, _sort_and_draw=lambda: log.append("draw"), _focused_before=None)
+            view.filter_line = Actor(log, "line")
+            yield f"confirmed /{expression} of {len(refs)}: {view.confirm_filter(expression)} {take(log)}"
     for number in (100, 101):
         for has_preview in (False, True):
             view = build_view(log, *number_refs(number), has_preview=has_preview)
@@ -544,6 +618,7 @@ def describe_keys() -> Iterator[str]:
         yield f"dimmed {view._table.dimmed}: {take(log)}"
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_the_overview_at_its_bounds_matches_the_stored_text() -> None:
     parts = (
         describe_layout, describe_requests, describe_caches, describe_snapshots, describe_rates, describe_order,
