@@ -4,7 +4,7 @@
 -- change. The script searches near both ends of each list.
 --
 -- moves    queue -> queue
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

@@ -8,7 +8,7 @@
 -- is not subscribed never receives it.
 --
 -- writes   control
--- derived  <queue><sep><step>                 the list of another priority
+-- derived  <prefix><queue><sep><step>         the list of another priority
 --          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
 -- KEYS     queue unacked unacked_index control
 -- ARGV     queue       str   the name of the queue

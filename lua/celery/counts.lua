@@ -4,7 +4,7 @@
 -- it; `unacked_exact` is false then. `expired` is the number of messages that kombu delivers again at its next sweep, `deadline_ms`
 -- the next time when a message expires, and `due_ms` the next ETA (-1: none).
 --
--- derived  <queue><sep><step>                   the list of another priority
+-- derived  <prefix><queue><sep><step>           the list of another priority
 --          <prefix>_kombu.binding.<exchange>    the bindings of an exchange: the queue of each routing key
 -- KEYS     queue unacked unacked_index
 -- ARGV     now_ms?     int  a test's clock; the server's when empty

@@ -7,7 +7,7 @@
 --
 -- moves    -> queue
 -- writes   binding binding_permanent
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue binding binding_permanent
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

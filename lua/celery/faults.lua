@@ -5,7 +5,7 @@
 -- reply queues. Problems that concern all queues are reported only for the queue with `speaks_for_all`. `seconds` is the age of the
 -- problem, or the time left; `word` is a type or a number of replies; after `until_ms` the problem cannot be fixed any more.
 --
--- derived  <queue><sep><step>                             the list of another priority
+-- derived  <prefix><queue><sep><step>                     the list of another priority
 --          <prefix>_kombu.binding.<exchange>              the bindings of an exchange: the queue of each routing key
 --          <prefix><reply>.reply.<control>.pidbox         the replies to a remote control command
 -- KEYS     queue unacked unacked_index

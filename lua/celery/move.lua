@@ -7,7 +7,7 @@
 --
 -- moves    queue ->
 -- writes   to_queue to_binding to_binding_permanent
--- derived  <queue><sep><step>  the list of another priority, of either queue
+-- derived  <prefix><queue><sep><step>  the list of another priority, of either queue
 -- KEYS     queue
 --          to_queue              list  of the other queue, like those that follow
 --          to_binding            set

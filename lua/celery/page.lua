@@ -8,7 +8,7 @@
 -- exchange, routing key]`; `tag` is its delivery tag, `score` the time when it was taken. `step` is the priority of the list of a
 -- waiting message.
 --
--- derived  <queue><sep><step>                   the list of another priority
+-- derived  <prefix><queue><sep><step>           the list of another priority
 --          <prefix>_kombu.binding.<exchange>    the bindings of an exchange: the queue of each routing key
 -- KEYS     queue unacked unacked_index
 -- ARGV     now_ms?     int   a test's clock; the server's when empty

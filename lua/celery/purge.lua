@@ -3,7 +3,7 @@
 -- Messages that workers hold are kept. `delete` removes late messages one by one, because other queues share their place.
 --
 -- moves    queue ->
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

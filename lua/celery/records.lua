@@ -5,7 +5,7 @@
 -- the number of messages that run before it. An unacked message is found by its delivery tag (`token`), which is its `record`. Once
 -- the reply has `most` bytes, the remaining rows get the reply `later`.
 --
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue unacked unacked_index
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

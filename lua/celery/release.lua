@@ -6,7 +6,7 @@
 --
 -- moves    unacked late -> queue
 -- writes   unacked_index
--- derived  <queue><sep><step>                 the list of another priority
+-- derived  <prefix><queue><sep><step>         the list of another priority
 --          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
 -- KEYS     queue unacked unacked_index
 -- ARGV     queue       str   the name of the queue

@@ -4,7 +4,7 @@
 -- its position. The new bytes, which contain the new priority, replace those that were read.
 --
 -- moves    queue -> queue
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

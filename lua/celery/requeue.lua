@@ -9,7 +9,7 @@
 --
 -- moves    -> queue
 -- writes   binding binding_permanent
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue binding binding_permanent unacked
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

@@ -5,7 +5,7 @@
 -- replace those that were read; the client writes the ETA into them, from `delay_ms` or `due_ms`.
 --
 -- moves    queue -> queue
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

@@ -5,7 +5,7 @@
 --
 -- moves    -> queue | late
 -- writes   unacked_index
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue unacked unacked_index
 -- ARGV     queue   str  the name of the queue
 --          prefix  str  the prefix of all keys; may be empty

@@ -4,7 +4,7 @@
 -- of the list times the number of rows is above a million, it becomes the next one instead.
 --
 -- moves    queue -> queue
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     queue
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty

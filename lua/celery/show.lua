@@ -6,7 +6,7 @@
 -- megabyte, from the next message on; with a negative `offset` from the other end. `result` is the stored result, or empty. The
 -- reply `ended` is for a job of which only the result is left.
 --
--- derived  <queue><sep><step>                   the list of another priority
+-- derived  <prefix><queue><sep><step>           the list of another priority
 --          <prefix>_kombu.binding.<exchange>    the bindings of an exchange: the queue of each routing key
 --          <prefix>celery-task-meta-<id>        the result of a job, if results have the same prefix
 --          celery-task-meta-<id>                the result of a job, if results have no prefix

@@ -1,6 +1,6 @@
 -- Count the waiting messages of many queues, and return the task of the next message. `spread.lua` counts the unacked messages.
 --
--- derived  <queue><sep><step>  the list of another priority
+-- derived  <prefix><queue><sep><step>  the list of another priority
 -- KEYS     each (queue list)  messages of priority 0; the last one runs next
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          sep      str  the separator between the name of a queue and a priority

@@ -1458,6 +1458,16 @@ def test_the_rights_of_an_operator_are_enough_for_every_verb(client: Redis, url:
         client.execute_command("ACL", "DELUSER", "narrow")
 
 
+def test_the_rights_of_an_operator_reach_the_lists_of_each_priority_under_the_prefix() -> None:
+    system = registry.create_system("celery:prefix=shop:")
+    keys = acl.compute_rights("operator", [(system, "mail"), (system, "other")]).keys
+    lists = {f"shop:{queue}{step}" for queue in ("mail", "other") for step in ("", f"{SEP}*")}
+    assert {key for key in keys if "mail" in key or "other" in key} - lists == {
+        f"shop:_kombu.{name}.{queue}" for name in ("binding", "binding_permanent") for queue in ("mail", "other")
+    }
+    assert lists <= {*keys}
+
+
 def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(client: Redis) -> None:
     plant_all(client)
     system = registry.create_system("celery")
