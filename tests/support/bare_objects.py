@@ -7,17 +7,20 @@ kept text.
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from textual.content import Content
 
 from rqtui.model import Ref, Snapshot
+from rqtui.systems import registry
 from rqtui.text.pieces import Piece
 from rqtui.tui.format.rows import Row
+from rqtui.tui.view import View
 
 
 class Bare:
@@ -103,3 +106,58 @@ def describe(value: Any) -> str:
     if callable(value):
         return "…"
     return repr(value) if isinstance(value, str | bytes | int | float | None) else type(value).__name__
+
+
+SYSTEMS = {name: registry.create_system(name) for name in ("native", "celery", "dispatcher", "rq")}
+NOW_MS = 1_800_000_000_000
+_SCREEN_ATTRIBUTES = vars(View())
+
+
+def build_bare_view(log: list[str], new: View, *refs: Ref, **attributes: Any) -> Any:
+    """Return a `Bare` view with the attributes of a new one. Its host, table and session write down their calls."""
+    session = Actor(
+        log, "session", systems=SYSTEMS, refs=list(refs), is_replay=False, is_read_only=False, now_ms=NOW_MS,
+        format_name=lambda ref: f"{ref.system}:{ref.queue}", ambiguous_names=frozenset(), snapshot=None, replay=None,
+        settings=SimpleNamespace(is_ascii=False, is_recording=False), find_foreign_system_name=lambda _ref: "",
+        largest_causes=(), death_causes={}, engine=None, demo=None,
+        journal=Actor(log, "journal", operations=[], problem="", who="me", load_earlier_operations=list),
+        list_recent_entries=lambda rows: log.append(f"recent {rows}") or [],
+        has_requested_job=lambda *_: True,
+    )  # fmt: skip
+    table = Actor(
+        log, "table", cursor_id=None, rows=[], visible_range=(0, 3), follow_head=True, is_touched=False,
+        painter=SimpleNamespace(columns=()), move_to=lambda row_id: log.append(f"move {row_id}") or True,
+    )  # fmt: skip
+    details = Actor(
+        log, "details", display=True, border_title=None, border_subtitle=None,
+        scrollable_content_region=Size(60, 12), content_size=Size(60, 12),
+        show_text=lambda text: log.append(f"show {text.plain!r}"),
+    )  # fmt: skip
+    usual: dict[str, Any] = {
+        **{name: value for name, value in vars(new).items() if name not in _SCREEN_ATTRIBUTES},
+        "session": session, "host": Actor(log, "host", check_verb=lambda _key: None), "table": table, "_table": table,
+        "app": Actor(log, "app", size=Size(120, 40)), "size": Size(120, 40), "is_drawn": True, "is_frozen": False,
+        "has_preview": True, "is_large": True, "filter_text": "", "query_one": lambda *_: details, "is_on_top": True,
+        "fit_table_height": lambda _table, rows: log.append(f"fit {rows} rows"), "focused": None,
+        "measure_details_width": lambda _pane: 60, "leave_findings": lambda: False, "details": details,
+        "call_after_refresh": lambda call, *_: log.append(f"later {getattr(call, '__name__', 'call')}"),
+        "set_class": lambda is_set, name: log.append(f"class {name} {is_set}"),
+    }  # fmt: skip
+    return Bare(type(new), **{**usual, **attributes})
+
+
+def silence(view: Any, *names: str) -> Any:
+    """Replace methods of a view by ones that only write their call."""
+    calls = Actor(view.host._log, "view")
+    vars(view).update({name: getattr(calls, name) for name in names})
+    return view
+
+
+def describe_new(view: View) -> str:
+    """Return the numbers, texts and limits with which a new view begins."""
+    kept = {
+        name: value.maxlen if isinstance(value, deque) else value
+        for name, value in vars(view).items()
+        if name not in _SCREEN_ATTRIBUTES and isinstance(value, int | float | str | tuple | deque)
+    }
+    return f"{type(view).__name__} {describe(kept)}"

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bare_objects import Actor, Bare, Size, describe, take
+from bare_objects import SYSTEMS, Actor, build_bare_view, describe, silence, take
 from kept_text import assert_lines_match_file
 from text_snapshots import stopped_clock  # noqa: F401
 
@@ -28,7 +28,6 @@ from rqtui.reports.errors import Group, Width
 from rqtui.reports.events import Event, Feed
 from rqtui.reports.sampling import Extent
 from rqtui.reports.workers import WorkerEntry, WorkerHealth
-from rqtui.systems import registry
 from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.format.rows import Row
 from rqtui.tui.screens import errors, events, operations, workers
@@ -36,12 +35,10 @@ from rqtui.tui.screens.errors import Errors
 from rqtui.tui.screens.events import Events
 from rqtui.tui.screens.operations import Operations
 from rqtui.tui.screens.workers import Workers
-from rqtui.tui.view import View
 
 KEPT = Path(__file__).with_name("lists_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
 MAIL, NEWS, TASKS, STEPS = Ref("native", "mail"), Ref("native", "news"), Ref("celery", "mail"), Ref("dispatcher", "a")
-SYSTEMS = {name: registry.create_system(name) for name in ("native", "celery", "dispatcher", "rq")}
 JOB = Job(
     b"j1", "mail", "native", "reserved", State.RESERVED, b"j1", name="send", worker="w1", error="Boom: no",
     reserved_ms=NOW_MS - 20_000, deadline_ms=NOW_MS + 30_000, attempts=1, enqueued_ms=NOW_MS - 60_000,
@@ -64,45 +61,6 @@ def build_queue(name: str, **numbers: int) -> Queue:
     return Queue(name, "native", counts, NOW_MS)
 
 
-def build_view(log: list[str], cls: type[Any], new: Any, *refs: Ref, **attributes: Any) -> Any:
-    """Return a view with the attributes of `new`, of which the host, the table and the session write their calls."""
-    session = Actor(
-        log, "session", systems=SYSTEMS, refs=list(refs), is_replay=False, is_read_only=False, now_ms=NOW_MS,
-        format_name=lambda ref: f"{ref.system}:{ref.queue}", ambiguous_names=frozenset(), snapshot=None, replay=None,
-        settings=SimpleNamespace(is_ascii=False), find_foreign_system_name=lambda _ref: "", largest_causes=(),
-        death_causes={}, engine=None,
-        journal=SimpleNamespace(operations=[], problem="", who="me", load_earlier_operations=list),
-        list_recent_entries=lambda rows: log.append(f"recent {rows}") or [],
-    )  # fmt: skip
-    table = Actor(
-        log, "table", cursor_id=None, rows=[], visible_range=(0, 3), follow_head=True, is_touched=False,
-        painter=SimpleNamespace(columns=()), move_to=lambda row_id: log.append(f"move {row_id}") or True,
-    )  # fmt: skip
-    about = Actor(
-        log, "about", display=True, border_title=None, scrollable_content_region=Size(60, 12),
-        show_text=lambda text: log.append(f"show {text.plain!r}"),
-    )  # fmt: skip
-    usual: dict[str, Any] = {
-        **{name: value for name, value in vars(new).items() if name not in vars(_SCREEN)},
-        "session": session, "host": Actor(log, "host", check_verb=lambda _key: None), "table": table, "_table": table,
-        "app": Actor(log, "app", size=Size(120, 40)), "is_drawn": True, "is_frozen": False, "has_preview": True,
-        "is_large": True, "filter_text": "", "query_one": lambda *_: about, "is_on_top": True,
-        "fit_table_height": lambda _table, rows: log.append(f"fit {rows} rows"),
-        "measure_details_width": lambda _pane: 60,
-    }  # fmt: skip
-    return Bare(cls, **{**usual, **attributes})
-
-
-_SCREEN = View()
-
-
-def silence(view: Any, *names: str) -> Any:
-    """Replace methods by ones that only write their call."""
-    calls = Actor(view.host._log, "view")
-    vars(view).update({name: getattr(calls, name) for name in names})
-    return view
-
-
 # -- workers ----------------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +69,7 @@ def build_workers(log: list[str], *refs: Ref, **attributes: Any) -> Any:
         log, "plot", build_requests=lambda ref: {"history": (str(ref),)} if ref else {},
         add_below=lambda text, ref, *_: log.append(f"plot of {ref}") or text,
     )  # fmt: skip
-    return build_view(log, Workers, Workers(), *refs, **{"_plot": plot, "_now_ms": NOW_MS, **attributes})
+    return build_bare_view(log, Workers(), *refs, **{"_plot": plot, "_now_ms": NOW_MS, **attributes})
 
 
 def describe_requested_workers() -> Iterator[str]:
@@ -353,7 +311,7 @@ def build_event(number: int, verb: str = "reserve", ref: Ref = MAIL, **fields: A
 
 
 def build_events(log: list[str], *refs: Ref, **attributes: Any) -> Any:
-    return build_view(log, Events, Events(refs), *refs, **attributes)
+    return build_bare_view(log, Events(refs), *refs, **attributes)
 
 
 def describe_event_requests() -> Iterator[str]:
@@ -581,7 +539,7 @@ REPORT = Report((GROUP, OTHER), EXTENT)
 
 
 def build_errors(log: list[str], *refs: Ref, **attributes: Any) -> Any:
-    return build_view(log, Errors, Errors(), *refs, **{"report": REPORT, "_now_ms": NOW_MS, **attributes})
+    return build_bare_view(log, Errors(), *refs, **{"report": REPORT, "_now_ms": NOW_MS, **attributes})
 
 
 def describe_error_groups() -> Iterator[str]:
@@ -712,7 +670,7 @@ OPERATION = Operation(NOW_MS, "me", "requeue", "mail", "native", (b"j1",), 3, {"
 
 
 def build_operations(log: list[str], *own: Operation, **attributes: Any) -> Any:
-    view = build_view(log, Operations, Operations((MAIL,)), MAIL, **attributes)
+    view = build_bare_view(log, Operations((MAIL,)), MAIL, **attributes)
     view.session.journal.operations = list(own)
     return view
 

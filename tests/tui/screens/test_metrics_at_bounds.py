@@ -249,7 +249,7 @@ def describe_ranges() -> Iterator[str]:
         yield f"stored days: {take(log)} {view._days}"
     view = build_view(log, MAIL, STEPS)
     first = view.build_focus([]).requests["history"]
-    yield f"commands: {first[0].calls}"
+    yield f"commands: {[call.argv for call in first[0].calls]}"
     yield f"requested: {len(first)} {view.build_focus([]).requests['history'][0] is first[0]} {[*view._requests]}"
     for engine in (None, Actor(log, "engine")):
         view = build_view(log, MAIL)
