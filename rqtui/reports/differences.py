@@ -192,8 +192,7 @@ def _build_condition_masks(jobs: Sequence[Mapping[str, str]], a_total: int) -> d
         candidates = {Condition(attribute, "=", value): mask for value, mask in by_value.items()}
         if attribute.startswith(PATH):
             candidates[Condition(attribute, "missing")] = all_mask & ~present
-        if len(by_value) > MAX_CATEGORIES:
-            candidates.update(_build_limit_masks(attribute, by_value))
+        candidates.update(_build_limit_masks(attribute, by_value))
         masks.update(
             (condition, mask)
             for condition, mask in candidates.items()
@@ -352,7 +351,7 @@ def _compute_p_value_within(table: _Table, outer: int, inner: int) -> float:
     """Return the p-value of the difference of both groups in `inner`, among the jobs of `outer` only."""
     a_total, b_total = table.count(outer)
     a_hits, b_hits = table.count(inner)
-    return compute_fisher_p_value(a_hits, a_total, b_hits, b_total) if a_total and b_total else 1.0
+    return compute_fisher_p_value(a_hits, a_total, b_hits, b_total)
 
 
 # -- explained differences ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 from kept_text import assert_lines_match_file
 
 from rqtui.config.file import parse_config_text
-from rqtui.config.thresholds import RULES, Limit, format_threshold, parse_threshold
+from rqtui.config.thresholds import DEFAULTS, RULES, Limit, find_queue_thresholds, format_threshold, parse_threshold
 
 KEPT = Path(__file__).with_name("values_at_bounds.txt")
 VALUES = {
@@ -41,6 +41,13 @@ def text() -> Iterator[str]:
                 yield f"{name} = {value!r}: {error}"
             else:
                 yield f"{name} = {value!r}: {tuple(limit)} {format_threshold(name, limit)}"
+    for name, limit in DEFAULTS._asdict().items():
+        bounds = [number + by for number in limit if number is not None for by in (-1, 0, 1)]
+        yield f"usual {name}: {[(number, limit.find_severity(number)) for number in bounds]}"
+    rules = (("mail*", {"dead": Limit(1)}), ("*", {"late": Limit(2)}), ("mail-eu", {"dead": Limit(3)}))
+    for queue_names in (("mail",), ("mail-eu",), ("sms", "native:mail"), ("sms", "mail-x")):
+        found = find_queue_thresholds(rules, queue_names)
+        yield f"{queue_names}: {tuple(found.dead)} {tuple(found.late)}"
     for limit in (Limit(), Limit(5), Limit(None, 7), Limit(5, 7), Limit(0, 0)):
         yield f"{tuple(limit)}: {[limit.find_severity(number) for number in (-1, 0, 4.9, 5, 6.9, 7, 8)]}"
 

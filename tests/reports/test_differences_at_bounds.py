@@ -45,6 +45,27 @@ def describe(found: Differences) -> Iterator[str]:
         )
 
 
+def build_random_groups(random: Random) -> tuple[Jobs, Jobs]:
+    """Build two groups with a few attributes, some of which differ alone, in pairs, or as others do."""
+    size, groups = random.choice((20, 40, 80, 200)), []
+    shares_of_a = [random.random() for _ in range(4)]
+    shares_of_b = [min(1, max(0, each + random.choice((0, -0.3, 0.3, 0.5, -0.5, 0.1)))) for each in shares_of_a]
+    is_correlated = random.random() < 0.6
+    for shares in (shares_of_a, shares_of_b):
+        group = []
+        for _ in range(size if shares is shares_of_a else random.choice((size, size // 2 + 1))):
+            first, job = random.random(), dict[str, str]()
+            for at, each in enumerate(shares):
+                job[f".c{at}"] = "yes" if (first if is_correlated and at < 2 else random.random()) < each else "no"
+            if random.random() < 0.5:
+                job[".n"] = Number(random.randrange(12 if shares is shares_of_a else 16))
+            if is_correlated and random.random() < 0.9:
+                job[".xor"] = "yes" if (job[".c2"] == job[".c3"]) == (shares is shares_of_a) else "no"
+            group.append(job)
+        groups.append(group)
+    return groups[0], groups[1]
+
+
 def groups() -> Iterator[tuple[str, Jobs, Jobs]]:
     for a_hits, b_hits in ((0, 0), (20, 20), (20, 14), (20, 15), (20, 10), (10, 20), (40, 0), (38, 0), (2, 40)):
         yield f"{a_hits} and {b_hits} of 40", share(".x", a_hits, 40), share(".x", b_hits, 40)
@@ -96,22 +117,33 @@ def groups() -> Iterator[tuple[str, Jobs, Jobs]]:
         merge(share("attempts", 0, 40), share("age", 5, 40), share(".x", 5, 40)),
     )
     yield "only a result", share("attempts", 40, 40), share("attempts", 0, 40)
-    for seed in range(12):
-        random = Random(seed)
-        first, second = (
-            [
-                {
-                    ".kind": random.choice("abc" if is_a else "abcd"),
-                    ".amount": Number(random.randrange(10 if is_a else 15)),
-                    **({".note": random.choice("xy")} if random.random() < (0.8 if is_a else 0.4) else {}),
-                    "worker": random.choice("vw"),
-                    "attempts": random.choice("12"),
-                }
-                for _ in range(random.choice((20, 40, 80)))
-            ]
-            for is_a in (True, False)
+    for seed in (8, 14, 18, 20, 71, 94, 122, 146):  # of the first 150 those in which most results are near a bound
+        yield f"random jobs {seed}", *build_random_groups(Random(seed))
+    for hits in (35, 36, 37):  # 36 of 40 explains the groups, so that no pair is tested
+        yield (
+            f"{hits} of 40 and none",
+            merge(share(".x", hits, 40), share(".y", 20, 40)),
+            merge(share(".x", 0, 40), share(".y", 20, 40)),
         )
-        yield f"random jobs {seed}", first, second
+    for few in (159, 160, 161):  # a pair must gain more where a single condition differs by 0.6 or more
+        singles: Jobs = [
+            {".x": "yes" if at < few else "no", ".y": "yes" if at + 140 >= few else "no"} for at in range(400)
+        ]
+        usual: Jobs = [{".x": "yes", ".y": "yes"}] * 400
+        limited: Jobs = [
+            {".x": "yes" if at < few else "no", ".y": "yes" if few - 140 <= at < 2 * few - 140 else "no"}
+            for at in range(400)
+        ]
+        yield f"two of {few} of 400", usual, limited
+        yield f"two others of {few} of 400", usual, singles
+    for hits in (199, 200, 201):  # a certain difference of 5 per cent is reported, a smaller one is not
+        yield f"{hits} of 4000", share(".x", hits, 4000), share(".x", 0, 4000)
+        yield f"{hits} fewer of 4000", share(".x", 400, 4000), share(".x", 400 - hits, 4000)
+    for values in (9, 10, 11):
+        same: Jobs = [{".n": Number(at % values)} for at in range(80)]
+        low: Jobs = [{".n": Number(min(at % values, at % 7))} for at in range(80)]
+        yield f"the same {values} numbers", same, low
+        yield f"the same {values} numbers and a text", [*same, *[{".n": "a"}] * 5], [*low, *[{".n": "b"}] * 5]
     yield "no jobs", [], share(".x", 1, 2)
     yield "no others", share(".x", 1, 2), []
 
