@@ -42,9 +42,14 @@ def convert_json_to_msgpack(body: bytes) -> bytes:
     return body
 
 
+# The first bytes of maps and arrays.
+_MAPS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
+_ARRAYS = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
+
+
 def convert_msgpack_to_json(body: bytes) -> str:
     """Convert a body that is exactly one MessagePack map or array to JSON. Returns "" for any other body."""
-    if not (b"\x80" <= body[:1] <= b"\x9f" or b"\xdc" <= body[:1] <= b"\xdf"):
+    if not (_MAPS | _ARRAYS).intersection(body[:1]):
         return ""
     try:
         value = msgpack.unpackb(body, strict_map_key=False, raw=False, unicode_errors="surrogateescape")
@@ -58,9 +63,9 @@ def parse_partial_msgpack(head: bytes) -> object:
 
     None for other bytes.
     """
-    if not (b"\x80" <= head[:1] <= b"\x9f" or b"\xdc" <= head[:1] <= b"\xdf"):
+    if not (_MAPS | _ARRAYS).intersection(head[:1]):
         return None
-    is_map = b"\x80" <= head[:1] <= b"\x8f" or head[:1] in (b"\xde", b"\xdf")
+    is_map = bool(_MAPS.intersection(head[:1]))
     unpacker = msgpack.Unpacker(strict_map_key=False, raw=False, unicode_errors="surrogateescape")
     unpacker.feed(head)
     members: list[tuple[object, object]] = []

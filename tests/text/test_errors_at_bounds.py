@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 import msgpack
 from kept_text import assert_lines_match_file
 
+from rqtui.errors import UsageError
 from rqtui.model import Fact, Ref
-from rqtui.text import body, causes, elision, facts, names, paths, pickling, sanitise, tracebacks
+from rqtui.text import body, causes, elision, facts, names, paths, pickles, pickling, sanitise, tracebacks
+from rqtui.text import msgpack as packed
 from rqtui.text.causes import Grouping, Width
 
 KEPT = Path(__file__).with_name("errors_at_bounds.txt")
@@ -242,17 +245,128 @@ def bodies() -> Iterator[str]:
         2**2047,
         -(2**70),
     ):
-        packed = pickling.write_pickle(value)
-        yield f"pickled {value if abs(value) < 2**40 else value.bit_length()}: {len(packed)} {packed[:8]!r}"
+        written = pickling.write_pickle(value)
+        yield f"pickled {value if abs(value) < 2**40 else value.bit_length()}: {len(written)} {written[:8]!r}"
     for size in (0, 1, 30, 31, 32, 100):
-        packed = zlib.compress(b"x" * size)
+        compressed = zlib.compress(b"x" * size)
         for most in (30, 31, 32):
-            yield f"zlib of {size}, {most}: {len(body.decompress_zlib(packed, most))}"
+            yield f"zlib of {size}, {most}: {len(body.decompress_zlib(compressed, most))}"
     yield f"no zlib: {body.decompress_zlib(b'x')!r} {body.decompress_zlib(b'x' + b'0' * 9)!r}"
 
 
+def packed_bodies() -> Iterator[str]:
+    samples = {
+        f"{kind} of {size}": msgpack.packb({n: n for n in range(size)} if kind == "map" else [*range(size)])
+        for kind in ("map", "array")
+        for size in (0, 1, 14, 15, 16, 17)
+    }
+    samples |= {
+        f"{value!r:.20}": msgpack.packb(value) for value in (127, -1, "", "a" * 31, "a" * 70_000, b"", 2**32, None)
+    }
+    samples |= {
+        "two maps": b"\x80\x80",
+        "one array and text": b"\x90a",
+        "a map of lists": b"\x81\x90\x01",
+        "nothing": b"",
+    }
+    samples |= {f"none by {first:x}": bytes((first, 0, 0, 0, 0)) for first in (0xDB, 0xDD, 0xDF, 0xE0)}
+    for title, sample in samples.items():
+        whole = packed.convert_msgpack_to_json(sample)
+        parts = [packed.parse_partial_msgpack(sample[:end]) for end in (len(sample), len(sample) - 1, 2)]
+        yield f"{title} {sample[:1]!r}: {digest(whole)} {[digest(str(part)) for part in parts]}"
+    for sample in (b"\x7f", b"\x80", b"\x81", b"{", b"a", b"\xa1a", b"[1]"):
+        try:
+            yield f"given {sample!r}: {packed.convert_json_to_msgpack(sample)!r}"
+        except UsageError as error:
+            yield f"given {sample!r}: {error}"
+
+
+def pickled_values() -> Iterator[str]:
+    texts = {"empty": [], "list": [1, "two", (3,), (), {"a": None}], "text": "x" * 20, "bytes": b"y" * 20, "set": {1}}
+    for title, value in texts.items():
+        parsed = pickles.parse_pickle(pickle.dumps(value, protocol=4))
+        whole = pickles.format_as_python(parsed)
+        for most in sorted({0, 1, 2, 10, len(whole) - 1, len(whole), len(whole) + 1} - {-1}):
+            converted = pickles.convert_to_json_types(parsed, most)
+            yield f"{title} in {most}: {pickles.format_as_python(parsed, most)} {converted}"
+    for bits in (3_999, 4_000, 4_001):
+        number = pickles.parse_pickle(pickle.dumps(1 << bits - 1, protocol=4))
+        converted = pickles.convert_to_json_types(number)
+        yield f"{bits} bits: {digest(pickles.format_as_python(number))} {digest(repr(converted))}"
+    deep: object = 0
+    for depth in range(43):
+        if depth > 38:
+            parsed = pickles.parse_pickle(pickle.dumps(deep, protocol=4))
+            converted = pickles.convert_to_json_types(parsed)
+            yield f"depth {depth}: {digest(pickles.format_as_python(parsed))} {digest(repr(converted))}"
+        deep = [deep]
+    for size in (pickles.MOST_BYTES - 1, pickles.MOST_BYTES, pickles.MOST_BYTES + 1):
+        data = pickle.dumps(b"z" * (size - len(pickle.dumps(b"z" * 300, protocol=3)) + 300), protocol=3)
+        try:
+            yield f"{len(data) - pickles.MOST_BYTES} bytes beyond the most: {len(str(pickles.parse_pickle(data)))}"
+        except ValueError as error:
+            yield f"{error}"
+    for data in (
+        b"\x80\x02N.",
+        b"\x80\x01N.",
+        b"\x80\x05N.",
+        b"\x80\x06N.",
+        b"\x80\x02.",
+        b"\x80\x02Nx",
+        b"N.",
+        b"(.",
+        b"t.",
+        b"\x81\x02N.",
+    ):
+        yield f"pickle {data!r}: {pickles.is_pickle(data)}"
+    for function in ("tasks.add",):
+        for args, kwargs in (((1,), {}), ([1, 2], {"a": 3}), (None, None)):
+            yield f"call: {pickles.format_function_call(function, args, kwargs)}"
+
+
+def error_groups() -> Iterator[str]:
+    """Yield the groups of random errors with few words, in short."""
+    words = ["card", "was", "declined", "order", "not", "found", "for", "shop", "user", "12", "5", "timeout", "after"]
+    frame = 'Traceback (most recent call last):\n  File "{}", line 7, in run\n    {}\n'
+    beginnings = (
+        "", frame.format("/app/jobs.py", "run()"), frame.format("/x/site-packages/a.py", "run()"),
+        frame.format("/app/jobs.py", 'raise Failed("no such card")'),
+    )  # fmt: skip
+    for seed in range(60):
+        random = Random(seed)
+        length, values = random.choice((1, 2, 3, 4, 6, 8, 40, 41)), random.choice((2, 3, 7, 8, 9, 20))
+        base = [random.choice(words) for _ in range(length)]
+        varying = random.sample(range(length), min(length, random.choice((0, 1, 1, 2, 3, 4))))
+        kinds = random.choice((("ValueError: ",), ("ValueError: ", "KeyError: "), ("",), ("HTTPError: 404 ",)))
+        beginning, errors = random.choice(beginnings), []
+        for _ in range(random.choice((2, 3, 8, 9, 10, 20))):
+            message = [
+                f"w{'abcdefghijklmnopqrst'[random.randrange(values)]}" if at in varying else word
+                for at, word in enumerate(base)
+            ]
+            errors.append(causes.parse_error(f"{beginning}{random.choice(kinds)}{' '.join(message)}"))
+        found = []
+        for width in Width:
+            grouping = Grouping(errors[: len(errors) // 2 + 1], width)
+            keys = [grouping.find_group_key(error) for error in errors]
+            found.append(f"{len({*keys})} {causes.build_group_title(errors, width)} {keys}")
+        short = " | ".join(each[:30] for each in found)
+        yield f"random errors {seed}: {short} #{sha256(''.join(found).encode()).hexdigest()[:8]}"
+
+
 def text() -> Iterator[str]:
-    for part in (short_names, characters, searched_paths, error_causes, traces, job_facts, bodies):
+    for part in (
+        short_names,
+        characters,
+        searched_paths,
+        error_causes,
+        traces,
+        job_facts,
+        bodies,
+        packed_bodies,
+        pickled_values,
+        error_groups,
+    ):
         yield f"== {part.__name__}"
         yield from part()
 

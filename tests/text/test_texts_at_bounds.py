@@ -224,6 +224,20 @@ def test_texts_match_the_stored_text() -> None:
 
 
 def test_ages_are_coarse_only_while_that_is_set() -> None:
-    for is_coarse, age in ((True, "10s"), (False, "19s")):
+    seconds = (9, 10, 19, 59, 60, 119, 3_599, 3_600)
+    for is_coarse, ages in (
+        (True, "9s 10s 10s 50s 1m 1m 59m 1h00"), (False, "9s 10s 19s 59s 1m00 1m59 59m59 1h00"),
+    ):  # fmt: skip
         formats.set_age_rounding(is_coarse)
-        assert formats.format_age(19_000) == age
+        assert " ".join(formats.format_age(1000 * each) for each in seconds) == ages
+    days = {999: "999d", 1_000: "2.7y", 36_499: "100.0y", 36_500: "100y", 365_000: "999y", 400_000: "999y"}
+    assert {day: formats.format_age(DAY_MS * day) for day in days} == days
+
+
+def test_a_duration_is_spelled_in_its_two_largest_units() -> None:
+    spelled = {
+        0: "1 s", 1: "1 s", 59.4: "59 s", 60: "1 min", 61: "1 min 1 s", 3_599: "59 min 59 s", 3_600: "1 h",
+        3_601: "1 h", 7_500: "2 h 5 min", 86_400: "1 d", 86_461: "1 d", 90_000: "1 d 1 h", 90_061: "1 d 1 h",
+    }  # fmt: skip
+    assert {seconds: formats.spell_duration(seconds) for seconds in spelled} == spelled
+    assert formats.spell_duration(90_061, 1) == "1 d" and formats.spell_duration(90_061, 4) == "1 d 1 h 1 min 1 s"
