@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from command_output import Output
 from kept_text import assert_lines_match_file
 from service_stage import MAIL, NEWS, SYSTEMS, Recorder, describe
 from text_snapshots import stopped_clock  # noqa: F401
@@ -36,26 +37,6 @@ KEPT = Path(__file__).with_name("commands_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
 JOB = Job(b"j1", "mail", "native", "dead", State.DEAD, b"j1", name="send")
 SESSION: Any = Session(Settings("redis://here"))
-
-
-class Output:
-    """Runs functions of the commands, and yields what they print and return."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self.capsys, self.patch, self.lines = capsys, patch, list[str]()
-
-    def run(self, title: str, function: Callable[..., Any], *args: Any, **options: Any) -> Iterator[str]:
-        self.capsys.readouterr()
-        self.lines.clear()
-        try:
-            result = describe(function(*args, **options))
-        except Exception as error:
-            result = f"{type(error).__name__}: {error}"
-        printed = self.capsys.readouterr()
-        yield f"== {title}: {result}"
-        yield from (f"  {line}" for line in self.lines)
-        yield from (f"  {line}" for line in printed.out.splitlines())
-        yield from (f"  stderr: {line}" for line in printed.err.splitlines())
 
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

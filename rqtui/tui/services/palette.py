@@ -130,7 +130,7 @@ class CommandProvider(Provider):
             run = partial(self._run_argument_command, self._palette.filter_word, expression)
             yield Hit(1.1, title, run, help="a filter used before")
 
-        if words and query.strip():
+        if words:
             run = partial(self._run_argument_command, self._palette.search_word, query.strip())
             title = Content.assemble(("search ", "$muted"), (safe(query.strip()), "$accented"))
             yield Hit(SEARCH_SCORE, title, run, help=self._palette.search_word.help)
@@ -143,12 +143,9 @@ class CommandProvider(Provider):
 
     def _find_argument_hits(self, command: ArgumentCommand, argument: str) -> Iterator[Hit]:
         """Yield a search result for the typed argument, or for the choices that contain it."""
-        choices = list(command.list_choices())
-        fitting = [choice for choice in choices if argument.lower() in choice.lower()]
-        offered = sorted(fitting, key=lambda choice: not choice.lower().startswith(argument.lower()))[:MAX_HITS]
-        if argument not in offered and not (choices and offered):
-            offered.insert(0, argument)
-        for rank, choice in enumerate(offered):
+        fitting = [choice for choice in command.list_choices() if argument.lower() in choice.lower()]
+        fitting.sort(key=lambda choice: not choice.lower().startswith(argument.lower()))
+        for rank, choice in enumerate(fitting[:MAX_HITS] or [argument]):
             # A typed argument ranks above every match of letters, because it is deliberate.
             yield Hit(
                 ARGUMENT_SCORE - rank / 100,

@@ -57,7 +57,7 @@ def collect_hits(provider: Any, query: str | None) -> list[Any]:
 def describe_hit(hit: Any) -> str:
     if isinstance(hit, DiscoveryHit):
         return f"{describe(hit.display)} {hit.help}"
-    return f"{hit.score:.2f} {describe(hit.match_display)} {hit.text!r} {hit.help}"
+    return f"{hit.score:.4f} {describe(hit.match_display)} {hit.text!r} {hit.help}"
 
 
 def describe_searches() -> Iterator[str]:
@@ -159,6 +159,12 @@ def describe_job_search() -> Iterator[str]:
 def describe_queues() -> Iterator[str]:
     stage = Stage()
     commands = build_palette(stage)
+    formatted: list[Ref] = []
+    stage.session.format_name = lambda ref: formatted.append(ref) or ref.queue
+    for refs in ([MAIL], [MAIL], [MAIL, NEWS], [MAIL, NEWS]):
+        stage.session.refs = refs
+        commands.find_queues(["a"])
+        yield f"names that were formatted until {len(refs)} queues were searched: {len(formatted)}"
     yield f"without a snapshot: {commands.describe_queue(MAIL)} / {commands.describe_queue(JOBS)}"
     counts = (
         Count("ready", State.READY, 3),
