@@ -109,6 +109,11 @@ def format_age(ms: float | None) -> str:
     return f"{sign}{years:.1f}y" if years < 100 else f"{sign}{min(years, 999):.0f}y"
 
 
+def format_age_since(at_ms: int | None, now_ms: float) -> str:
+    """Format the time since `at_ms`: `—` if that is unknown, and `0s` if it is in the future by another clock."""
+    return NONE if at_ms is None else format_age(max(0.0, now_ms - at_ms))
+
+
 def format_time_left(until_ms: int | None, now_ms: float) -> str:
     """Format the time until which a problem can be fixed: `41s left`, `too late`; empty if there is no limit."""
     if until_ms is None:

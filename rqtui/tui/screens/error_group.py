@@ -136,7 +136,7 @@ class ErrorGroup(View):
         group = self.group
         error_text = safe(mask_text(group.message)) or "no error is stored with these jobs"
         ages = [(label, at_ms) for label, at_ms in (("first", group.first_ms), ("last", group.last_ms)) if at_ms]
-        times = " · ".join(f"{label} {formats.format_age(max(0, self._now_ms - at_ms))}" for label, at_ms in ages)
+        times = " · ".join(f"{label} {formats.format_age_since(at_ms, self._now_ms)}" for label, at_ms in ages)
         count_text = formats.format_quantity(group.count, "job") + (f", {self.share} of all" if self.share else "")
         facts = [safe(group.frame), count_text, times if self._now_ms else ""]
         error_line = Content.styled(formats.fit_to_width(error_text, max(10, width - 1)).rstrip(), "$state-dead")

@@ -186,8 +186,8 @@ class Errors(ReportView):
                 *frame_cells,
                 _format_first_name(group.kinds),
                 *queue_cells,
-                _format_age_since(group.first_ms, now_ms),
-                _format_age_since(group.last_ms, now_ms),
+                formats.format_age_since(group.first_ms, now_ms),
+                formats.format_age_since(group.last_ms, now_ms),
             ),
         )
 
@@ -400,7 +400,7 @@ def _format_group_details(group: Group, example: Job, width: int, now_ms: int) -
     """Format an error group: its whole message, its times, places and kinds, then its newest job as an example."""
     message = safe(mask_text(group.message)) or NO_ERROR_TEXT
     dates = [
-        f"{label} {formats.format_age(max(0, now_ms - at_ms))} ago"
+        f"{label} {formats.format_age_since(at_ms, now_ms)} ago"
         for label, at_ms in (("first", group.first_ms), ("last", group.last_ms))
         if at_ms is not None
     ]
@@ -443,7 +443,3 @@ def _format_first_name(names: Sequence[str]) -> Cell:
         return Piece(formats.NONE, "muted")
     more = (Piece(f" +{len(names) - 1}", "muted"),) if len(names) > 1 else ()
     return (Piece(format_field_value(names[0])), *more)
-
-
-def _format_age_since(at_ms: int | None, now_ms: int) -> str:
-    return formats.NONE if at_ms is None else formats.format_age(max(0, now_ms - at_ms))

@@ -227,7 +227,7 @@ class IncidentPage(View):
         elif self._request is not None:
             text = Content.styled(" reading … ", "$accented")
         else:
-            age = formats.format_age(max(0, self._now_ms - self._report.taken_ms)) if self._report else ""
+            age = formats.format_age_since(self._report.taken_ms, self._now_ms) if self._report else ""
             hint = f" {age} old, {keys.find_current_key('refresh')} reads again " if age else ""
             text = Content.styled(hint, "$muted")
         self.query_one("#incident-page").border_subtitle = text

@@ -244,11 +244,10 @@ class ReportView(View):
         if self.session.is_replay:
             return [*pieces, *format_sample_size(size)]
         pieces += format_sample_size(size, self.SAMPLE_NOTE)
-        age_ms = self._now_ms - self.report.size.taken_ms
         age_text = (
             "reading … "
             if self._report_request is not None
-            else f"{formats.format_age(max(0, age_ms))} old, r reads again "
+            else f"{formats.format_age_since(self.report.size.taken_ms, self._now_ms)} old, r reads again "
         )
         return [*pieces, Piece(age_text, "muted")]
 

@@ -172,7 +172,7 @@ class Schedules(View):
             if schedule.problem
             else format_field_value(schedule.call)
         )
-        last = formats.NONE if schedule.last_ms is None else formats.format_age(max(0, self._now_ms - schedule.last_ms))
+        last = formats.format_age_since(schedule.last_ms, self._now_ms)
         cells: tuple[Cell, ...] = (
             (Piece(f"{sign} ", hue), Piece(state_word, hue if schedule.problem else "")),
             format_field_value(schedule.name),

@@ -344,7 +344,7 @@ class Workers(View):
             *(workers.format_worker_fact(entry, name) or Piece(formats.NONE, "muted") for name in self._fact_names),
             format_field_value(job.name) if job and job.name else Piece(formats.NONE, "muted"),
             formats.shorten_job_id(job_id, ID_CELLS) if job_id else Piece(formats.NONE, "muted"),
-            formats.NONE if entry.since_ms is None else formats.format_age(max(0, now_ms - entry.since_ms)),
+            formats.format_age_since(entry.since_ms, now_ms),
             _format_lease_time_left(entry, now_ms),
             _format_heartbeat(entry, now_ms),
             formats.format_age(now_ms - worker.started_ms) if worker and worker.started_ms else formats.NONE,
@@ -544,7 +544,7 @@ def _find_worker_job(entry: WorkerEntry, job_id: bytes, engine: Engine) -> tuple
     return None
 
 
-def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int, rows: int = 0) -> Content:
+def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int, rows: int) -> Content:
     """Format a worker: its health as a sentence, what its system stores about it, and the jobs that it holds.
 
     `rows` is the number of visible lines (0: unknown). An empty line is left out if it would hide the first job.
@@ -577,7 +577,7 @@ _HELD_JOB_REST = f"{'':<{HELD_NAME_CELLS - 3}}  {'enqueued':>10}  last error"
 
 def _format_held_job(job: Job, now_ms: int, width: int) -> Content:
     """Format a job that a worker holds as a line; a wide line also has its age and its last error."""
-    held = formats.NONE if job.reserved_ms is None else formats.format_age(max(0, now_ms - job.reserved_ms))
+    held = formats.format_age_since(job.reserved_ms, now_ms)
     left_ms = None if job.deadline_ms is None else job.deadline_ms - now_ms
     lease = formats.NONE if left_ms is None else f"in {formats.format_age(left_ms)}" if left_ms >= 0 else "over"
     attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
@@ -590,9 +590,7 @@ def _format_held_job(job: Job, now_ms: int, width: int) -> Content:
     name = format_field_value(job.name) or formats.NONE
     if width < WIDE_CELLS:
         return Content.assemble(line, name)
-    enqueued = (
-        formats.NONE if job.enqueued_ms is None else f"{formats.format_age(max(0, now_ms - job.enqueued_ms))} ago"
-    )
+    enqueued = formats.NONE if job.enqueued_ms is None else f"{formats.format_age_since(job.enqueued_ms, now_ms)} ago"
     error = format_error_line(job.error) if job.error else ""
     error_cells = width - line.cell_length - HELD_NAME_CELLS - 14
     return Content.assemble(
@@ -622,7 +620,7 @@ def _describe_worker(entry: WorkerEntry, now_ms: int) -> str:
     elif entry.health in UNHEALTHY:
         beat = f"This worker stopped sending heartbeats {formats.format_age(now_ms - worker.heartbeat_ms)} ago"
     else:
-        beat = f"The last heartbeat of this worker came {formats.format_age(max(0, now_ms - worker.heartbeat_ms))} ago"
+        beat = f"The last heartbeat of this worker came {formats.format_age_since(worker.heartbeat_ms, now_ms)} ago"
     started = (
         f" It started {formats.format_age(now_ms - worker.started_ms)} ago." if worker and worker.started_ms else ""
     )
@@ -650,7 +648,7 @@ def _format_inspection(inspection: WorkerInspection, is_waiting: bool, now_ms: i
     elif inspection.problem:
         head = Content.styled(safe(inspection.problem), "$warning")
     else:
-        age = formats.format_age(max(0, now_ms - inspection.at_ms))
+        age = formats.format_age_since(inspection.at_ms, now_ms)
         head = Content.styled(f"asked {age} ago; it replied within {waited}", "$muted")
     layout = jobs.choose_property_layout(inspection.facts, width)
     facts = jobs.format_job_facts(inspection.facts, now_ms, layout=layout)
@@ -693,7 +691,7 @@ def _format_heartbeat(entry: WorkerEntry, now_ms: int) -> Cell:
     if not entry.worker.heartbeat_ms:
         return Piece(formats.UNKNOWN, "state-dead")
     is_silent = entry.health in UNHEALTHY
-    return Piece(formats.format_age(max(0, now_ms - entry.worker.heartbeat_ms)), "state-dead" if is_silent else "muted")
+    return Piece(formats.format_age_since(entry.worker.heartbeat_ms, now_ms), "state-dead" if is_silent else "muted")
 
 
 def _format_process(entry: WorkerEntry) -> str:

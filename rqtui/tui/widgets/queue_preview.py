@@ -473,7 +473,7 @@ def format_causes_of_death(causes: Sequence[DeathCause], now_ms: int, width: int
 def _format_cause_facts(cause: DeathCause, now_ms: int) -> str:
     """Format where a cause of death was raised, when it was seen first and last, and its most frequent job name."""
     ages = [
-        f"{name} {formats.format_age(max(0, now_ms - at_ms))} ago"
+        f"{name} {formats.format_age_since(at_ms, now_ms)} ago"
         for name, at_ms in (("first", cause.first_ms), ("last", cause.last_ms))
         if at_ms is not None
     ]

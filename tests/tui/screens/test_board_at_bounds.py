@@ -13,8 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from bare_objects import Actor, Bare, Size, describe, take
 from kept_text import assert_lines_match_file
+from text_snapshots import stopped_clock  # noqa: F401
 
 from rqtui.engine import filters
 from rqtui.model import Count, Fact, Finding, Job, Page, Place, Queue, Rate, Ref, Snapshot, State, Verdict
@@ -518,6 +520,7 @@ def describe_keys() -> Iterator[str]:
         yield f"dimmed {view._panes[0].dimmed}: {take(log)}"
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_a_board_at_its_bounds_matches_the_stored_text() -> None:
     parts = (describe_panes, describe_findings, describe_snapshots, describe_targets, describe_scans, describe_keys)
     assert_lines_match_file((line for part in parts for line in (f"== {part.__name__[9:]}", *part())), KEPT)

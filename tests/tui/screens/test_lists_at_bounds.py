@@ -21,7 +21,7 @@ from text_snapshots import stopped_clock  # noqa: F401
 
 from rqtui import verbs
 from rqtui.errors import RqtuiError
-from rqtui.model import Count, Fact, Job, Page, Queue, Rate, Ref, Snapshot, State, Worker
+from rqtui.model import Count, Fact, Job, Page, Queue, Rate, Ref, Snapshot, State, Worker, WorkerInspection
 from rqtui.operations.journal import Operation
 from rqtui.reports.errors import Errors as Report
 from rqtui.reports.errors import Group, Width
@@ -178,6 +178,23 @@ def describe_worker_rows() -> Iterator[str]:
                 for check in (None, True, False):
                     view.host.check_verb = lambda _key: check
                     yield f"orders of {system} {len(jobs)} {is_read_only}: {commands} {view._find_usable_verbs(entry)}"
+    stored = [build_workers(log)._stores_workers(Ref(name, "a")) for name in ("native", "dispatcher", "other")]
+    yield f"workers stored: {stored}"
+    long_id = b"a long id of a person and a program"
+    ending = replace(JOB, id=long_id, deadline_ms=NOW_MS, error="Boom " * 40)
+    for entry in (replace(ENTRY, jobs=(ending,)), replace(ENTRY, jobs=(), has_unknown_jobs=True), GONE):
+        view = build_workers(log, MAIL, _entries=(entry,))
+        yield f"row {describe(view._build_worker_row(entry).cells)} {view._build_columns()[-6].width}"
+        yield f"  {workers._describe_held_jobs(entry, NOW_MS, ('release', 'reap'))}"
+        for width in (10, 19, 21, 60, 109, 110, 120):
+            yield f"  in {width}: {workers._format_worker_details(entry, NOW_MS, width, 0).plain!r}"
+        rows = [workers._format_worker_details(entry, NOW_MS, 20, rows).plain.count("\n") for rows in range(20)]
+        yield f"  lines by rows: {rows}"
+    late = replace(ENTRY, name="b", worker=WORKER._replace(heartbeat_ms=0))
+    for names in (("a", "z"), ("z", "a")):
+        view = build_workers(log, MAIL, sort="last heartbeat")
+        view._entries = (replace(ENTRY, name=names[0], worker=None), replace(late, name=names[1]))
+        yield f"without heartbeats: {[entry.name for entry in view._list_matching_workers()]}"
     for texts in (["a"], ["a", "b"], ["a", "b", "c"]):
         yield workers._join_alternatives(texts)
     for names, facts in (
@@ -188,13 +205,11 @@ def describe_worker_rows() -> Iterator[str]:
         view = build_workers(
             log, MAIL, _fact_names=names, _entries=(replace(ENTRY, worker=WORKER._replace(facts=facts)),)
         )
-        yield (
-            f"columns of facts: "
-            f"{[(column.title, column.width, column.most, column.drop) for column in view._build_fact_columns()]}"
-        )
+        described = [describe(column._replace(fit=None)) for column in view._build_fact_columns()]
+        yield f"columns of facts: {described}"
         yield f"  columns {[(column.key, column.width) for column in view._build_columns()]}"
     for width in (30, 60, 75, 90, 120):
-        for entries in ((), (ENTRY, IDLE, GONE)):
+        for entries in ((), (ENTRY, IDLE, GONE), (replace(IDLE, has_unknown_jobs=True),)):
             view = build_workers(log, MAIL, _entries=entries, refs=(MAIL,))
             yield f"second line of {width}: {describe(view.build_second_line(width))}"
     for sort in Workers.SORTS:
@@ -209,13 +224,18 @@ def describe_worker_rows() -> Iterator[str]:
                 if rows in (0, 10)
                 else f"details in {rows}: {text.count(chr(10))}"
             )
-    yield workers._format_worker_details(replace(ENTRY, jobs=kinds), NOW_MS, 110).plain
-    yield workers._format_worker_details(replace(ENTRY, jobs=()), NOW_MS, 60).plain
+    yield workers._format_worker_details(replace(ENTRY, jobs=kinds), NOW_MS, 110, 0).plain
+    yield workers._format_worker_details(replace(ENTRY, jobs=()), NOW_MS, 60, 0).plain
 
 
 def describe_worker_keys() -> Iterator[str]:
     log: list[str] = []
     for entry in (None, ENTRY, replace(ENTRY, name="w" * 41)):
+        inspection = WorkerInspection("w1", NOW_MS - 5_000, 1_500, (Fact("pool", 4),))
+        view = build_workers(log, MAIL, _inspections={entry.id: inspection} if entry else {}, _asked=set())
+        view.find_selected_worker = lambda entry=entry: entry
+        view._show_worker_facts()
+        yield f"replies of {entry and entry.name}: {take(log)}"
         for asked, inspections, has_preview in (
             ((), {}, True),
             ((), {}, False),
@@ -261,19 +281,22 @@ def describe_worker_keys() -> Iterator[str]:
             silence(view, "_show_worker_facts")
             for _time in range(2):
                 view.action_ask()
-                yield f"asked: {take(log)} {view._asked} {describe(view._inspections)}"
+                yield f"asked: {take(log)} {describe(view._asked)} {describe(view._inspections)}"
             for message in (
                 SimpleNamespace(result=5, is_last=False, error=""),
                 SimpleNamespace(result=None, is_last=True, error="away"),
             ):
                 for is_drawn in (False, True):
                     view.is_drawn = is_drawn
+                    view._asked.add("id")
                     view._record_inspection("id", message)
-                    yield f"reply: {take(log)} {view._asked} {[*view._inspections]}"
+                    yield f"reply: {take(log)} {describe(view._asked)} {[*view._inspections]}"
             view.on_table_opened(None)
             yield f"opened: {take(log)}"
             view.on_table_moved(None)
             yield f"moved: {take(log)}"
+            silence(view, "_draw_workers").action_sort()
+            yield f"sorted: {take(log)} {view.sort} {view.check_action('place', ('1',))}"
         waiting = entry and replace(entry, jobs=(), worker=WORKER._replace(job=b"j9"))
         view = build_workers(log, MAIL, find_selected_worker=lambda: waiting)
         view.on_table_opened(None)
@@ -295,9 +318,12 @@ def describe_worker_keys() -> Iterator[str]:
     for expression in ("w", ""):
         view.apply_filter(expression)
         yield f"filter {expression!r}: {take(log)} {view._expression!r}"
-    engine: Any = SimpleNamespace(fetch_job=lambda ref, job_id, _bytes: JOB if ref.queue == "news" else None)
+    engine: Any = SimpleNamespace(
+        fetch_job=lambda ref, job_id, size: log.append(f"{size} bytes") or JOB if ref.queue == "news" else None
+    )
     several = replace(ENTRY, worker=WORKER._replace(queues=("mail", "news")))
     found_jobs = [workers._find_worker_job(entry, b"j", engine) for entry in (several, ENTRY)]
+    yield f"read of the job: {take(log)}"
     yield f"job of a worker: {[each and str(each[0]) for each in found_jobs]}"
     found = workers._convert_worker_to_job(replace(IDLE, worker=WORKER._replace(job=b"j9")))
     yield f"searched: {found.id} {found.name} {found.body}"
@@ -325,6 +351,7 @@ def describe_event_requests() -> Iterator[str]:
         )
         first, second = view.build_focus([]), view.build_focus([])
         assert first.requests["events"][0] is second.requests["events"][0]
+        assert type(first.requests["events"][0]).__name__ == "Request"
         yield f"  focus {len(first.queues)} {len(first.requests['events'])}"
     view = build_events(log, *[Ref("dispatcher", f"q{at}") for at in range(60)])
     yield f"without events: {len(view.build_focus([]).queues)} {describe(view._describe_recording())}"
@@ -337,6 +364,8 @@ def describe_event_requests() -> Iterator[str]:
             view._kinds = {(MAIL, b"job0"): ""}
             view._table.cursor_id = shown[0].key
             asked = [each[1] for each in view._list_jobs_of_unknown_kind()]
+            kinds = [view.build_focus([]).requests["kinds"] for _time in range(2)]
+            assert all(one is other for one, other in zip(*kinds, strict=True))
             yield f"kinds of {number} {is_drawn}: {asked} {view.build_focus([]).job}"
     for known in (9_999, 10_000, 10_001):
         view = build_events(log, MAIL, _kinds={(MAIL, b"%d" % at): "" for at in range(known)}, _rows_signature=(1,))
@@ -349,7 +378,7 @@ def describe_event_requests() -> Iterator[str]:
     for known in (9_999, 10_000):
         first = build_event(0)
         view = build_events(log, MAIL, _waiting_events=[build_event(1), build_event(2, "reject")])
-        view._events.extend([first] * known)
+        view._events.extend([*[build_event(7)] * (known - 1), first])
         view._events_by_key, view._build_event_row = {first.key: first}, lambda event: Row(event.key, ())
         view._add_waiting_events()
         numbers = (
@@ -427,6 +456,21 @@ def describe_event_snapshots() -> Iterator[str]:
         view._draw_events()
         yield f"drawn {number}: {take(log)} {view._is_settled}"
         view._table.painter.columns = events.build_event_columns(False, 0)
+    for refs in ((MAIL,), (MAIL, NEWS)):
+        for initial in (refs, ()):
+            view = silence(build_events(log, *refs, _initial_refs=initial), "_update_frame", "_show_event_details")
+            composed = next(iter(view.compose_view()))
+            view._table.set_columns = lambda columns: log.append(f"{len(columns)} columns")
+            view._draw_events()
+            yield f"table of {len(refs)} {len(initial)}: {len(composed.painter.columns)} {len(view._refs)} {log[0]}"
+            log.clear()
+    view = silence(build_events(log, MAIL), "_update_frame", "_show_event_details")
+    view._table.update = lambda rows: log.append(f"update {len(rows)}")
+    for ids in (("r2", "r1"), ("r2", "r1"), ("r2", "r1"), ("r3", "r1")):
+        view._rows = deque(Row(row_id, ()) for row_id in ids)
+        view._draw_events()
+        yield f"drawn {ids}: {[line for line in log if 'update' in line]}"
+        log.clear()
     entries = [RecentEvent(NOW_MS / 1000, "dispatch", ref, "", 3) for ref in (STEPS, MAIL)]
     for refs in ((STEPS,), (STEPS, Ref("dispatcher", "b"))):
         view = silence(build_events(log, *refs), "_update_frame", "_show_event_details")

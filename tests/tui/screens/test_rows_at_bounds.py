@@ -46,6 +46,7 @@ from rqtui.reports.loops import UpcomingJob
 from rqtui.reports.plans import Plan
 from rqtui.reports.workers import WorkerEntry, WorkerHealth
 from rqtui.systems import registry
+from rqtui.text import formats
 from rqtui.text.pieces import convert_cell_to_pieces
 from rqtui.tui.format import columns
 from rqtui.tui.format.recent import RecentEvent
@@ -159,7 +160,7 @@ def write_worker(entry: WorkerEntry) -> Iterable[object]:
         yield workers.Workers._build_worker_row(view, entry)
     for used in ((), ("release",), ("reap",), ("release", "reap")):
         yield workers._describe_held_jobs(entry, NOW_MS, used)
-    yield workers._format_worker_details(entry, NOW_MS, 60)
+    yield workers._format_worker_details(entry, NOW_MS, 60, 0)
     yield workers._format_process(entry)
 
 
@@ -169,7 +170,7 @@ def write_kind(kind: Kind) -> Iterable[object]:
 
 def write_group(group: Group) -> Iterable[object]:
     yield errors._format_group_details(group, JOB, 60, NOW_MS)
-    yield Row("", (errors._format_first_name(group.kinds), errors._format_age_since(group.last_ms, NOW_MS)))
+    yield Row("", (errors._format_first_name(group.kinds), formats.format_age_since(group.last_ms, NOW_MS)))
 
 
 def write_failed_job(job: Job) -> Iterable[object]:
