@@ -29,21 +29,28 @@ for at = 2, #ARGV, columns do
   outcomes[#outcomes + 1] = position and {'moved', place} or 'changed'
   if position then
     if from then seen[left .. known] = true end
-    if not from and not to then inside[#inside + 1] = {place, score, line, known} else back[#back + 1] = {place, score, line} end
+    if not from and not to then
+      inside[#inside + 1] = {tonumber(score), line, known, length - 1 - position <= tonumber(score)}
+    else
+      back[#back + 1] = {place, score, line}
+    end
     if from and not stays then leaving[#leaving + 1] = {from, known} end
     if to and not from then spots[#spots + 1] = {position, known} end
   end
 end
 if #back + #inside == 0 then return outcomes end
-table.sort(inside, function(a, b) return tonumber(a[2]) < tonumber(b[2]) end)
+table.sort(inside, function(a, b) return a[1] < b[1] end)
+local ahead = 0 -- jobs that run too early, because they were bumped; the others run too late
+for _, job in ipairs(inside) do ahead = ahead + (job[4] and 1 or 0) end
 
 redis.call('ZREMRANGEBYRANK', dead, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('SADD', queues, ARGV[1])
 put_back(back)
 for _, job in ipairs(leaving) do redis.call('ZREM', job[1], job[2]) end
 take_out(spots)
-for i, job in ipairs(inside) do -- Jobs that have not moved back yet still run earlier, so the position counts them.
-  put_back({{'queue', tostring(tonumber(job[2]) + #inside - i + 1), job[3]}})
-  redis.call('LREM', queue, -1, job[4])
+for _, job in ipairs(inside) do -- The position counts the jobs that still run earlier.
+  put_back({{'queue', tostring(job[1] + ahead), job[2]}})
+  redis.call('LREM', queue, job[4] and -1 or 1, job[3])
+  if job[4] then ahead = ahead - 1 end
 end
 return outcomes

@@ -579,16 +579,18 @@ class Engine(Discovery):
         self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
     ) -> Iterator[list[Outcome]]:
         """Apply a verb to every job that is in a place now, one chunk per step. Later jobs stay unchanged."""
-        script = self.systems[ref.system].script(verb)
+        system, script = self.systems[ref.system], self.systems[ref.system].script(verb)
         self.raise_if_refused(verb, ref)
-        if not script.sources or place in script.targets:
+        # A job that moves to another queue stays in the key of a place that all queues share.
+        stays_in_key = system.is_shared(place) and any(arg.name == TO_QUEUE for arg in script.args)
+        if not script.sources or place in script.targets or stays_in_key:
             yield from self._apply_verb_to_listed_jobs(verb, ref, place, form)
             return
         page = self.fetch_page(ref, place, 0, CHUNK)
         total = page.job_count
         if self.change_recorder is not None:
             self.change_recorder.begin_change(verb, ref, total)
-        if self.systems[ref.system].is_shared(place):
+        if system.is_shared(place):
             yield from self._apply_verb_to_shared_place(verb, ref, place, form)
             return
         seen, offset = 0, 0
@@ -673,7 +675,7 @@ class Engine(Discovery):
     def _apply_verb_to_listed_jobs(
         self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None
     ) -> Iterator[list[Outcome]]:
-        """Apply a verb that moves jobs only inside their place.
+        """Apply a verb that moves jobs only inside the key of their place.
 
         All jobs are listed before the first change, because the verb changes their order.
         """

@@ -212,7 +212,8 @@ def _build_undo_row(script: str, row: SavedJob, state_after: AfterState) -> Mapp
         return {**saved_fields, "record": row.record, "body": row.body}
     if script == "revert":
         return {**saved_fields, "left": state_after.place, "known": state_after.line}
-    return {"id": row.id, "line": state_after.line or b"-", "member": state_after.line, "new": row.line}
+    unchanged_guard = {"place": state_after.place, "line": state_after.line or b"-"}
+    return {"id": row.id, **unchanged_guard, "member": state_after.line, "new": row.line}
 
 
 def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:

@@ -16,10 +16,10 @@ from rqtui.text.json_fields import replace_json_fields
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, HOUR_S = NOW // 1000, 3600
-QUEUE = "default"
+QUEUE, OTHER_QUEUE = "default", "mail"
 SCRIPTS: Mapping[str, Script] = scripts.load_scripts("sidekiq")
 SYSTEM = Sidekiq()
-KEYS = SYSTEM.keys(QUEUE)
+KEYS = {**SYSTEM.keys(QUEUE), "to_queue": SYSTEM.keys(OTHER_QUEUE)["queue"]}
 PLACES = ("schedule", "retry", "queue", "work", "dead")
 ZSETS = ("schedule", "retry", "dead")
 READERS = frozenset(name for name, script in SCRIPTS.items() if script.read_only)
@@ -97,11 +97,12 @@ def list_running(client: Redis) -> list[tuple[int, str, bytes]]:
 
 
 def list_members(client: Redis, place: str) -> list[bytes]:
-    """Return the Sidekiq jobs of a place in its order."""
+    """Return the Sidekiq jobs of a place in its order, without those of another queue in a place of all queues."""
     if place == "work":
         return [payload for _at, _name, payload in list_running(client)]
-    entries = client.lrange(KEYS[place], 0, -1)[::-1] if place == "queue" else client.zrange(KEYS[place], 0, -1)
-    return [job for job in entries if job]  # bump empties the old entry first
+    if place == "queue":
+        return [job for job in client.lrange(KEYS[place], 0, -1)[::-1] if job]  # bump empties the old entry first
+    return [job for job in client.zrange(KEYS[place], 0, -1) if json.loads(job)["queue"] == QUEUE]
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
@@ -235,6 +236,23 @@ def request_revert(jobs: Jobs) -> Request:
     return Request({"queue": QUEUE}, rows)
 
 
+def request_move(jobs: Jobs) -> Request:
+    """Build the request that moves Sidekiq jobs to the other queue."""
+    rows = [(build_member(job.id), build_member(job.id, OTHER_QUEUE), job.place or "dead") for job in jobs]
+    return Request({"queue": QUEUE, "to_queue": OTHER_QUEUE}, rows)
+
+
+def request_move_of_raw_jobs(jobs: Jobs) -> Request:
+    """Build the request that moves Sidekiq jobs whose bytes are no job, so that the client built no new bytes."""
+    request = request_move(jobs)
+    return Request(request.args, [(member, "", place) for member, _new, place in request.rows])
+
+
+def add_to_dead_of_other_queue(client: Redis, id: bytes) -> None:
+    """Add a job of the other Sidekiq queue to the dead set."""
+    client.zadd(KEYS["dead"], {build_member(id, OTHER_QUEUE): NOW_S})
+
+
 def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
     """Return a function that builds the request of a Sidekiq verb, with the number of jobs as its limit."""
     request = request_rows(name, **args)
@@ -340,6 +358,16 @@ USES = {
         BUMP,
         repeats=True,
         reach={"later": plant_and_request(BUMP, "queue", surround_job, rows=50), "gone": plant_and_request(BUMP, "")},
+    ),
+    "move": Use(
+        request_move,
+        reach={
+            "exists": plant_and_request(request_move, "dead", add_to_dead_of_other_queue),
+            "raw": plant_and_request(request_move_of_raw_jobs, "dead"),
+            "later": plant_and_request(request_move, "queue", surround_job, rows=50),
+            "wrong_place": plant_and_request(request_move, "work"),
+            "gone": plant_and_request(request_move, ""),
+        },
     ),
     "purge": Use(PURGE, chooses=True, reach={"empty": empty_places_and_request("queue", request=PURGE)}),
     "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_places_and_request("processes", request=REAP)}),

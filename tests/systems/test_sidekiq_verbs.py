@@ -16,6 +16,7 @@ from shell import shell
 from sidekiq_subject import SIDEKIQ, plant_process, plant_work
 
 from rqtui.engine.engine import Engine, build_engine
+from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
 from rqtui.operations.revert import revert_record
 from rqtui.operations.undo import UndoRecorder, describe_undo
@@ -210,6 +211,229 @@ def test_many_are_changed_among_those_of_other_queues(client: Redis) -> None:
     assert client.zcard("dead") == 1503 and all(b'"mail"' in one for one in client.zrange("dead", 0, -1))
     assert sum(one.moved for one in engine.apply_verb("purge", DEFAULT, (), {"place": "retry"})) == 3
     assert client.zcard("retry") == 3 and client.llen("queue:mail") == 3
+
+
+# --- to another queue ------------------------------------------------------------------------------------------------
+
+WAITING_AND_DEAD = ("schedule", "retry", "queue", "dead")
+
+
+def move(engine: Engine, place: str, *ids: str, to: str = "bulk") -> list[str]:
+    return act(engine, "move", place, *ids, to_queue=to)
+
+
+def diff_without_name(client: Redis, before: keyspace.Keyspace, queue: str = "bulk") -> list[str]:
+    """Return what differs from a dump, after the name that a move has registered is removed."""
+    client.srem("queues", queue)
+    return keyspace.diff(before, keyspace.dump(client))
+
+
+def test_jobs_move_to_another_queue_in_their_order_and_back_byte_for_byte(any_client: Redis, tmp_path: Path) -> None:
+    engine, client = open_engine(any_client), any_client
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    now_s = plant_all(client)
+    client.zadd("retry", {build_failed_job("long", args=["x" * 200_000]): now_s + 60.25})  # a page has a part of it
+    client.lpush("queue:bulk", job("waits", "bulk"))
+    client.sadd("queues", "bulk")
+    before = keyspace.dump(client)
+    for place in WAITING_AND_DEAD:
+        seen = {one.id: one for one in list_jobs(engine, place)}
+        scores = client.zscore if place != "queue" else lambda _place, _job: None
+        stored = {id: engine.send_request(engine.systems["sidekiq"].job_request("default", id, -1)) for id in seen}
+        members = {id: one.member for id, one in stored.items() if one}
+        old_scores = {id: scores(place, member) for id, member in members.items()}
+        assert move(engine, place) == ["moved"] * len(seen), place
+        assert list_jobs(engine, place) == []
+        page = engine.fetch_page(Ref("sidekiq", "bulk"), place, 0, 100, 4096)
+        assert [one.id for one in page.jobs] == [*([b"waits"] if place == "queue" else []), *seen]
+        for id, member in members.items():
+            new = member.replace(b'"queue":"default"', b'"queue":"bulk"')
+            assert new != member and (place == "queue" or client.zscore(place, new) == old_scores[id])
+            assert place != "queue" or new in client.lrange("queue:bulk", 0, -1)
+        assert undone(engine, keeper, tmp_path, "move") == ["moved"] * len(seen), place
+        assert not (found := keyspace.diff(before, keyspace.dump(client))), (place, found)
+    assert describe_undo(engine.systems["sidekiq"], "move", place="retry") == "z undoes it"
+
+
+def test_a_moved_job_returns_to_its_own_position(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    plant_all(client)
+    before = keyspace.dump(client)
+    for place, ids in (("queue", ("q0default", "q2default")), ("queue", ("q1default",)), ("retry", ("r1default",))):
+        assert move(engine, place, *ids) == ["moved"] * len(ids)
+        assert client.sismember("queues", "bulk")
+        assert undone(engine, keeper, tmp_path, "move") == ["moved"] * len(ids)
+        assert not (found := diff_without_name(client, before)), (place, found)
+
+
+JOB_OF_ACTIVE_JOB = (
+    b'{"class":"Sidekiq::ActiveJob::Wrapper","queue":"default","args":[ {"job_class":"A", "queue_name" : "%b",'
+    b'"arguments":["queue_name",{"queue_name":"default"}]} ],"jid":"a"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("member", "moved"),
+    [
+        (b'{"class":"A", "args":[ ],"jid":"a"}', b'{"class":"A", "args":[ ],"jid":"a","queue":"bulk"}'),
+        (
+            b'{"args":[{"queue":"default"}],"class":"A","queue" : "default" }',
+            b'{"args":[{"queue":"default"}],"class":"A","queue" : "bulk" }',
+        ),
+        (
+            b'{"queue":"default","retry_queue":"default","class":"A","args":["default"]}',
+            b'{"queue":"bulk","retry_queue":"bulk","class":"A","args":["default"]}',
+        ),
+        (
+            b'{"queue":"default","retry_queue":"slow","class":"A","args":[1e400]}',
+            b'{"queue":"bulk","retry_queue":"slow","class":"A","args":[1e400]}',
+        ),
+        (
+            JOB_OF_ACTIVE_JOB % b"default",
+            (JOB_OF_ACTIVE_JOB % b"bulk").replace(b'"queue":"default"', b'"queue":"bulk"'),
+        ),
+        (
+            JOB_OF_ACTIVE_JOB % b"other",
+            (JOB_OF_ACTIVE_JOB % b"other").replace(b'"queue":"default"', b'"queue":"bulk"'),
+        ),
+        (
+            b'{"class":"Sidekiq::ActiveJob::Wrapper","queue":"default","args":[{"queue_name":"default"},2]}',
+            b'{"class":"Sidekiq::ActiveJob::Wrapper","queue":"bulk","args":[{"queue_name":"default"},2]}',
+        ),
+        (b'{"not":"a job"}', b'{"not":"a job","queue":"bulk"}'),
+    ],
+)
+def test_each_value_that_names_the_queue_is_changed_and_no_other_byte(
+    client: Redis, member: bytes, moved: bytes
+) -> None:
+    client.sadd("queues", "default")
+    client.zadd("dead", {member: 1_795_000_000.5})
+    client.lpush("queue:default", member)
+    engine = open_engine(client)
+    for place in ("dead", "queue"):
+        assert move(engine, place) == ["moved"]
+    assert client.zrange("dead", 0, -1, withscores=True) == [(moved, 1_795_000_000.5)]
+    assert client.lrange("queue:bulk", 0, -1) == [moved] and not client.exists("queue:default")
+
+
+def test_a_queue_may_have_any_name_that_json_can_have(client: Redis) -> None:
+    engine = open_engine(client)
+    plant_all(client)
+    name = 'ä "b" \\ \u2028:c'
+    for place in WAITING_AND_DEAD:
+        assert move(engine, place, to=name) == ["moved"] * 3
+        jobs = engine.fetch_page(Ref("sidekiq", name), place, 0, 100, 4096).jobs
+        assert [json.loads(one.member)["queue"] for one in jobs] == [name] * 3
+    assert name.encode() in client.smembers("queues")
+    before = keyspace.dump(client)
+    jobs = [*engine.fetch_page(Ref("sidekiq", "mail"), "dead", 0, 100, 4096).jobs]
+    [outcome, *_others] = engine.apply_verb("move", Ref("sidekiq", "mail"), jobs, {"to_queue": "\udcff"})
+    assert outcome.word == "refused" and "not UTF-8" in outcome.text
+    assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_jobs_move_inside_their_namespace(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client, "sidekiq:namespace=shop")
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    client.sadd("shop:queues", "default")
+    client.lpush("shop:queue:default", job("a"))
+    client.zadd("shop:dead", {build_failed_job("b"): 1_795_000_000})
+    before = keyspace.dump(client)
+    assert move(engine, "queue") == move(engine, "dead") == ["moved"]
+    assert client.lrange("shop:queue:bulk", 0, -1) == [job("a", "bulk")]
+    assert client.zrange("shop:dead", 0, -1) == [build_failed_job("b", "bulk")]
+    assert client.smembers("shop:queues") == {b"default", b"bulk"} and not client.exists("queues")
+    assert undone(engine, keeper, tmp_path, "move") == ["moved"] * 2
+    client.srem("shop:queues", "bulk")
+    assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_a_job_that_cannot_move_without_loss_stays(any_client: Redis) -> None:
+    engine, client = open_engine(any_client), any_client
+    now_s = plant_all(client)
+    locked = {name: job(name, **{name: "uniquejobs:4f2c"}) for name in ("unique_for", "lock_digest", "unique_digest")}
+    client.lpush("queue:default", *locked.values(), b"\xffno json", b"[1]")
+    client.zadd("dead", {build_failed_job("d0default", "bulk"): now_s})
+    plant_process(client, "h:1:a", now_s - 1)
+    plant_work(client, "h:1:a", job("busy"))
+    before = keyspace.dump(client)
+    for name in locked:
+        [outcome] = engine.apply_verb("move", DEFAULT, list_jobs(engine, "queue", name), {"to_queue": "bulk"})
+        assert outcome.word == "refused" and f"unique lock ({name})" in outcome.text
+    raw = [one for one in list_jobs(engine, "queue") if one.problem and one.id.decode() not in locked]
+    assert [one.word for one in engine.apply_verb("move", DEFAULT, raw, {"to_queue": "bulk"})] == ["raw"] * 2
+    assert move(engine, "dead", "d0default") == ["exists"]
+    assert move(engine, "work", "busy") == ["wrong_place"]
+    for target in ("default", "sidekiq:default", ""):
+        with pytest.raises(UsageError):
+            move(engine, "queue", to=target)
+    assert not keyspace.diff(before, keyspace.dump(client))
+    for key in ("queue:bulk", "queues", "schedule", "retry", "dead", "queue:default"):
+        jobs = list_jobs(engine, "queue", "q0default") if key != "queue:default" else list_jobs(engine, "retry")
+        client.rename(key, "kept") if client.exists(key) else None
+        client.set(key, "of another program")
+        planted = keyspace.dump(client)
+        assert {one.word for one in engine.apply_verb("move", DEFAULT, jobs, {"to_queue": "bulk"})} == {"error"}, key
+        assert not keyspace.diff(planted, keyspace.dump(client))
+        client.rename("kept", key) if client.exists("kept") else client.delete(key)
+    assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_a_job_that_was_taken_meanwhile_neither_moves_nor_returns(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    plant_all(client)
+    jobs = list_jobs(engine, "queue")
+    client.rpop("queue:default")  # by a worker
+    words = [one.word for one in engine.apply_verb("move", DEFAULT, jobs, {"to_queue": "bulk"})]
+    assert words == ["gone", "moved", "moved"]
+    assert client.rpop("queue:bulk") == jobs[1].member.replace(b'"queue":"default"', b'"queue":"bulk"')
+    assert sorted(undone(engine, keeper, tmp_path, "move")) == ["gone", "moved"]
+    assert client.lrange("queue:default", 0, -1) == [jobs[2].member] and not client.exists("queue:bulk")
+    # A job that another verb has moved on stays where it is.
+    retry = list_jobs(engine, "retry")
+    assert move(engine, "retry") == ["moved"] * 3
+    bulk = Ref("sidekiq", "bulk")
+    [killed, *_others] = engine.fetch_page(bulk, "retry", 0, 100, 4096).jobs
+    assert [one.word for one in engine.apply_verb("kill", bulk, [killed])] == ["moved"]
+    assert sorted(undone(engine, keeper, tmp_path, "move")) == ["gone", "moved", "moved"]
+    assert [one.id for one in list_jobs(engine, "retry")] == [one.id for one in retry if one.id != killed.id]
+    assert client.zscore("dead", killed.member) is not None
+
+
+def test_equal_jobs_move_one_for_each_row(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    one, moved = job("same"), job("same", "bulk")
+    client.sadd("queues", "default", "bulk")
+    client.lpush("queue:default", one, job("a"), one, job("b"), one)
+    client.lpush("queue:bulk", one, moved)  # the same jid, and even the same bytes
+    before = keyspace.dump(client)
+    equal = [each for each in list_jobs(engine, "queue") if each.member == one]
+    assert len({each.id for each in equal}) == 3
+    assert [each.word for each in engine.apply_verb("move", DEFAULT, equal[:2], {"to_queue": "bulk"})] == ["moved"] * 2
+    assert client.lrange("queue:bulk", 0, -1) == [moved, moved, moved, one]
+    assert sorted(client.lrange("queue:default", 0, -1)) == sorted([job("a"), job("b"), one])
+    assert undone(engine, keeper, tmp_path, "move") == ["moved"] * 2
+    assert not (found := keyspace.diff(before, keyspace.dump(client))), found
+
+
+@pytest.mark.parametrize("name", ["archive", "zulu"])  # sorted before the old name, and behind it
+def test_all_jobs_of_a_place_move_though_they_stay_in_its_key(client: Redis, tmp_path: Path, name: str) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    client.sadd("queues", "default", name)
+    members = [b'{"queue":"default","class":"A","args":[],"jid":"a%d"}' % number for number in range(1300)]
+    client.zadd("schedule", dict.fromkeys(members, 1_895_000_000))
+    client.zadd("schedule", {job(f"m{n}", "mail"): 1_895_000_000 for n in range(700)})
+    before = keyspace.dump(client)
+    steps = engine.apply_verb_to_place("move", DEFAULT, "schedule", {"to_queue": name})
+    assert [one.word for step in steps for one in step] == ["moved"] * 1300
+    assert sum(b'"default"' in one for one in client.zrange("schedule", 0, -1)) == 0
+    assert client.zcard("schedule") == 2000
+    assert undone(engine, keeper, tmp_path, "move") == ["moved"] * 1300
+    assert not keyspace.diff(before, keyspace.dump(client))
 
 
 # --- what processes hold ---------------------------------------------------------------------------------------------

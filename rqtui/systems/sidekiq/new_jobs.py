@@ -1,6 +1,6 @@
-"""Build new jobs as Sidekiq's client pushes them, and rewrite stored jobs that are pushed again.
+"""Build new jobs as Sidekiq's client pushes them, and rewrite stored jobs that are pushed again or change their queue.
 
-`system` uses both for its verbs. Jobs that a person wrote are checked as Sidekiq checks them. A rewrite changes only
+`system` uses them for its verbs. Jobs that a person wrote are checked as Sidekiq checks them. A rewrite changes only
 the affected fields and keeps all other bytes.
 """
 
@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from rqtui.errors import UsageError
@@ -19,6 +20,7 @@ from rqtui.text.names import to_bytes, to_text
 
 _FORMAT_HINT = 'a job is written as {"class": "HardJob", "args": [1, 2]}'
 _JID = re.compile(r"[\w.:-]{1,200}", re.ASCII)
+_LOCK_FIELDS = ("unique_for", "unique_token", "lock_digest", "unique_digest")  # of Enterprise, sidekiq-unique-jobs
 _TIME_FIELDS = ("enqueued_at", "created_at", "retried_at", "failed_at")
 
 
@@ -50,6 +52,31 @@ def rewrite_for_push(member: bytes, queue: str, now_ms: int, writes_ms: bool, is
         changes["retry_count"] = b"%d" % (count - 1)
     has_ms = has_ms_times(fields)
     return _add_client_fields(member, raw_fields, queue, now_ms, writes_ms if has_ms is None else has_ms, changes)
+
+
+def rewrite_for_queue(member: bytes, queue: str, to_queue: str) -> bytes:
+    """Rewrite a job of `queue` so that it belongs to `to_queue`, also when it is retried.
+
+    Each value that names `queue` is changed: `queue`, `retry_queue` (job_retry.rb 6.4), and the `queue_name` by which
+    ActiveJob enqueues a job again (`retry_on`, core.rb 6.1). A retry queue with another name stays. Raises UsageError
+    for a job with a unique lock, and ValueError if the bytes are no job.
+    """
+    fields = read_json_fields(member)
+    if lock := next((name for name in _LOCK_FIELDS if fields.get(name, b"null") not in (b"null", b"false")), ""):
+        raise UsageError(f"it has a unique lock ({lock}), which contains the name of its queue.")
+    try:
+        name = json.dumps(to_queue, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UsageError("its JSON names its queue in UTF-8, and the name of the other queue is not UTF-8.") from None
+    changes = {"queue": name}
+    if json.loads(fields.get("retry_queue", b"null")) == queue:
+        changes["retry_queue"] = name
+    if json.loads(fields.get("class", b"null")) in WRAPPERS:
+        with suppress(ValueError):  # The arguments are not the one object that ActiveJob writes.
+            argument = fields.get("args", b"")[1:-1]
+            if json.loads(read_json_fields(argument).get("queue_name", b"null")) == queue:
+                changes["args"] = b"[%b]" % replace_json_fields(argument, {"queue_name": name})
+    return replace_json_fields(member, changes)
 
 
 def _add_client_fields(

@@ -39,10 +39,10 @@ from rqtui.system_base.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.system_base.foreign_system import EntrySystem, convert_rows_to_dicts, describe_unread_rest
 from rqtui.system_base.option_values import NAME_OR_NOTHING
 from rqtui.system_base.stored_values import parse_count
-from rqtui.system_base.system import Replies, Request, unwrap_reply
+from rqtui.system_base.system import TO_QUEUE, Replies, Request, unwrap_reply
 from rqtui.systems.sidekiq.job_format import READ_BYTES, build_run_facts, convert_time_ms, decode_job, find_job_problems
 from rqtui.systems.sidekiq.lost_jobs import LATE_MS, TTL_MS, LostJobs
-from rqtui.systems.sidekiq.new_jobs import build_enqueue_columns, has_ms_times, rewrite_for_push
+from rqtui.systems.sidekiq.new_jobs import build_enqueue_columns, has_ms_times, rewrite_for_push, rewrite_for_queue
 from rqtui.systems.sidekiq.processes import build_worker
 from rqtui.systems.sidekiq.schedules import SCHEDULE_KEYS, build_schedule
 from rqtui.text.names import to_bytes, to_text
@@ -484,15 +484,20 @@ class Sidekiq(EntrySystem):
     # -- verbs ----------------------------------------------------------------------------------------------------
 
     def build_row_values(self, queue: str, job: Job) -> Mapping[str, object]:
-        """Return the `jid` of a job for a script.
+        """Return the place of a job for a script, and its `jid`.
 
         If several jobs have the same jid, their ids in rqtui differ from it.
         """
-        return {"jid": decode_job(job.member, b"").jid}
+        return {"jid": decode_job(job.member, b"").jid, "place": job.place}
 
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
-        """Return a job as Sidekiq's client pushes it after a manual retry; empty if the bytes are no job."""
+        """Return a job as Sidekiq's client pushes it after a manual retry, or in another queue, for the verb `move`.
+
+        Returns empty bytes if the bytes are no job, and raises UsageError if the job cannot change its queue.
+        """
         try:
+            if name == "move":
+                return rewrite_for_queue(job.member, job.queue, str(form.get(TO_QUEUE, "")))
             return rewrite_for_push(
                 job.member, job.queue, self.now_ms(), self._writes_ms, is_retry=job.place != "schedule"
             )

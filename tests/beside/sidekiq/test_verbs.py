@@ -117,6 +117,61 @@ def test_a_stock_process_runs_what_rqtui_put_requeued_promoted_rescheduled_and_m
     assert stock.jids("retry") == stock.jids("schedule") == []
 
 
+def test_a_stock_process_of_another_queue_runs_what_was_moved_there_and_retries_it_there(
+    stock: Stock, client: Redis
+) -> None:
+    stock.push("bad", job="FatalJob", args=(7,))
+    stock.push("again", job="FailJob", args=(8,))
+    with stock.worker():
+        stock.until("bad", "dead")
+        stock.until("again", "retry")
+    client.set(FIXED, 1)
+    stock.push("first", "second", args=(5, {"big": 10**25, "ratio": 1.0}))
+    stock.push("flaky", job="FlakyJob", args=(9,))
+    stock.push("later", in_s=HOUR_S)
+    stock.push("stays")
+    in_queue = ["first", "second", "flaky"]
+    if stock.has["active_job"]:
+        in_queue.append(stock.do("greet", name="nobody"))
+    other = {"bad": "dead", "again": "retry", "later": "schedule"}
+    before = {job["jid"]: job for place in ("default", *other.values()) for job in stock.do("jobs", place=place)}
+    moved = [*in_queue, *other]
+    assert stock.act("move", *moved, "--set", "to_queue=low") == dict.fromkeys(moved, "moved")
+    assert stock.jids("default") == ["stays"]
+    assert stock.jids("low") == in_queue[::-1]  # the API begins with the youngest
+    assert stock.do("stats")["queues"] == {"default": 1, "low": len(in_queue)}
+    after = {job["jid"]: job for place in ("low", *other.values()) for job in stock.do("jobs", place=place)}
+    for jid in moved:
+        assert after[jid]["queue"] == after[jid]["item"]["queue"] == "low"
+        assert after[jid]["args"] == before[jid]["args"] and after[jid]["score"] == before[jid]["score"]
+    queues = {queue["queue"]: queue for queue in stock.rqtui("snapshot")["queues"]}
+    for name, counts in {
+        "default": {"queue": 1, "schedule": 0, "retry": 0, "dead": 0},
+        "low": {"queue": len(in_queue), "schedule": 1, "retry": 1, "dead": 1},
+    }.items():
+        assert {each["place"]: each["count"] for each in queues[name]["places"] if each["place"] in counts} == counts
+
+    assert stock.act("requeue", "bad", queue="sidekiq:low") == {"bad": "moved"}
+    assert stock.act("reschedule", "again", "later", "--set", "delay_ms=0", queue="sidekiq:low") == {
+        "again": "moved",
+        "later": "moved",
+    }
+    worker = stock.start("low", threads=1)
+    stock.until("flaky", "retry")
+    [retried] = [job for job in stock.do("jobs", place="retry") if job["jid"] == "flaky"]
+    assert retried["queue"] == "low"
+    assert stock.act("reschedule", "flaky", "--set", "delay_ms=0", queue="sidekiq:low") == {"flaky": "moved"}
+    for jid in ("first", "second", "bad", "again", "later", "flaky"):
+        stock.until_ran(jid, 2 if jid in ("bad", "again", "flaky") else 1)
+        assert stock.runs()[jid][-1] == worker.name
+    assert [*stock.runs()].index("first") < [*stock.runs()].index("second") < [*stock.runs()].index("flaky")
+    if stock.has["active_job"]:  # which enqueues the greeting again, under another jid
+        wait_until(lambda: len({*stock.runs()} - {*moved, "stays"}) == 1, SLOW_S, "it greets again", 0.05)
+    wait_until(lambda: not stock.jids("low") and not stock.do("work"), SLOW_S, "all are done", 0.05)
+    assert stock.jids("default") == ["stays"] and "stays" not in stock.runs()
+    assert stock.jids("retry") == stock.jids("schedule") == stock.jids("dead") == []
+
+
 def test_undo_brings_back_what_the_stock_process_then_runs(stock: Stock, client: Redis) -> None:
     stock.push("deleted", "killed", args=(1, 2.50, {"a": []}))
     stock.push("later", in_s=HOUR_S)
