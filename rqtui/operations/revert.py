@@ -23,6 +23,7 @@ from rqtui.system_base.system import CHUNK, TO_QUEUE, System, quote_for_shell
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
+    from rqtui.system_base.system import System
 
 
 def revert_operation(engine: Engine, folder: Path, record_names: Sequence[str], url: str) -> Iterator[list[Outcome]]:
@@ -102,7 +103,8 @@ def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator
     if changed_rows:
         yield [Outcome("undo", row.id, "changed", "it changed since then") for row in changed_rows]
     revertible = [(row, state_after) for row, state_after in changed if not needs_state or state_after.place]
-    for outcomes in _restore_jobs(engine, ref, script, revertible, record.to_queue):
+    chunks = [*_split_into_undo_chunks(system, script, record, revertible)]
+    for outcomes in _restore_jobs(engine, ref, script, chunks, record.to_queue):
         yield outcomes
         if outcomes[-1].is_lost:
             return
@@ -113,14 +115,14 @@ def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator
 
 
 def _restore_jobs(
-    engine: Engine, ref: Ref, script: str, jobs: Sequence[tuple[SavedJob, AfterState]], to_queue: str
+    engine: Engine, ref: Ref, script: str, chunks: list[list[tuple[SavedJob, AfterState]]], to_queue: str
 ) -> Iterator[list[Outcome]]:
     """Run the script that puts jobs back into their places, a chunk per step. Yield an outcome per job.
 
     A chunk that was refused because of one job is halved, so that the other jobs are restored. `to_queue` is the queue
     that has the jobs if they were moved to another one, else empty.
     """
-    chunks = [*_split_into_undo_chunks(jobs)][::-1]
+    chunks = chunks[::-1]
     while chunks:
         chunk = chunks.pop()
         reply = _send_undo_chunk(engine, ref, script, chunk, to_queue)
@@ -266,12 +268,24 @@ def _build_moved_member(system: System, record: UndoRecord, row: SavedJob) -> by
     return system.rewrite_member(record.verb, job, {TO_QUEUE: record.to_queue})
 
 
-def _split_into_undo_chunks(rows: Sequence[tuple[SavedJob, AfterState]]) -> Iterator[list[tuple[SavedJob, AfterState]]]:
-    """Split jobs into chunks that one call can take, by their number and bytes."""
+def _split_into_undo_chunks(
+    system: System, script: str, record: UndoRecord, jobs: Sequence[tuple[SavedJob, AfterState]]
+) -> Iterator[list[tuple[SavedJob, AfterState]]]:
+    """Split jobs into chunks that one call can take, by their number and bytes.
+
+    The position of a job in a list does not count the jobs that earlier calls of the change had taken out of the list.
+    So the calls that changed jobs of a list are undone one by one, the last one first.
+    """
+    list_places = {place.name for place in system.places if place.type == "list"} if script != "enqueue" else set()
+
+    def find_call_number(job: tuple[SavedJob, AfterState]) -> int:
+        return record.chunk_numbers.get(job[0].id, 0) if job[0].place in list_places else 0
+
     chunk: list[tuple[SavedJob, AfterState]] = []
     size = 0
-    for row, state_after in rows:
-        if chunk and (len(chunk) == CHUNK or size + row.size > ANSWER_BYTES):
+    for row, state_after in sorted(jobs, key=find_call_number, reverse=True):
+        is_other_call = chunk and find_call_number(chunk[-1]) != find_call_number((row, state_after))
+        if chunk and (is_other_call or len(chunk) == CHUNK or size + row.size > ANSWER_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append((row, state_after))

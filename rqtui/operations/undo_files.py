@@ -96,6 +96,8 @@ class UndoRecord:
     who: str
     at_ms: int
     rows: dict[bytes, SavedJob] = field(default_factory=dict)
+    # By id: jobs of one call have the same number, those of a later call have a higher one.
+    chunk_numbers: dict[bytes, int] = field(default_factory=dict)
     states_after: dict[bytes, AfterState] = field(default_factory=dict)
     unanswered: set[bytes] = field(default_factory=set)
     unsaved_count: int = 0  # jobs that were changed and not saved, for lack of space
@@ -269,6 +271,7 @@ def _apply_record_line(record: UndoRecord, line: Mapping[str, Any], chunk: list[
     if "rows" in line:
         record.unanswered.update(chunk)
         rows = [_parse_saved_job(cells) for cells in line["rows"]]
+        record.chunk_numbers.update(dict.fromkeys([row.id for row in rows], len(record.rows) + 1))
         record.rows.update((row.id, row) for row in rows)
         return [row.id for row in rows]
     if "left" in line:

@@ -121,6 +121,24 @@ def test_a_verb_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (place, found)
 
 
+@pytest.mark.parametrize(("verb", "form"), [("delete", {}), ("kill", {}), ("move", {"to_queue": "bulk"})])
+@pytest.mark.parametrize("size", [1, 250])  # jobs of a call; a call takes at most 100
+def test_many_calls_that_took_jobs_out_of_a_queue_are_undone_in_order(
+    client: Redis, tmp_path: Path, verb: str, form: dict[str, str], size: int
+) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    client.sadd("queues", "default", "bulk")
+    client.lpush("queue:default", *(job(f"j{n}") for n in range(250)))
+    before = keyspace.dump(client)
+    jobs = [one for page in engine.walk_pages(DEFAULT, "queue", 500) for one in page.jobs][: max(size, 20)]
+    for start in range(0, len(jobs), size):
+        words = {one.word for one in engine.apply_verb(verb, DEFAULT, jobs[start : start + size], form)}
+        assert words == {"moved"}
+    assert undone(engine, keeper, tmp_path, verb) == ["moved"] * len(jobs)
+    assert not (found := keyspace.diff(before, keyspace.dump(client))), found
+
+
 def test_a_requeue_into_a_long_queue_is_undone_too(client: Redis, tmp_path: Path) -> None:
     engine = open_engine(client)
     engine.change_recorder = keeper = UndoRecorder(tmp_path)
@@ -377,6 +395,18 @@ def test_a_job_that_cannot_move_without_loss_stays(any_client: Redis) -> None:
         assert {one.word for one in engine.apply_verb("move", DEFAULT, jobs, {"to_queue": "bulk"})} == {"error"}, key
         assert not keyspace.diff(planted, keyspace.dump(client))
         client.rename("kept", key) if client.exists("kept") else client.delete(key)
+    assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_a_refused_job_does_not_stop_the_move_of_others(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    client.sadd("queues", "default", "bulk")
+    client.lpush("queue:default", job("a"), job("locked", lock_digest="uniquejobs:4f2c"), job("b"))
+    before = keyspace.dump(client)
+    outcomes = engine.apply_verb("move", DEFAULT, list_jobs(engine, "queue"), {"to_queue": "bulk"})
+    assert {one.id: one.word for one in outcomes} == {b"a": "moved", b"b": "moved", b"locked": "refused"}
+    assert undone(engine, keeper, tmp_path, "move") == ["moved"] * 2
     assert not keyspace.diff(before, keyspace.dump(client))
 
 
