@@ -23,7 +23,6 @@ from rqtui.system_base.system import CHUNK, TO_QUEUE, System, quote_for_shell
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.system_base.system import System
 
 
 def revert_operation(engine: Engine, folder: Path, record_names: Sequence[str], url: str) -> Iterator[list[Outcome]]:
