@@ -9,17 +9,20 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from proxy import Proxy
 from redis import Redis
 from shell import shell
 from sidekiq_subject import SIDEKIQ, plant_process, plant_work
 
+from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
 from rqtui.operations.revert import revert_record
-from rqtui.operations.undo import UndoRecorder, describe_undo
+from rqtui.operations.undo import SavedChunk, UndoRecorder, describe_undo
 from rqtui.systems import registry
 from rqtui.testing import conformance, keyspace
 
@@ -430,6 +433,33 @@ def test_a_job_that_was_taken_meanwhile_neither_moves_nor_returns(client: Redis,
     assert sorted(undone(engine, keeper, tmp_path, "move")) == ["gone", "moved", "moved"]
     assert [one.id for one in list_jobs(engine, "retry")] == [one.id for one in retry if one.id != killed.id]
     assert client.zscore("dead", killed.member) is not None
+
+
+@pytest.mark.parametrize("place", ["retry", "queue"])
+def test_jobs_whose_reply_was_lost_are_found_in_the_other_queue_and_return(
+    client: Redis, url: str, tmp_path: Path, place: str
+) -> None:
+    plant_all(client)
+    client.sadd("queues", "bulk")
+    before = keyspace.dump(client)
+    keeper = UndoRecorder(tmp_path)
+    save = keeper.save_jobs
+    with Proxy(url) as proxy, connect(proxy.url) as link:
+        engine = open_engine(link)
+        jobs = list_jobs(engine, place)[:2]
+        client.script_load(engine.systems["sidekiq"].scripts["move"].source)  # else NOSCRIPT is the lost reply
+
+        def save_and_cut(*arguments: Any) -> SavedChunk | None:
+            saved = save(*arguments)
+            proxy.fail("lose reply", "EVALSHA ")
+            return saved
+
+        keeper.save_jobs, engine.change_recorder = save_and_cut, keeper  # type: ignore[method-assign]
+        words = [one.word for one in engine.apply_verb("move", DEFAULT, jobs, {"to_queue": "bulk"})]
+        assert words == ["unknown"] * 2
+    assert len(list_jobs(open_engine(client), place)) == 1
+    assert undone(open_engine(client), keeper, tmp_path, "move") == ["moved"] * 2
+    assert not (found := keyspace.diff(before, keyspace.dump(client))), found
 
 
 def test_equal_jobs_move_one_for_each_row(client: Redis, tmp_path: Path) -> None:
