@@ -298,8 +298,7 @@ class IncidentPage(View):
         lines = [f"{enter} shows the {formats.format_quantity(group.count, 'job')} with {message}"]
         if self.host.check_verb("R"):
             jobs = formats.format_quantity(group.dead, "dead job") if group.dead else "jobs"
-            lines.insert(0, f"{keys.find_current_key('R')} requeues the {jobs} with this error, after a question")
-            lines.reverse()
+            lines.append(f"{keys.find_current_key('R')} requeues the {jobs} with this error, after a question")
         elif self.session.is_read_only:
             lines.append("no change is allowed on this screen: it is read-only")
         return lines

@@ -172,7 +172,7 @@ class JobPage(View):
             jobs.format_job_properties(self.job, self._now_ms, known_fields, self.is_revealed, self._property_layout)
         ]
         if self._is_missing:
-            contents.insert(0, jobs.format_missing_job(in_replay=self.session.is_replay))
+            return [jobs.format_missing_job(in_replay=self.session.is_replay), *contents]
         return contents
 
     @property

@@ -588,6 +588,10 @@ def build_errors(log: list[str], *refs: Ref, **attributes: Any) -> Any:
 
 def describe_error_groups() -> Iterator[str]:
     log: list[str] = []
+    dateless = [replace(GROUP, last_ms=None, key=(name,), message=name) for name in ("b", "a")]
+    dateless.append(replace(GROUP, last_ms=0, key=("a0",), message="a0"))
+    view = build_errors(log, MAIL, sort="last", report=Report(tuple(dateless), EXTENT))
+    yield f"without dates: {[group.message for group in view.list_matching_items()]}"
     for sort in Errors.SORTS:
         yield f"by {sort}: {[group.message for group in build_errors(log, MAIL, sort=sort).list_matching_items()]}"
     for refs in ((), (MAIL,)):

@@ -207,6 +207,9 @@ def describe_body() -> Iterator[str]:
         yield f"body of {size}: {take(log)} {view._encoding} {len(view._lines)}"
         view._draw_body()
         yield f"  again: {take(log)}"
+        view._viewer = "hex"
+        view._draw_body()
+        yield f"  as hex: {take(log)}"
     for filter_text, is_drawn, viewer, is_same in (
         ("", True, "", True),
         ("x", True, "hex", True),
@@ -262,6 +265,13 @@ def describe_job_keys() -> Iterator[str]:
         for _time in range(4):
             view.action_viewer()
             yield f"viewer {is_replay}: {view._viewer!r} {take(log)}"
+    view = silence(build_job_page(log, _encoding="json", _viewer="gone"), "_draw_page", "_update_body_frame")
+    view.action_viewer()
+    view.details.find_next_match = lambda: (2, 3)
+    view.action_next_match()
+    view.app.call_from_thread = lambda call, *args: log.append("shown from the thread")
+    view._format_body_in_thread(job._BodyInputs(b"{}", "", False, 60, ()))
+    yield f"after an unknown viewer: {view._viewer} {view._match_position} {take(log)}"
     calls: list[Any] = []
     for number in (0, 2, 1):
         view = build_job_page(log, replace(JOB, facts=LINKS))
@@ -295,6 +305,17 @@ def describe_job_keys() -> Iterator[str]:
         view.action_page(1)
         yield f"page below {len(views)} views: {[line[:60] for line in log]}"
         log.clear()
+    lists = [
+        Bare(
+            incident.IncidentPage, is_list_of_queue=lambda _ref: True, move_to_other_job=lambda _step: log.append(name)
+        )
+        for name in ("lower", "upper")
+    ]
+    view = build_job_page(log)
+    view.app.screen_stack = lists
+    view.action_page(-1)
+    yield f"page of two lists: {log[0]}"
+    log.clear()
     for is_dim in (False, True):
         build_job_page(log).set_dimmed(is_dim)
         yield f"dimmed: {take(log)}"
@@ -328,6 +349,27 @@ def describe_incident() -> Iterator[str]:
         view.session.is_replay = is_replay
         view.show_snapshot(Snapshot(NOW_MS, (build_queue("mail", *findings),)))
         yield f"snapshot {len(findings)} {is_over} {due_s} {is_replay} {now_ms}: {take(log)} {view._next_report_s}"
+    for queues, finding, due_s in (
+        ((), FINDING, float("inf")),
+        (("mail",), None, float("inf")),
+        (("mail",), None, 5_000.0),
+    ):
+        view = silence(build_incident(log, finding, _next_report_s=due_s), "recompute", "_show_status")
+        view.show_snapshot(Snapshot(NOW_MS, tuple(build_queue(name) for name in queues)))
+        yield f"snapshot {queues} {finding and finding.kind} {due_s}: {take(log)} {view._next_report_s}"
+    view = build_incident(log)
+    view.session.engine, view.session.snapshot = 1, Snapshot(NOW_MS, (build_queue("news"),))
+    view.recompute()
+    view.set_dimmed(True)
+    yield f"without the queue: {take(log)}"
+    for found in (None, report):
+        view = build_incident(log)
+        view.session.is_replay = True
+        view.session.journal.load_sightings = list
+        engine = Actor(log, "engine", build_incident=lambda _queue: found)
+        for ended in (None, FINDING):
+            steps = list(view._yield_reports(engine, build_queue("mail"), NOW_MS, ended))
+            yield f"replayed: {[step and step.ended for step in steps]}"
     for request, engine, snapshot, finding in (
         (None, 1, True, FINDING), (4, 1, True, FINDING), (None, None, True, FINDING), (None, 1, False, FINDING),
         (None, 1, True, None), (None, 1, True, replace(FINDING, kind="over")),
@@ -365,6 +407,8 @@ def describe_incident() -> Iterator[str]:
             "_show_status",
         )
         view.session.is_replay = is_replay
+        kinds_found = [replace(FINDING, kind=kind, key="", remedy=f"remedy of {kind}") for kind in ("a", "b", "c")]
+        view._report = shown and replace(shown, queue=build_queue("mail", *kinds_found))
         view._draw()
         yield f"drawn {is_drawn} {shown is not None} {is_replay} {is_large}: {take(log)}"
     for is_drawn, progress, error, request, shown in (
@@ -399,6 +443,12 @@ def describe_incident() -> Iterator[str]:
         for can_act, is_read_only in ((True, False), (None, False), (None, True)):
             view.host.check_verb, view.session.is_read_only = lambda _key: can_act, is_read_only
             yield f"  keys {can_act} {is_read_only}: {view._list_group_keys()}"
+    undead = [replace(GROUP, dead=0, key=(name,)) for name in ("first", "last")]
+    view = build_incident(log, _report=replace(report, errors=ErrorReport(tuple(undead), EXTENT)))
+    view._group_search.stop = lambda: True
+    yield f"without dead jobs: {view.group.key} {view.step_back()}"
+    for key, remedy in (("R", "R requeues"), ("R", "Requeue them"), ("R e", "e lists errors"), ("", "R requeues")):
+        yield f"fixes of {key} {remedy}: {incident.describe_fixes([replace(FINDING, key=key, remedy=remedy)])}"
     view = silence(build_incident(log, _next_report_s=5.0), "_draw")
     view.handle_acted_jobs(())
     view.on_resize(None)
@@ -463,6 +513,11 @@ def describe_queue_plots() -> Iterator[str]:
     plot.add_snapshot(
         Snapshot(NOW_MS, (build_queue("mail", ready=3),), rates={MAIL: Rate(1.0, 2.0, history=(1.0, 3.0))})
     )
+    plot.add_snapshot(Snapshot(NOW_MS, (build_queue("mail"),), results={"history": (History(NEWS, {"enqueued": 1}),)}))
+    yield f"histories of the plot: {plot._counters.find_history(NEWS) is not None}"
+    plot.add_snapshot(
+        Snapshot(NOW_MS, (build_queue("mail", ready=3),), rates={MAIL: Rate(1.0, 2.0, history=(1.0, 3.0))})
+    )
     for rows in (0, 8, 9, 17, 18, 19, 30):
         for ref in (None, MAIL, NEWS):
             yield f"plot of {ref} in {rows}: {len(plot._build_lines(ref, 40, rows))}"
@@ -510,6 +565,14 @@ def describe_borders() -> Iterator[str]:
                     parts = both and ["".join(piece.text for piece in part) for part in both]
                     if has_line or parts:
                         yield f"  on two lines {has_line}: {parts}"
+    for expression in ("", "x", "x" * 50):
+        for has_line in (False, True):
+            shown = []
+            for width in range(13, 110):
+                panes = [build_pane(place.name, size=Size(width, 9), expression=expression) for place in NATIVE.places]
+                both = board_borders.build_tabs_on_two_lines(panes, panes[1], queue, width, has_line=has_line)
+                shown.append("".join(piece.text for piece in both[0]).count("  ") + len(both[1]) if both else 0)
+            yield f"lines of tabs {len(expression)} {has_line}: {shown}"
     for form in board_borders._FORMS:
         panes = [build_pane(place.name) for place in NATIVE.places]
         tabs = board_borders._list_place_tabs(panes, panes[1], queue, form)
@@ -650,6 +713,12 @@ def describe_server() -> Iterator[str]:
             f"read {is_reading} {is_on_top} {engine} {due_s} {has_recording}: {take(log)} {view._is_reading} "
             f"{wait_s} {view._memory_problem!r}"
         )
+    view = build_bare_view(log, redis.RedisView(()), MAIL, _memory_due_s=5_000.0)
+    view.session.engine, view.session.read_recording = 1, lambda *_: log.append("recording") or True
+    view._request_report()
+    view._draw_panels()
+    view.on_resize(None)
+    yield f"due now: {take(log)}"
     for result in (None, Report(server, {})):
         for is_drawn in (False, True):
             view = silence(
@@ -872,6 +941,17 @@ def describe_differences() -> Iterator[str]:
                     yield f"difference {has_preview} {shown is not None} {queue is not None}: {explained} | {take(log)}"
 
 
+def describe_plot_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    log: list[str] = []
+    monkeypatch.setattr(incident, "build_page", lambda *args: log.append(f"plot of {args[-1]} rows") or Content())
+    for is_large in (False, True):
+        view = silence(
+            build_incident(log, _report=Incident(MAIL, NOW_MS, build_queue("mail")), is_large=is_large), "_show_status"
+        )
+        view._draw()
+        yield f"incident {is_large}: {take(log)}"
+
+
 def test_pages_at_their_bounds_match_the_stored_text(
     monkeypatch: pytest.MonkeyPatch,
     stopped_clock: None,  # noqa: F811
@@ -883,4 +963,6 @@ def test_pages_at_their_bounds_match_the_stored_text(
     )  # fmt: skip
     monkeypatch.setattr(time, "monotonic", lambda: 5_000.0)
     lines = [line for part in parts for line in (f"== {part.__name__[9:]}", *part())]
-    assert_lines_match_file([*lines, "== panels", *describe_panels(monkeypatch)], KEPT)
+    assert_lines_match_file(
+        [*lines, "== panels", *describe_panels(monkeypatch), *describe_plot_rows(monkeypatch)], KEPT
+    )
