@@ -67,6 +67,7 @@ from rqtui.tui.screens import (
     schedules,
     workers,
 )
+from rqtui.tui.view import View
 
 KEPT = Path(__file__).with_name("pages_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
@@ -98,6 +99,9 @@ def describe_first_states() -> Iterator[str]:
     ):  # fmt: skip
         yield f"at first: {describe_new(view)}"
     log: list[str] = []
+    for height in (29, 30, 31):
+        terminal = SimpleNamespace(size=Size(80, height))
+        yield f"line of views in {height} rows: {Bare(View, app=terminal).is_high}"
     kind_report = Kinds((Kind(MAIL, "send", {}, 0, None, None, None, figures=KindStatistics("send", 8, 2)),), EXTENT)
     several: tuple[tuple[str, Any], ...] = (
         ("workers", build_bare_view(log, workers.Workers(), MAIL)._build_columns()),

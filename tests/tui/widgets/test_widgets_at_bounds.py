@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,6 +53,18 @@ def build_queue(*found: Finding, **fields: Any) -> Queue:
 
 def join(sides: tuple[Content, Content]) -> str:
     return f"{sides[0].plain!r} {sides[1].plain!r}"
+
+
+def describe_changes(
+    title: str, widths: Iterable[int], build: Callable[[int], tuple[Content, Content]]
+) -> Iterator[str]:
+    """Yield what a line with two sides shows at the first width, and at each width where that changes."""
+    previous = ""
+    for width in widths:
+        text = join(build(width))
+        if text != previous:
+            yield f"{title} from {width} cells: {text}"
+        previous = text
 
 
 def describe_bars() -> Iterator[str]:
@@ -113,6 +125,9 @@ def describe_header() -> Iterator[str]:
         "off": (build_loop(), False),
         "idle": (build_loop(), True),
         "away": (build_loop(Round(error="away", wait_s=2.4)), True),
+        "away before": (build_loop(Round(error="away", wait_s=2.4), build_round(1, 1.0)), True),
+        "away now": (build_loop(build_round(1, 1.0), Round(error="away", wait_s=2.4)), True),
+        "a minute ago": (build_loop(build_round(9, 59.97)), True),
         "moved": (build_loop(build_round(10, 6.0), build_round(7, 5.0), build_round(3, 0.0)), True),
         "earlier": (build_loop(build_round(9, 8.0), build_round(0, 1.0)), True),
         "long ago": (build_loop(build_round(9, 90.0), build_round(9, 61.0)), True),
@@ -135,11 +150,10 @@ def describe_header() -> Iterator[str]:
         ("a profile", replace(usual, profile="jobs-of-a-long-name-eu", badge="PROD", is_guarded=True)),
         ("a badge", replace(usual, badge="DEV", problem=Content("memory is 96 % full"))),
     ):
-        for width in (30, 40, 50, 60, 70, 80, 90, 100, 120, 160):
-            yield (
-                f"{title} in {width}: "
-                f"{join(frame.format_status_line(status, {name: loops[name] for name in ('off', 'idle')}, width))}"
-            )
+        shown_loops = {name: loops[name] for name in ("off", "idle")}
+        yield from describe_changes(
+            title, range(20, 170), lambda width: frame.format_status_line(status, shown_loops, width)
+        )
         yield f"  locked: {describe(frame.format_status_line(status, None, 160))}"
     links = [
         ViewLink("errors", "e", "errors", "3"),
@@ -148,11 +162,11 @@ def describe_header() -> Iterator[str]:
         ViewLink("kinds", "k", "kinds", "0"),
     ]
     for name in ("", "mail", "q" * 60):
-        for width in (20, 30, 40, 45, 50, 55, 60, 70, 80, 90, 100, 110, 120, 130):
-            yield (
-                f"views of {len(name)} in {width}: "
-                f"{join(frame.format_views_line('queues', name, links, Content(': find'), width))}"
-            )
+        yield from describe_changes(
+            f"views of {len(name)}",
+            range(15, 150),
+            lambda width: frame.format_views_line("queues", name, links, Content(": find"), width),
+        )
     yield f"views: {describe(frame.format_views_line('queues', 'mail', links, Content(': find'), 120)[0])}"
 
 
@@ -166,15 +180,22 @@ def describe_queue_lines() -> Iterator[str]:
     for title, queue, each in (
         ("full", full, rate),
         ("late", full._replace(overdue=3, expired=1, is_paused=True), rate),
+        (
+            "a million",
+            full._replace(counts=(Count("ready", State.READY, 1_000_000), Count("dead", State.DEAD, 10_000_000))),
+            rate,
+        ),
+        ("only due", full._replace(overdue=3), rate),
+        ("only expired", full._replace(expired=1), rate),
+        ("nearly a minute", full, Rate(0.0, 4 / 59.97)),
         ("still", full, Rate()),
         ("uncounted", build_queue(workers=None), Rate()),
         ("a long name", full._replace(name="q" * 60), rate),
         ("no counters", full._replace(counters={}), Rate(in_s=0.1)),
         ("draining", full, Rate(0.0, 2.0)),
     ):
-        for width in (20, 40, 48, 50, 60, 70, 80, 90, 100, 110, 120, 140, 160, 180, 220):
-            for build in (frame.format_queue_line, frame.format_board_line):
-                yield f"{title} in {width}: {join(build(queue, each, width, 'rq'))}"
+        for build in (frame.format_queue_line, frame.format_board_line):
+            yield from describe_changes(title, range(15, 230), lambda width: build(queue, each, width, "rq"))
         yield (
             f"  styles {describe(frame.format_queue_line(queue, each, 220))} "
             f"{describe(frame.format_board_line(queue, each, 220))}"
@@ -197,18 +218,18 @@ def describe_footer() -> Iterator[str]:
     verbs = [("R", "requeue", True), ("D", "delete", True), ("A", "ack", False)]
     near, rest = [("/", "filter", True), ("space", "mark", True)], [("s", "sort", True), ("p", "freeze", True)]
     last = [("'", "views", True), (":", "commands", True), ("?", "help", True)]
-    for width in range(10, 120, 3):
-        for mode in (Content(), Content("read-only")):
-            yield f"keys in {width}: {join(frame.format_keys_line(verbs, near, rest, last, mode, width))}"
+    for mode in (Content(), Content("read-only")):
+        yield from describe_changes(
+            "keys", range(8, 125), lambda width: frame.format_keys_line(verbs, near, rest, last, mode, width)
+        )
     yield f"keys: {describe(frame.format_keys_line(verbs, near, rest, last[:1], Content(), 100))}"
     yield f"keys without others: {join(frame.format_keys_line([], [], [], [], Content(), 40))}"
     keys = [("1", "crash"), ("2", "flood"), ("3", "heal"), ("q", "quit")]
-    for width in range(6, 70, 3):
-        for alarm in ("", "2 lost"):
-            yield (
-                f"strip in {width}: "
-                f"{join(frame.format_strip_line(keys, ['5 jobs', '3 workers', '2 dead'], alarm, width))}"
-            )
+    figures = ["5 jobs", "3 workers", "2 dead"]
+    for alarm in ("", "2 lost"):
+        yield from describe_changes(
+            "strip", range(4, 75), lambda width: frame.format_strip_line(keys, figures, alarm, width)
+        )
 
 
 def describe_findings() -> Iterator[str]:
