@@ -130,7 +130,7 @@ def test_a_write_is_safe_if_one_file_or_replica_confirmed_it(confirmed: int, is_
     assert asyncio.run(durability._is_write_on_replica(confirm_replica)) is is_safe
 
 
-# ── by a clock that stands still ─────────────────────────────────────────────────────────────────────────────
+# ── by a clock that does not move ─────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture

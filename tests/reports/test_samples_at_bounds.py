@@ -204,17 +204,17 @@ def walks() -> Iterator[str]:
                 yield self.fetch_page(ref, place, offset, limit)
                 offset += limit
 
-    for total in (0, 1, 199, 200, 201, 399, 400, 401, 1_000):
-        for most in (200, 300, 400):
+    for total in (0, 1, 499, 500, 501, 999, 1_000, 1_001, 1_500):
+        for most in (200, 500, 700, 1_000):
             for is_newest in (False, True):
                 engine: Any = Engine(total)
                 part = Part(MAIL, "dead", State.DEAD, most, total)
                 pages = [*sampling.yield_pages(engine, part, is_newest=is_newest)]
                 yield f"{most} of {total}, newest {is_newest}: {[len(page.jobs) for page in pages]} {engine.read}"
-    for of, passed in ((1_000, 400), (1_000, 401), (300, 400)):
+    for of, passed in ((2_000, 499), (2_000, 500), (2_000, 501), (2_000, 1_500), (300, 400)):
         for is_newest in (False, True):
             engine = Engine(of)
-            part = Part(MAIL, "dead", State.DEAD, 250, 100, of, passed)
+            part = Part(MAIL, "dead", State.DEAD, 1_000, 100, of, passed)
             pages = [*sampling.yield_pages(engine, part, is_newest=is_newest)]
             yield f"{passed} of {of} passed, newest {is_newest}: {[len(page.jobs) for page in pages]} {engine.read}"
     for total in (200, 201, 400, 2_000):
