@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _SORT_KEYS: dict[str, Callable[[Group], float]] = {
     "jobs": lambda group: -group.jobs,
     "value": lambda group: 0,
-    "oldest": lambda group: -(group.oldest_ms or -1),
-    "done": lambda group: -(group.done_per_s or -1),
+    "oldest": lambda group: -(-1 if group.oldest_ms is None else group.oldest_ms),
+    "done": lambda group: -(-1 if group.done_per_s is None else group.done_per_s),
 }
 BAR_CELLS = 16
 MAX_FIELDS = 24  # body fields that the keys switch between, the most frequent ones

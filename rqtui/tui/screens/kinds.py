@@ -36,8 +36,8 @@ _SORT_KEYS: dict[str, Callable[[Kind], int]] = {
     "count": lambda kind: -kind.count,
     "name": lambda kind: 0,
     "failed": lambda kind: -kind.failed,
-    "waits": lambda kind: -(kind.wait_ms or -1),
-    "runs": lambda kind: -(kind.run_ms or -1),
+    "waits": lambda kind: -(-1 if kind.wait_ms is None else kind.wait_ms),
+    "runs": lambda kind: -(-1 if kind.run_ms is None else kind.run_ms),
     "ran": lambda kind: -(kind.figures.processed if kind.figures else -1),
     "failing": lambda kind: -round(1e6 * ((kind.figures.failure_share if kind.figures else None) or 0)),
 }

@@ -618,6 +618,13 @@ def describe_bottom_lines() -> Iterator[str]:
     scan: dict[str, Any] = {"is_finished": True, "scanned": 5_000, "total": 12_000, "is_cut": False, "problem": ""}
     shared = NATIVE.place("ready")._replace(is_shared=True)
     cases: tuple[dict[str, Any], ...] = (
+        {"page": page(3, 1_234_567_890), "is_whole_place": True}, {"page": page(3, 12_345_678), "is_whole_place": True},
+        {"page": page(3, 3, place_total=123_456_789), "is_whole_place": True, "has_more": True},
+        {"page": page(3, 3, place_total=0), "is_whole_place": True, "has_more": True},
+        {"page": page(3, 3, place_total=0), "has_more": True},
+        {"page": page(3, 3, place_total=123_456_789), "has_more": True},
+        {"page": page(3, 1_000_000), "job_filter": 1, "count_matches": lambda: 1_000_000},
+        {"page": page(3, 3, place_total=9_000), "scan_result": SimpleNamespace(**scan)},
         {}, {"page": page()}, {"page": page(0, 0)}, {"page": page(3, 3, is_exact=False)}, {"page": page(3, 9_000)},
         {"page": page(), "visible_range": (1, 2)}, {"page": page(), "marks": {b"a": 1, b"gone": 1}},
         {"page": page(), "marks": {b"a": 1}}, {"page": page(), "is_whole_place": True},
@@ -645,14 +652,18 @@ def describe_bottom_lines() -> Iterator[str]:
     )  # fmt: skip
     queue = build_queue("mail", ready=3)._replace(oldest_ready_ms=61_000, is_paused=True)
     for case in cases:
-        for width in (12, 24, 40, 120):
-            for is_current, is_frozen in ((True, False), (False, True)):
+        line: list[Piece] = []
+        for is_current, is_frozen in ((True, False), (False, True)):
+            previous = ""
+            for width in (*range(8, 100), 160):
                 pane = build_pane(**case, size=Size(width, 9))
                 line = board_borders.build_pane_bottom_line(
                     pane, queue, is_current=is_current, is_frozen=is_frozen, scripts=NATIVE.scripts, now_ms=NOW_MS
                 )
-                if width > 100 or is_current:
-                    yield f"bottom in {width} {is_current} {[*case]}: {''.join(piece.text for piece in line)!r}"
+                text = "".join(piece.text for piece in line)
+                if text != previous:
+                    yield f"bottom from {width} {is_current} {[*case]}: {text!r}"
+                previous = text
         yield f"  styles {[piece.style for piece in line]}"
     pieces = [Piece("a" * 10), Piece("b" * 5), Piece("c")]
     for cells in range(0, 32):
@@ -678,6 +689,7 @@ def describe_server() -> Iterator[str]:
         ("a limit", (one, build_period(1, 1 << 20, 4 << 20))),
         ("a far limit", (one, build_period(1, 1 << 20, (4 << 20) + 1))),
         ("a limit that is reached", (one, build_period(1, 1 << 20, 1 << 20))),
+        ("a limit of three", (one, build_period(1, 3 << 20, 3 << 20))),
         ("a limit below", (one, build_period(1, 2 << 20, 1 << 20))),
     ):  # fmt: skip
         yield f"points of {title}: {[(at - NOW_MS, value) for at, value in redis._yield_memory_points(periods)]}"
@@ -810,6 +822,19 @@ def describe_kinds() -> Iterator[str]:
     report = Kinds(
         (OTHER_KIND, KIND, replace(KIND, name="charge", ref=Ref("native", ""), failed=0, figures=None)), EXTENT
     )
+    unknown = [
+        replace(
+            KIND,
+            name=name,
+            wait_ms=number,
+            run_ms=number,
+            figures=None if number is None else KindStatistics("x", number, 0),
+        )
+        for name, number in (("b", None), ("a0", 0), ("a1", 1), ("a", None), ("c", 1), ("d", 0))
+    ]
+    for sort in kinds.Kinds.SORTS:
+        view = build_bare_view(log, kinds.Kinds(), MAIL, report=Kinds(tuple(unknown), EXTENT), sort=sort)
+        yield f"unknown ones by {sort}: {[kind.name for kind in view.list_matching_items()]}"
     for sort in kinds.Kinds.SORTS:
         view = build_bare_view(log, kinds.Kinds(), MAIL, report=report, sort=sort)
         yield f"by {sort}: {[kind.name for kind in view.list_matching_items()]}"
@@ -853,6 +878,15 @@ def describe_groups() -> Iterator[str]:
         Group(None, 1, {"dead": 1}, 5, is_unknown=True),
     )  # fmt: skip
     report = Groups(MAIL, ".x", ("dead",), found, EXTENT, 11, states={"dead": State.DEAD}, verbs=("requeue",))
+    unknown = tuple(
+        replace(found[0], value=value, oldest_ms=number, done_per_s=number)
+        for value, number in (("b", None), ("a0", 0), ("a1", 1), ("a", None), ("d", 0))
+    )
+    for sort in groups.Groups.SORTS:
+        view = build_bare_view(
+            log, groups.Groups(MAIL, "dead"), MAIL, report=replace(report, groups=unknown), sort=sort
+        )
+        yield f"unknown ones by {sort}: {[group.value for group in view.list_matching_items()]}"
     for sort in groups.Groups.SORTS:
         for by in (".x", "age"):
             view = build_bare_view(log, groups.Groups(MAIL, "dead"), MAIL, report=report, sort=sort, by=by)
