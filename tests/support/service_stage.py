@@ -118,7 +118,7 @@ def describe(value: Any) -> str:
     if isinstance(value, Outcome):
         return f"{value.word} {value.id.decode()}"
     if isinstance(value, OutcomeCounts):
-        return f"counts of {describe(value.ref)}, {value.summarise_outcomes()!r}"
+        return f"counts of {describe(value.ref)}, {value.total}, {value.summarise_outcomes()!r}"
     if isinstance(value, Verb | Field | System):
         return value.name
     if isinstance(value, Question):

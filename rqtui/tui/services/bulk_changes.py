@@ -190,8 +190,8 @@ class BulkChanges:
         if selection.count_difference:
             lines.append(Content(selection.count_difference))
         if selection.target.scanned_jobs:
-            scanned = formats.format_count(selection.target.scanned_jobs, width=12)
-            notice = f"Only the first {scanned} jobs were searched, not the rest."
+            scanned = question_text.format_job_count(selection.target.scanned_jobs)
+            notice = f"Only the first {scanned} were searched, not the rest."
             lines.append(Content.styled(notice, "$state-reserved"))
         lines += question_text.build_warnings(selection.verb, selection.target)
         largest_total = (

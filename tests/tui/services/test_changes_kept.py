@@ -27,6 +27,7 @@ from rqtui.operations.canary_jobs import End, FirstJob
 from rqtui.operations.journal import Circumstances, Operation
 from rqtui.operations.rate_limit import Limits, Step
 from rqtui.reports.plans import Plan
+from rqtui.systems import registry
 from rqtui.tui import keys
 from rqtui.tui.services import batches, bulk_changes, form_values, undo, verb_resolution
 from rqtui.tui.services.batches import Batch, Batches, VerbRequest
@@ -250,6 +251,12 @@ def describe_selections() -> Iterator[str]:
         "searched more": select(target=replace(holder, scanned_jobs=1_000_000_000)),
         "not exact": select(is_exact=False),
         "deleting": select(DELETE),
+        "deleting many": select(DELETE, total=2_000_000, jobs_by_queue=((MAIL, (DEAD,)),)),
+        "deleting few in each of many": select(
+            DELETE, total=2_000_000, jobs_by_queue=((MAIL, (DEAD,)), (NEWS, (DEAD,)))
+        ),
+        "of two systems": select(jobs_by_queue=((MAIL, (DEAD,)), (JOBS, (DEAD,)))),
+        "of two other systems": select(DELETE, jobs_by_queue=((JOBS, (DEAD,)), (MAIL, (DEAD,)))),
         "own words": select(DRIP),
     }
     plan = Plan(
@@ -301,6 +308,7 @@ def describe_durations() -> Iterator[str]:
                 {"rate": "1", "canary": "100"},
                 {"rate": "1", "canary": "2500"},
                 {"rate": "1", "canary": "99"},
+                {"rate": "1", "canary": "x"},
             ):
                 if typed == {} or (shown, speed) == (None, None):
                     described = bulk._describe_duration(select(total=100), shown, typed)
@@ -330,6 +338,10 @@ def describe_bulk_questions() -> Iterator[str]:
         ("requeue", []),
         ("requeue", [(MAIL, [])]),
         ("requeue", [(NEWS, []), (MAIL, [DEAD, OTHER]), (NEWS, [DEAD])]),
+        ("delete", [(MAIL, [HELD, DEAD]), (JOBS, [DEAD])]),
+        ("delete", [(JOBS, [DEAD, HELD]), (MAIL, [HELD])]),
+        ("requeue", [(MAIL, [DEAD]), (JOBS, [DEAD])]),
+        ("requeue", [(JOBS, [DEAD]), (MAIL, [DEAD])]),
         ("drip", [(MAIL, [DEAD])]),
         ("reprioritise", [(JOBS, [DEAD])]),
         ("reprioritise", [(JOBS, [DEAD]), (MAIL, [DEAD])]),
@@ -376,6 +388,7 @@ def describe_bulk_questions() -> Iterator[str]:
                 select(VERBS_BY_NAME[name]),
                 select(VERBS_BY_NAME[name], place="dead", about="/x"),
                 select(VERBS_BY_NAME[name], jobs_by_queue=((MAIL, (DEAD,)), (NEWS, (DEAD, DEAD)))),
+                select(VERBS_BY_NAME[name], jobs_by_queue=((MAIL, (DEAD,)), (JOBS, (DEAD,)))),
             ):
                 stage = Stage()
                 bulk = build_bulk(stage)
@@ -400,7 +413,14 @@ def describe_bulk_questions() -> Iterator[str]:
 
 def build_progress(*ends: End | None) -> CanaryProgress:
     jobs = tuple(
-        FirstJob(MAIL, replace(DEAD, id=b"f%d" % number), NOW_MS, end=end, ended_ms=NOW_MS + 900, error="Boom: no")
+        FirstJob(
+            MAIL,
+            replace(DEAD, id=b"f%d" % number * 20 + b"x"),
+            NOW_MS,
+            end=end,
+            ended_ms=NOW_MS + 900,
+            error="Boom: no",
+        )
         for number, end in enumerate(ends)
     )
     return CanaryProgress(jobs, NOW_MS + 1000, 30.0)
@@ -424,6 +444,11 @@ def describe_rate_limited() -> Iterator[str]:
         "one left": Step((), 2, 3, 0, 0, canary=passed),
         "all passed": Step((), 2, 2, 0, 0, "done", canary=passed),
         "failed too": Step((), 1, 40, 0, 0, "stopped after 1 of 40: x", canary=bad),
+        "a million left": Step((), 1, 1_000_001, 0, 0, "stopped: x", canary=bad),
+        "ten million left": Step((), 1, 10_000_001, 0, 0, "stopped: x", canary=bad),
+        "passed, a million left": Step((), 2, 1_000_002, 0, 0, canary=passed),
+        "passed, ten million left": Step((), 2, 10_000_002, 0, 0, canary=passed),
+        "sent for long": Step(outcomes, 3, 4_003, 0, 0),
     }
     limits = {
         "rate": Limits(5.0),
@@ -477,6 +502,7 @@ def describe_rate_limited() -> Iterator[str]:
                 yield from stage.run("stop", service.stop_change)
     stage = Stage()
     service = start(stage, limits["rate"])
+    yield f"started: {stage.lines}"
     yield f"at the start: {describe(service.format_progress())}"
     yield from stage.run("a second one", service.start_change, "x", (), {}, limits["rate"], "", Circumstances())
     yield from stage.run("waiting", service._request_step)
@@ -575,6 +601,14 @@ def describe_starts() -> Iterator[str]:
                     if "send_requests" in starter._batches._calls:
                         (request, *_more) = starter._batches.find_last_call("send_requests")
                         yield from stage.run("refused", request.batch.on_refused, "it exists")
+    for name in ("stop", "grow"):
+        stage = Stage(systems={"celery": registry.create_system("celery")}, keeper=None)
+        starter = build_starter(stage)
+        target = Target(Ref("celery", "c"), workers=("w1", "w2"))
+        yield from stage.run(f"{name} of workers", starter.start_verb, VERBS_BY_NAME[name], target)
+        if "push_screen" in stage.app._calls:
+            accept = stage.app.find_last_call("push_screen")[1]
+            yield from stage.run("yes", accept, FormReply({"n": 2}, {}))
     for attributes in (
         {"is_read_only": True},
         {"connection_loss": "lost"},
