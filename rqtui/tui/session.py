@@ -270,9 +270,8 @@ class Session:
             self.watch.record_snapshot(message.snapshot)
         self.last_focus, self._refreshed_s = message.focus, time.monotonic()
         self.latest_queues.update(message.snapshot.map_queues_by_ref())
-        if len(self.latest_queues) > len(self.refs):
-            listed = set(self.refs)
-            self.latest_queues = {ref: queue for ref, queue in self.latest_queues.items() if ref in listed}
+        if unlisted := self.latest_queues.keys() - set(self.refs):
+            self.latest_queues = {ref: queue for ref, queue in self.latest_queues.items() if ref not in unlisted}
 
     def _store_replay_state(self, snapshot: Snapshot) -> None:
         """Store the moment of a recording, with the changes and findings until then."""

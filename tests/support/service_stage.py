@@ -102,9 +102,12 @@ class Stage:
     def answer(self, title: str, result: Any = None, error: str = "", **options: Any) -> Iterator[str]:
         """Answer the last call of the engine."""
         function, handle_result = self.session.find_last_call("call_engine")
-        if result is None and not error:
-            result = function(self.session.engine)
-        yield from self.run(title, handle_result, CallFinished(1, result, error, **options))
+
+        def handle_answer() -> None:
+            answered = function(self.session.engine) if result is None and not error else result
+            handle_result(CallFinished(1, answered, error, **options))
+
+        yield from self.run(title, handle_answer)
 
 
 def describe(value: Any) -> str:

@@ -8,6 +8,7 @@ text; review the difference as code.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,14 +23,16 @@ from textual.actions import SkipAction
 from textual.app import SuspendNotSupported
 from textual.geometry import Size
 
-from rqtui.config.settings import Settings
+from rqtui.config.settings import INTERVAL_S, Settings
 from rqtui.engine import ticker
 from rqtui.errors import UsageError
 from rqtui.model import Finding, Focus, Queue, Ref, Snapshot
+from rqtui.recording.replay import REPLAY_RESULT
 from rqtui.tui import app as app_module
 from rqtui.tui import keys, session, view
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format.recent import RecentEvent
+from rqtui.tui.services import copying
 from rqtui.tui.session import Session
 from rqtui.tui.view import View
 from rqtui.tui.widgets.frame import VIEWS_FROM_ROWS
@@ -192,6 +195,20 @@ def describe_views() -> Iterator[str]:
     yield from stage.run("resize", View.on_resize, self, None)
     yield from stage.run("opened", View.on_finding_cursor_opened, self, SimpleNamespace(ref=MAIL, finding="finding"))
     yield from stage.run("left", View.on_filter_line_left, self)
+    self.filter_line = SimpleNamespace(set_body_paths="set paths")
+    yield from stage.run("paths", View.on_filter_line_wants_paths, self)
+    yield from stage.run("typing", View.preview_filter, self, "x")
+    self.find_list = lambda: "list"
+    for focused in (Recorder("cursor", [], finding="finding"), "list"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(view, "FindingCursor", Recorder)
+            self.focused = focused
+            yield from stage.run("leaving the findings", View.leave_findings, self)
+            yield f"  {View.find_selected_finding(self)} {View.list_focus_keys(self)}"
+    yield f"only queue {[describe(view.find_only_queue(refs)) for refs in ((), (MAIL,), (MAIL, NEWS))]}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view, "line_cache", Recorder("line_cache", stage.lines))
+        yield from stage.run("mounting", View.on_mount, self)
 
 
 # ── the app ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,6 +267,7 @@ def describe_toasts() -> Iterator[str]:
                 lambda message, severity, timeout: (max(map(len, message.split("\n"))), severity, timeout),
             )
             yield from stage.run(f"toast in {width}", Cockpit.show_toast, app, words)
+            yield from stage.run("a long word", Cockpit.show_toast, app, "x" * 300)
             yield from stage.run("for a while", Cockpit.show_toast, app, "x\x1b", "error", 0.0)
 
 
@@ -268,7 +286,8 @@ def describe_messages() -> Iterator[str]:
         (False, None, 1.0),
         (True, None, 1.0),
         (False, "demo", 1.0),
-        (False, None, 1.1),
+        (False, None, INTERVAL_S),
+        (False, None, INTERVAL_S + 0.1),
         (False, None, 0.5),
     ):
         stage.session.is_stale, app.demo, stage.ticker.wait_s = is_stale, has_demo, wait_s
@@ -443,6 +462,53 @@ def describe_actions() -> Iterator[str]:
         yield from stage.run("another Redis", Cockpit._switch_redis, app, "settings", demo)
 
 
+def describe_delegations() -> Iterator[str]:
+    """Yield what the methods do that pass a key or a call on to one service."""
+    stage = Stage()
+    app = build_app(stage, _list_usable_keys=lambda: frozenset({"errors"}), _refuse_in_replay=lambda: False)
+    calls: dict[str, tuple[Any, ...]] = {
+        "show_header": (), "show_keys": (), "push_view": ("view",), "open_board": (MAIL,), "open_job": (MAIL, "job"),
+        "open_incident": (MAIL, "finding"), "open_search": ("x",), "check_verb": ("R",),
+        "start_verb": ("verb", "target"), "start_verb_on_jobs": ("requeue", [], "/x", "1 more."),
+        "find_relevant_loops": (), "export_operations": (), "handle_bindings_clash": (set(), None),
+        "on_descendant_focus": (SimpleNamespace(widget="widget"),), "action_replay": ("play", 1),
+        "action_verb": ("R",), "action_undo": (), "action_toggle_loop": ("reap",), "action_step_loop": ("reap",),
+        "action_unlock": ("15m",), "action_lock": (), "action_export_operations": (), "action_stop_changes": (),
+        "action_open_view": ("errors",), "action_command_palette": (), "action_help": (), "action_edit_url": (),
+        "action_open_demo": (), "action_show_incident": (),
+    }  # fmt: skip
+    for name, arguments in calls.items():
+        yield from stage.run(name, getattr(Cockpit, name), app, *arguments)
+    for is_first in (False, True):
+        stage.navigation.is_at_first_view = is_first
+        app.action_back = lambda: Cockpit.action_back(app)
+        for name in ("action_back", "action_quit", "action_quit_or_back"):
+            yield from stage.run(f"{name} {is_first}", lambda name=name: asyncio.run(getattr(Cockpit, name)(app)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copying, "Copying", lambda *args: Recorder(f"copying of {describe(args)}", stage.lines))
+        for view in (stage.view, None):
+            for has_dialog in (False, True):
+                stage.navigation.view, stage.navigation.has_dialog = view, has_dialog
+                yield from stage.run(f"copy {view is None} {has_dialog}", Cockpit.action_copy_as, app)
+    for demo in (None, Recorder("demo", stage.lines)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio, "get_running_loop", lambda: Recorder("loop", stage.lines))
+            for name in ("job_control", "hangup", "style_cache"):
+                patch.setattr(app_module, name, Recorder(name, stage.lines))
+            app.demo, app.screen_change_signal = demo, Recorder("screens", stage.lines)
+            yield from stage.run("loading", Cockpit.on_load, app)
+            yield from stage.run("mounting", Cockpit.on_mount, app)
+            yield from stage.run("another screen", app.screen_change_signal.find_last_call("subscribe")[1], "screen")
+            yield from stage.run("hangup", app_module.hangup.find_last_call("watch_terminal")[0])
+    stage.navigation.view = stage.view
+    app.palette.is_general_key_usable = lambda general_key: general_key.id > "m"
+    app.verb_starter.check_verb_key = lambda key: key in "RP"
+    app.verb_starter.find_verb_of_key = lambda key: SimpleNamespace(name="requeue") if key == "R" else None
+    for view in (stage.view, None):
+        stage.navigation.view = view
+        yield f"usable keys: {describe(Cockpit._list_usable_keys(app))}"
+
+
 def describe_end() -> Iterator[str]:
     stage = Stage()
     stage.session.loops = {name: Recorder(name, stage.lines) for name in ("dispatch", "reap")}
@@ -583,6 +649,40 @@ def describe_session() -> Iterator[str]:
         made.deliver_result(message)
     yield f"calls {ids} {stage.lines} {made._callbacks}"
     yield from stage.run("stopping", made.stop_steps, 8)
+    message = SimpleNamespace(snapshot=made.snapshot, focus=Focus())
+    made.is_replay = True
+    yield f"in a replay {made.now_ms - NOW_MS}"
+    made.watch, made.is_replay = Recorder("watch", stage.lines), False
+    yield from stage.run("watched", made.store_refresh, message)
+    stored: list[Any] = []
+    made._store_replay_state, made.is_replay = stored.append, True
+    yield from stage.run("replayed", made.store_refresh, message)
+    yield f"  {stored == [message.snapshot]}"
+    made._recorder = Recorder("recorder", stage.lines)
+    yield f"reads {made.read_recording('read', lambda *answer: stage.lines.append(f'answered {answer}'))}"
+    answer_reading = made._recorder.find_last_call("read")[1]
+    posted.clear()
+    answer_reading("rows", "")
+    made._report_recording_problem("no room")
+    yield f"posted {[(type(each).__name__, each.session is made, describe(each.event)) for each in posted]}"
+    posted[0].event()
+    yield f"  {stage.lines}"
+    made._recorder = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rqtui.recording.replay.RecordedJournal", Recorder)
+        patch.setattr(session.recent, "convert_operation", lambda operation: f"converted {operation}")
+        patch.setattr(
+            "rqtui.tui.widgets.queue_preview.collect_recorded_causes", lambda causes, dead: (len(causes), dead)
+        )
+        replay = SimpleNamespace(
+            operations=tuple(range(201)), causes=(SimpleNamespace(ref=MAIL), SimpleNamespace(ref=NEWS))
+        )
+        made.journal = Recorder("journal", stage.lines)
+        snapshot = Snapshot(NOW_MS, (Queue("mail", "native"),), results={REPLAY_RESULT: (replay,)})
+        yield from stage.run("a moment of a recording", Session._store_replay_state, made, snapshot)
+        yield f"  {len(made.changes)} {made.changes[0]} {made.changes[-1]} {describe(made.death_causes)}"
+    stage.lines.clear()
+    posted.clear()
     for is_recording in (False, True):
         recorded = Session(
             Settings("redis://here", is_recording=is_recording, record_mb=3, record_days=4),
@@ -625,6 +725,7 @@ def test_what_app_views_and_session_do_matches_the_stored_text(
         describe_toasts,
         describe_messages,
         describe_actions,
+        describe_delegations,
         describe_end,
         describe_session,
     )

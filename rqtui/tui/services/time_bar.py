@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
@@ -111,11 +112,10 @@ class TimeBar:
 def draw_time_bar(state: ReplayState, cells: int) -> Content:
     """Draw the span of a recording in `cells` cells: gaps, findings, changes, and the moment above all of them."""
     length_ms = max(1, state.end_ms - state.begin_ms + 1)
-    edges = [state.begin_ms + number * length_ms // cells for number in range(cells + 1)]
     at_cell = min(cells - 1, max(0, (state.at_ms - state.begin_ms) * cells // length_ms))
     signs: list[tuple[str, str]] = []
     for number in range(cells):
-        begin_ms, end_ms = edges[number], edges[number + 1]
+        begin_ms, end_ms = (state.begin_ms + edge * length_ms // cells for edge in (number, number + 1))
         sign = GAP
         if _has_time(state.findings, begin_ms, end_ms):
             sign = FINDING
@@ -138,7 +138,7 @@ def _has_time(times_ms: Sequence[int], begin_ms: int, end_ms: int) -> bool:
 
 def _is_recorded(spans: Sequence[tuple[int, int]], begin_ms: int, end_ms: int) -> bool:
     """Return whether a recorded span has a part in the span of a cell."""
-    position = bisect_left(spans, (end_ms, 0)) - 1
+    position = bisect_left(spans, end_ms, key=itemgetter(0)) - 1
     return position >= 0 and spans[position][1] > begin_ms
 
 

@@ -38,7 +38,7 @@ class _RunningUndo:
 
     operation: Operation
     total: int
-    request: int = 0
+    request: int
     outcomes: list[Outcome] = field(default_factory=list)
     is_stopped: bool = False
 
@@ -100,10 +100,10 @@ class Undo:
                 self._finish_undo(running, call_result.error)
             self._host.show_keys()
 
-        self._running = running = _RunningUndo(operation, operation.count)
-        running.request = session.run_steps(
+        request = session.run_steps(
             lambda engine: revert.revert_operation(engine, keeper.folder, operation.undo, session.url), record_undo_step
         )
+        self._running = running = _RunningUndo(operation, operation.count, request)
         self._host.show_keys()
 
     def stop_undo(self) -> bool:

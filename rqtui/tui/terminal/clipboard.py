@@ -15,8 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-MAX_BASE64 = 74_994  # the most characters of one OSC 52 that xterm and mosh accept
-MAX_BYTES = MAX_BASE64 // 4 * 3
+MAX_BYTES = 56_244  # 74 992 characters of base64; xterm and mosh accept 74 994 in one OSC 52
 TMUX_TIMEOUT_S = 5.0  # seconds to wait for tmux, which may be stopped
 _SCREEN_BYTES = 500  # bytes of one DCS string; GNU screen drops strings beyond 768
 

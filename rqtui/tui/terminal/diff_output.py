@@ -42,8 +42,9 @@ def supports_installed_textual(app: App[Any]) -> bool:
     if not has_parameters(app._display, "screen", "renderable") or not has_parameters(app._check_resize):
         return False
     strip = Strip([Segment("ab", Style(bold=True, color="red"))])
-    partial_update = ChopsUpdate([{0: strip}], [(0, 0, 2)], [[2]])
-    full_update = LayoutUpdate([[strip]], Region(0, 0, 2, 1))
+    width = strip.cell_length
+    partial_update = ChopsUpdate([{0: strip}], [(0, 0, width)], [[width]])
+    full_update = LayoutUpdate([[strip]], Region())
     updates = (
         partial_update,
         full_update,
@@ -157,12 +158,12 @@ def _find_changed_runs(old: Sequence[Cell], new: Sequence[Cell]) -> list[tuple[i
     runs: list[tuple[int, int]] = []
     for at in [at for at, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]:
         first, end = at, at + 1
-        while first and "" in (old[first][0], new[first][0]):
+        while first and not new[first][0]:
             first -= 1
-        while end < len(new) and "" in (old[end][0], new[end][0]):
+        while end < len(new) and not new[end][0]:
             end += 1
         if runs and first - runs[-1][1] <= _MAX_GAP:
-            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
+            runs[-1] = (runs[-1][0], end)
         else:
             runs.append((first, end))
     return runs
@@ -174,7 +175,8 @@ class Pen:
     def __init__(self, color_system: ColorSystem) -> None:
         self.color_system = color_system
         self._output: list[str] = []
-        self._cursor, self._ink = (-1, -1), PLAIN  # of the terminal
+        self._cursor: tuple[int, int] | None = None  # of the terminal; None: unknown
+        self._ink = PLAIN  # of the terminal
 
     def write_cells(self, x: int, y: int, cells: Sequence[Cell]) -> None:
         """Write cells from cell (x, y) on."""
@@ -274,8 +276,6 @@ def _create_pen(console: Console) -> Pen:
 
 def _position_segments(strip: Strip, x: int, y: int) -> Iterable[Segment]:
     """Return the segments of a line at (x, y), with cursor moves around text whose width depends on the terminal."""
-    if not has_terminal_dependent_width(strip.text):
-        return strip
     placed = []
     for text, style, control in strip:
         placed.append(Segment(add_cursor_moves(text, x, y), style, control))

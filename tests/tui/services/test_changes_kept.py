@@ -21,6 +21,7 @@ from textual.content import Content
 from textual.geometry import Size
 
 from rqtui.engine.ticker import CallFinished, ChangeProgressed
+from rqtui.errors import RqtuiError
 from rqtui.model import Job, Outcome, Page, Ref, Snapshot, State
 from rqtui.operations.canary import CanaryProgress
 from rqtui.operations.canary_jobs import End, FirstJob
@@ -657,7 +658,9 @@ def describe_checks() -> Iterator[str]:
                 yield f"  offered {[(verb.label, summary) for verb, summary in starter.list_offered_verbs()]}"
     for system in SYSTEMS.values():
         for verb in VERBS:
-            fields = [field.name for field in verb_resolution.list_form_fields(system, verb)]
+            fields = [
+                f"{field.name} {field.kind} {field.default}" for field in verb_resolution.list_form_fields(system, verb)
+            ]
             yield f"{system.name} {verb.label}: {fields}"
 
 
@@ -771,6 +774,21 @@ def describe_resolution() -> Iterator[str]:
                     yield f"{system.name} {name} of {place}: {shown} {'id' in arguments}"
 
 
+def describe_workers_and_purges() -> Iterator[str]:
+    """Yield which verbs of workers a system offers, and how many jobs a purge takes per call."""
+    for name in registry.list_own_system_names():
+        system = registry.create_system(name)
+        for worker_verb in ("quiet", "stop", "grow"):
+            targets = (Target(Ref(name, "q"), workers=("w1",)), Target(Ref(name, "q"), "ready", (DEAD,)))
+            offered = [verb_resolution.is_verb_offered(system, VERBS_BY_NAME[worker_verb], each) for each in targets]
+            yield f"{name} offers {worker_verb}: {offered}"
+        if "purge" in system.scripts:
+            for place in ("", *(place.name for place in system.places)):
+                target = Target(Ref(name, "q"), place)
+                arguments = verb_resolution.complete_script_arguments(system, "purge", target, {})
+                yield f"{name} purges {place!r}: {arguments}"
+
+
 # ── copies and undo ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -793,6 +811,11 @@ def describe_duplicates() -> Iterator[str]:
     yield from stage.answer("gone", error="")
     yield from stage.answer("an error", error="denied")
     yield from stage.answer("a job", full)
+    broken = Recorder("broken", [], scripts=SYSTEMS["native"].scripts, can=SYSTEMS["native"].can, has_json_bodies=True)
+    broken.__dict__.update(format_editable_body=lambda _job: (_ for _ in ()).throw(RqtuiError("it has a fault")))
+    stage.session.systems = {"native": broken}
+    yield from stage.run("a system with a fault", service._show_duplicate_form, verb, MAIL, full)
+    stage.session.systems = SYSTEMS
     _dialog, accept = stage.app.find_last_call("push_screen")
     for values in ({"body": b"{}"}, {"body": b"{}", "delete_original": True}):
         for guard in ({}, {"token": b"t"}):
@@ -903,5 +926,6 @@ def test_what_changes_ask_send_and_report_matches_the_stored_text(
     monkeypatch.setattr(undo, "time", CLOCK)
     parts = (describe_outcomes, describe_batches, describe_long_changes, describe_selections, describe_durations,
              describe_bulk_questions, describe_rate_limited, describe_starts, describe_checks, describe_running,
-             describe_forms, describe_resolution, describe_duplicates, describe_undo)  # fmt: skip
+             describe_forms, describe_resolution, describe_workers_and_purges, describe_duplicates,
+             describe_undo)  # fmt: skip
     assert_lines_match_file((line for part in parts for line in part()), KEPT)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from kept_text import assert_lines_match_file, diff_lines
-from service_stage import JOBS, MAIL, NEWS, Recorder, Stage, describe
+from service_stage import JOBS, MAIL, NEWS, SYSTEMS, Recorder, Stage, describe
 from text_snapshots import stopped_clock  # noqa: F401
 from textual.content import Content
 from textual.geometry import Size
@@ -23,6 +23,7 @@ from rqtui.engine.ticker import RefreshFailed, ServerLost
 from rqtui.model import Cost, Count, Finding, Job, Queue, Ref, Snapshot, State
 from rqtui.recording.replay import ReplayState
 from rqtui.scenarios.scenario import CONTROLS
+from rqtui.systems import registry
 from rqtui.tui import keys
 from rqtui.tui.services import frame_content, slow_link, time_bar, view_counts
 from rqtui.tui.services.frame_content import FrameContent
@@ -34,6 +35,7 @@ KEPT = Path(__file__).with_name("frame_kept.txt")
 NOW_S = 5_000.0
 NOW_MS = 1_800_000_000_000
 WARNING = Finding("memory", "warning", "", "memory is 94 % full: evicts soon", "add memory")
+OTHER_WARNING = Finding("slow", "warning", "", "Redis is slow", "wait")
 CRITICAL = Finding("full", "critical", "", "memory is full", "add memory")
 JOB = Job(b"j1", "mail", "native", "ready", State.READY, b"j1")
 
@@ -49,7 +51,7 @@ def build_frame(stage: Stage, message: str = "") -> FrameContent:
     stage.session.progress = None
     return FrameContent(
         stage.host, stage.session, stage.navigation, verb_starter,
-        Recorder("undo", stage.lines, is_possible=True),
+        Recorder("undo", stage.lines, is_possible=stage.session.is_read_only is False),
         Recorder("loops", stage.lines, list_shown_loops=dict),
         Recorder("lock", stage.lines, format_lock_state=lambda: "write until 04:12"),
         lambda: stage.session.message, lambda width: (Content(f"bar of {width}"), Content()),
@@ -68,11 +70,13 @@ def describe_status() -> Iterator[str]:
             "snapshot": Snapshot(NOW_MS, queues, cost=Cost(3, 1, 2.0), interval_cost=Cost(1, 1, 7.0)),
             "refs": [],
         },
+        "two systems": {"snapshot": snapshot, "refs": [JOBS, MAIL]},
         "systems": {"snapshot": snapshot, "refs": [JOBS, Ref("celery", "c"), NEWS, MAIL]},
         "replay": {"snapshot": snapshot, "is_replay": True},
         "replica": {"snapshot": snapshot, "is_replica": True},
         "failed": {"snapshot": snapshot, "refresh_failure": failed},
         "lost": {"snapshot": snapshot, "connection_loss": lost},
+        "failed for a minute": {"refresh_failure": failed._replace(since_s=NOW_S - 59.96)},
         "both": {"snapshot": snapshot, "connection_loss": lost, "refresh_failure": failed},
         "never": {"connection_loss": lost},
         "read-only": {"is_read_only": True},
@@ -89,7 +93,15 @@ def describe_status() -> Iterator[str]:
     stage = Stage()
     content = build_frame(stage)
     long = [(Finding("full", "critical", "", f"{'x' * cells}: y"),) for cells in (39, 40, 41)]
-    for warnings in ((), (WARNING,), (CRITICAL,), (WARNING, CRITICAL), (WARNING, WARNING, CRITICAL), *long):
+    for warnings in (
+        (),
+        (WARNING,),
+        (CRITICAL,),
+        (WARNING, CRITICAL),
+        (WARNING, WARNING, CRITICAL),
+        (WARNING, OTHER_WARNING),
+        *long,
+    ):
         stage.session.server_warnings = warnings
         yield f"{len(warnings)} warnings: {describe(content._build_server_problem())}"
     for durations in ((4.0, 9.0, 9.1, 3.55, 3.5), (0.0, 1.0, 1.1), (10.0, 4.0, 3.9), (2.0, 5.0, 5.01), (0.5, 2.0, 2.1)):
@@ -169,6 +181,13 @@ def describe_footer() -> Iterator[str]:
             content = build_frame(stage)
             change(stage)
             yield from stage.run(f"{title}, {width} cells", content.show_keys)
+    stage = Stage()
+    for width in range(40, 160):
+        stage.app.size = Size(width, 40)
+        build_frame(stage).show_keys()
+        (sides,) = stage.view.footer.find_last_call("show_lines")
+        yield f"footer of {width}: {[len(side.plain) for side in sides]}"
+    stage.lines.clear()
     for width, is_high in ((111, True), (112, True), (112, False)):
         stage = Stage()
         stage.app.size, stage.view.is_high = Size(width, 40), is_high
@@ -179,9 +198,13 @@ def describe_footer() -> Iterator[str]:
             stage = Stage(is_read_only=is_read_only, loops=loops)
             usable = [key.id for key in keys.GENERAL_KEYS if build_frame(stage)._is_general_key_usable(key)]
             yield f"usable {is_read_only} {len(loops)}: {usable}"
+    stage.session.systems = {**SYSTEMS, "timeout_sets": registry.create_system("timeout_sets")}
     content = build_frame(stage)
     for key in keys.VERB_KEYS:
-        verbs = [content._find_disabled_verb(key, Target(ref)) for ref in (None, MAIL, JOBS, Ref("gone", "x"))]
+        verbs = [
+            content._find_disabled_verb(key, Target(ref))
+            for ref in (None, MAIL, JOBS, Ref("gone", "x"), Ref("timeout_sets", "x"))
+        ]
         yield f"grey {key}: {[(verb.name, verb.label) for verb in verbs]}"
     groups = [(verb.name, frame_content._choose_verb_group(verb)) for verb in VERBS_BY_NAME.values()]
     yield f"groups: {groups}"
@@ -234,14 +257,17 @@ def describe_time_bar() -> Iterator[str]:
         yield f"bar {findings} {changes} {spans} {at_ms}: {bars}"
     empty = state._replace(begin_ms=NOW_MS, end_ms=NOW_MS - 1)
     yield f"empty: {describe(time_bar.draw_time_bar(empty, 3))}"
+    at_once = state._replace(begin_ms=NOW_MS, end_ms=NOW_MS, findings=(NOW_MS,))
+    yield f"a finding in one ms: {[describe(time_bar.draw_time_bar(at_once, cells)) for cells in (2, 3)]}"
     yield f"one ms: {describe(time_bar.draw_time_bar(state._replace(begin_ms=NOW_MS, end_ms=NOW_MS), 2))}"
     stage = Stage()
     bar = TimeBar(stage.host, stage.session)
     yield f"no state: {describe(bar.build_line(80))}"
     for span_ms in (86_399_999, 86_400_000, 86_400_001):
-        for width in (37, 38, 50, 51, 52, 53, 54, 55, 99, 100, 120):
-            stage.session.replay = state._replace(is_playing=width % 2 == 0, end_ms=state.begin_ms + span_ms)
-            yield f"{span_ms} in {width}: {describe(bar.build_line(width))}"
+        for width in (20, 33, 34, 35, 36, *range(50, 58), 99, 100, 120):
+            for is_playing in (False, True):
+                stage.session.replay = state._replace(is_playing=is_playing, end_ms=state.begin_ms + span_ms)
+                yield f"{span_ms} in {width}, {is_playing}: {describe(bar.build_line(width))}"
     for playing, interval_s in ((None, 1.0), (False, 1.0), (False, 30.0), (True, 30.0), (True, 0.5)):
         stage.session.replay = None if playing is None else state._replace(is_playing=playing)
         stage.ticker.interval_s = interval_s
@@ -263,7 +289,8 @@ def describe_moves() -> Iterator[str]:
             yield from stage.answer("the reply")
             yield from stage.answer("a sentence", "at the end")
             yield from stage.answer("an error", error="gone")
-            yield from stage.run("not moved yet", bar.select_queue, stage.view)
+            if bar._jumped_ms:
+                yield from stage.run("not moved yet", bar.select_queue, stage.view)
             for at_ms in (NOW_MS + 5, NOW_MS + 7, NOW_MS + 9):
                 if replay is not None:
                     stage.session.replay = state._replace(at_ms=at_ms, operations=(operation,))
@@ -295,6 +322,11 @@ def describe_counts() -> Iterator[str]:
 
 
 def describe_slow_link() -> Iterator[str]:
+    for number in (2, 3):
+        link = slow_link.SlowLink(Stage().host, False)
+        for _ in range(number):
+            link.record_round_trip(151.0)
+        yield f"{number} slow ones at the start: {link.is_calm}"
     for is_asked in (False, True):
         stage = Stage()
         link = slow_link.SlowLink(stage.host, is_asked)

@@ -108,6 +108,14 @@ def describe_lost_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     stage.app._calls["push_screen"][1]("")
     yield from stage.run("an edited one", stage.app.find_last_call("push_screen")[1], "redis://other")
     yield from stage.run("none", stage.app.find_last_call("push_screen")[1], "")
+    for url in ("redis://:***@new:6380", "nosuch://x", "  redis://new  "):
+        problem = Recorder("problem", stage.lines, display=False)
+        dialog = Recorder(
+            "dialog", stage.lines, _url="redis://:pw@old", query_one=lambda *_args, problem=problem: problem
+        )
+        event = SimpleNamespace(value=url)
+        yield from stage.run(f"entering {url!r}", connection_lost.EditUrl.on_input_submitted, dialog, event)
+        yield f"  {problem.display}"
     yield from stage.run("closing without a demo", service.stop_demo_server)
     yield from stage.run("demo", service.open_demo)
     server = SimpleNamespace(url="redis://own", pid=7, folder="folder")
@@ -227,6 +235,11 @@ def describe_copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         )
         monkeypatch.undo()
         yield f"table: {copying._find_table(view)}"
+    monkeypatch.setattr(copying, "Table", Recorder)
+    view.focused = Recorder("focused", [])
+    yield f"table: {describe(copying._find_table(view))}"
+    line = SimpleNamespace(screen=Recorder("dialog", stage.lines), _key="i")
+    yield from stage.run("a click on a choice", copying.ChoiceLine.on_click, line)
     for key, character in (("a", "a"), ("i", "i"), ("q", "q"), ("escape", None), ("up", None), ("y", "y")):
         dialog: Any = Recorder("dialog", stage.lines, _choices=[("i", "id")], app=stage.app)
         event = Recorder("event", stage.lines, key=key, character=character, is_printable=character is not None)
@@ -308,6 +321,31 @@ def describe_loops() -> Iterator[str]:
 
 
 # ── lock, demo, crash ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def describe_created_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    stage = Stage(loops={})
+    service = Loops(stage.host, stage.session, stage.navigation, serves_foreign=False)
+    monkeypatch.setattr("rqtui.tui.services.loops.find_client_meter", lambda _client: "meter")
+    monkeypatch.setattr(
+        "rqtui.tui.services.loops.connect.connect",
+        lambda url, **options: (
+            stage.lines.append(f"connect {url} {describe(options)}") or Recorder("client", stage.lines)
+        ),
+    )
+    monkeypatch.setattr(
+        "rqtui.engine.loops.build_round", lambda *args, **options: (describe(args[:2]), describe(options))
+    )
+    monkeypatch.setattr(
+        "rqtui.engine.loops.Loop",
+        lambda name, build, on_stop: (
+            stage.lines.append(f"loop {name} {build}") or Recorder(name, stage.lines, stop=on_stop)
+        ),
+    )
+    monkeypatch.setattr("rqtui.engine.due_times.DueTimes", lambda _systems: Recorder("due times", []))
+    yield from stage.run("creating loops", service._create_loops, stage.session.engine)
+    for loop in stage.session.loops.values():
+        yield from stage.run("stopping one", loop.stop)
 
 
 def describe_lock() -> Iterator[str]:
@@ -758,7 +796,7 @@ def test_what_the_services_of_a_session_do_matches_the_stored_text(
 ) -> None:
     keys.set_keymap({})
     parts: tuple[Callable[[], Iterator[str]], ...] = (
-        describe_loops, describe_lock, describe_demo, describe_keymap,
+        describe_loops, lambda: describe_created_loops(patch), describe_lock, describe_demo, describe_keymap,
         lambda: describe_crashes(patch, tmp_path / "crash"), lambda: describe_journal(patch),
         lambda: describe_profiles(patch, tmp_path), lambda: describe_navigation(patch),
         lambda: describe_lost_connection(patch), lambda: describe_copies(patch),

@@ -25,7 +25,7 @@ from kept_text import assert_lines_match_file
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
-from service_stage import Recorder, Stage
+from service_stage import Recorder, Stage, describe
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App, SuspendNotSupported
@@ -40,6 +40,7 @@ from rqtui.tui.terminal import (
     diff_output,
     driver,
     hangup,
+    hooks,
     job_control,
     line_cache,
     typeahead,
@@ -148,6 +149,20 @@ def describe_runs() -> Iterator[str]:
         for after in lines:
             runs = diff_output._find_changed_runs(build_cells(before), build_cells(after))
             yield f"{before} -> {after}: {runs}"
+    plain = diff_output.PLAIN
+    halves: dict[str, list[diff_output.Cell]] = {
+        text: [("" if sign == "_" else sign, plain) for sign in text]
+        for text in ("xab", "xa_", "ya_", "yab", "xabc", "x日_c", "x日bc", "xa_c")
+    }
+    for before, after in (
+        ("xab", "xa_"),
+        ("xa_", "xab"),
+        ("xab", "ya_"),
+        ("x日bc", "x日_c"),
+        ("xabc", "x日_c"),
+        ("x日_c", "xa_c"),
+    ):
+        yield f"{before} -> {after}: {diff_output._find_changed_runs(halves[before], halves[after])}"
 
 
 def describe_styles() -> Iterator[str]:
@@ -189,6 +204,11 @@ def describe_updates() -> Iterator[str]:
         ([[strip("  ", Style(bold=True)), strip("u ", Style(underline=True)), strip(" x")]], Region(0, 4, 6, 1)),
     )
     console = SimpleNamespace(color_system="truecolor")
+    emoji = [[strip("\U0001f600 a")]]
+    full += ((emoji, Region(2, 5, 4, 1)), (emoji, Region(2, 5, 4, 1)), ([[strip("xy a")]], Region(2, 5, 4, 1)))
+    for disputed in ("e\u0301b  ", "xy a"):  # what was in a row is unknown after text of uncertain width
+        full += (([[strip("xy a")]], Region(2, 6, 4, 1)), ([[strip(disputed)]], Region(2, 6, 4, 1)))
+    full += (([[strip("xy a")]], Region(2, 6, 4, 1)),)
     for strips, region in full:
         sent = diff_output.FullUpdate.from_update(LayoutUpdate(strips, region), cells).render_segments(console)
         yield f"{[[each.text for each in row] for row in strips]} at {region.x} {region.y}: {sent!r}"
@@ -212,7 +232,7 @@ def describe_updates() -> Iterator[str]:
         cells.clear_if_taken_again(terminal)
         again = diff_output.FullUpdate.from_update(LayoutUpdate([[strip("same")]], Region(0, 0, 4, 1)), cells)
         yield f"taken again: {again.render_segments(console)!r}"
-    for text in ("ab", "a b", "日", "e\u0301", "a\u200bb", ""):
+    for text in ("ab", "a b", "日", "e\u0301", "a\u200bb", "a\u2060b", ""):
         parsed = diff_output._parse_cells(strip(text, RED), ColorSystem.TRUECOLOR)
         yield f"{text!r}: {parsed and [(cell[0], tuple(cell[1])) for cell in parsed]}"
 
@@ -225,6 +245,8 @@ def describe_hooks() -> Iterator[str]:
 
         def _display(self, screen: Any, renderable: Any) -> None:
             self.seen.append(type(renderable).__name__)
+            if isinstance(renderable, LayoutUpdate):
+                self.seen.append(renderable.render_segments(self.console))
 
         def _check_resize(self) -> None:
             self.seen.append("resized")
@@ -243,8 +265,25 @@ def describe_hooks() -> Iterator[str]:
         "text",
     ):
         app._display(None, renderable)
-    app._check_resize()
+    whole = LayoutUpdate([[strip]], Region(0, 0, 2, 1))
+    for change in (
+        lambda: None,
+        app._check_resize,
+        lambda: None,
+        lambda: setattr(app, "_driver", SimpleNamespace(_writer_thread=1)),
+    ):
+        change()
+        app._display(None, whole)
     yield f"{app.seen}"
+    with pytest.MonkeyPatch.context() as patch:
+        for is_off in (False, True):
+            for supports in (True, False):
+                installed: list[str] = []
+                hook = SimpleNamespace(supports_installed_textual=lambda _app: supports, install_hook=installed.append)
+                patch.setattr(hooks, "import_module", lambda name: installed.append(name) or hook)
+                patch.setenv(hooks.SWITCH, "1") if is_off else patch.delenv(hooks.SWITCH, raising=False)
+                hooks.install_hooks("app")
+                yield f"hooks, off {is_off}, supported {supports}: {installed}"
     functions: tuple[Callable[..., object], ...] = (
         lambda: None,
         lambda a: None,
@@ -312,6 +351,31 @@ def describe_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(job_control, "has_job_control_shell", lambda: False)
     with pytest.raises(SuspendNotSupported, match="no shell waits"):
         job_control.stop_program(app)
+    with monkeypatch.context() as patch:
+        for is_main in (True, False):
+            threads = SimpleNamespace(current_thread=lambda: is_main, main_thread=lambda: True)
+            patch.setattr(job_control, "threading", threads)
+            patch.setattr(job_control.asyncio, "get_running_loop", lambda: Recorder("loop", stage.lines))
+            patch.setattr(job_control, "signal", Recorder("signal", stage.lines, SIGQUIT="SIGQUIT"))
+            yield from stage.run(f"SIGQUIT, main thread {is_main}", job_control.call_on_sigquit, "end")
+            if is_main:
+                handler = job_control.signal.find_last_call("signal")[1]
+                yield from stage.run("received", handler, 3, None)
+        for platform, is_terminal in (("linux", True), ("linux", False), ("darwin", True)):
+            patch.setattr(hangup, "sys", SimpleNamespace(platform=platform, stdin=SimpleNamespace(fileno=lambda: 5)))
+            patch.setattr(
+                hangup,
+                "os",
+                SimpleNamespace(isatty=lambda number: stage.lines.append(f"isatty {number}") or is_terminal),
+            )
+            patch.setattr(
+                hangup,
+                "threading",
+                SimpleNamespace(
+                    Thread=lambda **options: stage.lines.append(describe(options)) or Recorder("thread", stage.lines)
+                ),
+            )
+            yield from stage.run(f"watching {platform} {is_terminal}", hangup.watch_terminal, "end")
     poll = Recorder("poll", stage.lines)
     monkeypatch.setattr(hangup, "select", SimpleNamespace(poll=lambda: poll))
     monkeypatch.setattr(hangup, "os", Recorder("os", stage.lines))
@@ -342,6 +406,14 @@ def describe_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(
         StylesCache, "render_widget", lambda _self, _widget, crop: painted.append(crop) or [len(painted)]
     )
+    for name in ("set_dirty", "clear"):
+        original = getattr(StylesCache, name)
+        monkeypatch.setattr(
+            StylesCache,
+            name,
+            lambda self, *args, name=name, original=original: calls.append(name) or original(self, *args),
+        )
+    calls: list[str] = []
     cache = line_cache.CachedLines()
     whole, part = Region(0, 0, 9, 9), Region(1, 0, 9, 9)
     widget: Any = None
@@ -350,7 +422,7 @@ def describe_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     shown.append(cache.render_widget(widget, whole))
     cache.clear()
     shown += [cache.render_widget(widget, whole), cache.render_widget(widget, whole)]
-    yield f"painted {shown}"
+    yield f"painted {shown}, calls {calls}"
     stage = Stage()
     titled = Recorder("widget", stage.lines)
     for is_usable in (True, False):
