@@ -1,21 +1,32 @@
-"""Replies of Redis whose size is at a limit, by limits that are small enough for a test."""
+"""Replies of Redis whose size is at a limit, by limits that are small enough for a test.
+
+`replies_at_bounds.txt` has what comes of random replies and of replies of each form.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/connection/test_replies_at_bounds.py` writes the text; review the difference as
+code.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import hiredis
 import pytest
 from families import run_in_one_test
+from kept_text import assert_lines_match_file
+from redis import Redis
 
 from rqtui.connection import reply_limits
 from rqtui.connection.buffered_replies import append_received_replies
 from rqtui.connection.redis_errors import acl_denials
-from rqtui.connection.reply_limits import LimitedReader, ReplyTooLong
+from rqtui.connection.reply_limits import LimitedReader, ReplyTooLong, UnexpectedReply, check_reply_types
 from rqtui.errors import Denied
 
 INCOMPLETE = object()
+KEPT = Path(__file__).with_name("replies_at_bounds.txt")
 
 
 def read_all(*parts: bytes) -> object:
@@ -115,3 +126,66 @@ def test_a_denied_key_is_named_with_few_others(number: int) -> None:
     text = str(acl_denials.add_missing_right(Denied("denied"), reply, "", [*(f"k{at}" for at in range(number)), "k0"]))
     shown = [name for name in ("k0", "k1", "k2", "k3", "k4") if f"~{name}" in text]
     assert len(shown) == min(number, 3) and (f"(and {number - 3} more)" in text) is (number > 3)
+
+
+def build_reply(random: Random, depth: int = 0) -> bytes:
+    kind = random.choice("*$$$$:+-" if depth < 3 else "$:")
+    if kind == "*":
+        items = [build_reply(random, depth + 1) for _ in range(random.choice((0, 1, 2, 3)))]
+        return b"*%d\r\n" % len(items) + b"".join(items)
+    size = random.choice((0, 1, 2, 5, 9, 10, 11))
+    if kind == "$":
+        return b"$-1\r\n" if random.random() < 0.1 else b"$%d\r\n%s\r\n" % (size, b"*$:+\r\n12345"[:size])
+    return kind.encode() + b"7" * max(1, size) + b"\r\n"
+
+
+def random_replies(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for seed in range(150):
+        random = Random(seed)
+        limits = {
+            "FREE_BYTES": random.choice((0, 0, 10, 30)),
+            "VALUE_BYTES": random.choice((9, 10, 99)),
+            "REPLY_BYTES": random.choice((20, 40, 99)),
+            "REPLY_ITEMS": random.choice((2, 3, 9)),
+            "LINE_BYTES": random.choice((9, 12, 99)),
+        }
+        for name, value in limits.items():
+            monkeypatch.setattr(reply_limits, name, value)
+        data = b"".join(build_reply(random) for _ in range(random.choice((1, 2, 4))))
+        cuts = sorted({0, len(data), *(random.randrange(len(data) + 1) for _ in range(random.choice((0, 1, 3, 9))))})
+        found = read_all(*(data[begin:end] for begin, end in zip(cuts, cuts[1:], strict=False)))
+        yield f"{[*limits.values()]} {data!r:.60} {cuts}: {found}"
+
+
+def forms() -> Iterator[str]:
+    """Yield which replies are accepted for a command of each form."""
+    callbacks: Any = check_reply_types(Redis()).response_callbacks
+    replies: dict[str, list[object]] = {
+        "LLEN": [5, b"5", None, True, [5]],
+        "GET": [b"x", None, 5, [b"x"]],
+        "LRANGE": [[], [b"x", None], [5], b"x", None, [b"x", [b"y"]]],
+        "SCAN": [[b"0", []], [b"0", [b"x"]], [b"0"], [b"0", [], []], [5, []], [b"0", [5]], [b"0", 5], (b"0", []), None],
+        "HGETALL": [[5, 6], None],
+    }
+    for command, found in replies.items():
+        for reply in found:
+            try:
+                yield f"{command} {reply!r}: {callbacks[command](reply)!r}"
+            except UnexpectedReply as error:
+                yield f"{command} {reply!r}: {error}"
+    yield f"known commands: {[name in callbacks for name in ('llen', 'LLEN', 'PING', 'NOSUCH')]}"
+
+
+def test_random_replies_and_forms_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        lines = [*random_replies(patch)]
+    assert_lines_match_file([*lines, *forms()], KEPT)
+
+
+def test_the_limits_are_those_of_redis() -> None:
+    table = b"*1000000\r\n"
+    assert read_all(table + b"$536870912\r\n") == []
+    assert read_all(table + b"$536870913\r\n") == "its reply has a value of 536870913 bytes, and Redis allows 512 MB"
+    line = b"+" + b"x" * ((4 << 20) - 1)
+    assert read_all(line) == []
+    assert read_all(line + b"x") == "its reply has a line of more than 2 MB"
