@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -145,6 +146,10 @@ def test_a_move_is_refused_where_it_cannot_be_made_and_nothing_changes(it: TwoQu
         with pytest.raises(Refused, match="denied on queues"):
             it.move(jobs)
     it.engine.denied = ()
+    client, it.engine.client = it.engine.client, SimpleNamespace(is_cluster=True)
+    with pytest.raises(UsageError, match="in a Cluster they can be on two servers"):
+        it.move(jobs)
+    it.engine.client = client
     assert (it.list_jobs(MAIL), it.list_jobs(SLOW)) == before
 
 
