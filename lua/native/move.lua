@@ -71,11 +71,14 @@ for at = 4, #ARGV, 2 do
   else
     outcomes[#outcomes + 1], seen[id], moved_ids[#moved_ids + 1] = {'moved', from}, true, id
     table.insert(leaves[from], id)
-    arrivals[#arrivals + 1] = {id = id, from = from, score = redis.call('ZSCORE', places[from], id), line = line}
+    arrivals[#arrivals + 1] = {id = id, row = at, from = from, score = redis.call('ZSCORE', places[from], id), line = line}
   end
 end
 if #moved_ids == 0 then return outcomes end
-table.sort(arrivals, function(a, b) return tonumber(a.score) < tonumber(b.score) end) -- so that they keep their order
+table.sort(arrivals, function(a, b) -- so that they keep their order
+  local first, second = tonumber(a.score), tonumber(b.score)
+  return first < second or first == second and a.row < b.row
+end)
 
 redis.call('ZREM', ready, '') -- removes nothing, but lets the drain continue over maxmemory
 local next_seq = tonumber(to_seq or 0)

@@ -371,7 +371,7 @@ class Model(State):
         if not moved:
             return outcomes
         self.record_changes("move", moved, moved_out=len(moved))
-        arrivals = sorted(moved, key=lambda id: self.places[self.find_job_place(id)][id])
+        arrivals = sorted(moved[::-1], key=lambda id: self.places[self.find_job_place(id)][id])  # as `moved` come back
         self.meta |= {"version": 2, "seq": self.meta.get("seq", 0)}
         for id in arrivals:
             if id in self.places["ready"]:
