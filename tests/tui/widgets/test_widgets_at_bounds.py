@@ -25,7 +25,7 @@ from rqtui.engine import filters
 from rqtui.engine.loops import Round, ScriptStep
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Job, Page, PageRecord, Queue, Rate, RecentActivity, Ref, State, Verdict
-from rqtui.tui.format.rows import Row
+from rqtui.tui.format.rows import Column, ListWindow, Row
 from rqtui.tui.widgets import finder, findings, frame, long_text, place_scan, plot, question_dialog
 from rqtui.tui.widgets.finder import Finder
 from rqtui.tui.widgets.findings import FindingCursor
@@ -33,6 +33,7 @@ from rqtui.tui.widgets.frame import ViewLink
 from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.pane import JobState, Pane
 from rqtui.tui.widgets.question_dialog import Question
+from rqtui.tui.widgets.table import Table
 from rqtui.verbs import Field
 
 KEPT = Path(__file__).with_name("widgets_at_bounds.txt")
@@ -610,6 +611,207 @@ def describe_panes() -> Iterator[str]:
         )
 
 
+def build_table(log: list[str], *ids: str, total: int | None = None, offset: int = 0, **attributes: Any) -> Any:
+    """Return a table of rows with these ids. `gone` at the end of an id is a row that has left the list."""
+    rows = tuple(Row(row_id, (row_id,), is_gone=row_id.endswith("gone")) for row_id in ids)
+    number = len(rows) + offset if total is None else total
+    names = {
+        "has_marks",
+        "_cursor_place",
+        "_cursor_row",
+        "_marks",
+        "_range_from",
+        "empty",
+        "foot",
+        "page_size",
+        "follow_head",
+        "stays_first",
+        "tints_arrivals",
+        "skips_missing_rows",
+        "_is_loaded",
+        "_pressed",
+        "_is_touched",
+        "_requested_offset",
+    }
+    new = vars(Table([Column("a", width=5), Column("b", width=5)]))
+    calls = Actor(log, "table")
+    usual: dict[str, Any] = {
+        **{name: new[name] for name in names},
+        "_window": ListWindow(rows, offset, number),
+        "_is_loaded": True,
+        "show_header": True,
+        "dimmed": False,
+        "has_focus": True,
+        "is_attached": True,
+        "painter": new["painter"],
+        "first_visible_line": 0,
+        "visible_lines": 4,
+        "size": Size(30, 6),
+        "scrollable_content_region": Size(28, 5),
+        "post_message": lambda message: log.append(describe_message(message)),
+        **{name: getattr(calls, name) for name in ("scroll_to_line", "repaint_changes", "update_scrollbar")},
+    }
+    return Bare(Table, **{**usual, **attributes})
+
+
+def describe_message(message: Any) -> str:
+    values = {
+        name: value for name, value in vars(message).items() if name in ("id", "ids", "offset", "limit", "column", "at")
+    }
+    return f"{type(message).__name__} {values}"
+
+
+def describe_tables() -> Iterator[str]:
+    log: list[str] = []
+    rows = tuple(Row(row_id, ()) for row_id in ("a", "b", "c"))
+    for place in (-1, 0, 2, 3):
+        for offset in (0, 2):
+            for cursor in ("b", "x"):
+                for changes in (
+                    {},
+                    {"skips_missing_rows": True},
+                    {"skips_missing_rows": True, "_is_touched": True},
+                    {"stays_first": True},
+                ):
+                    table = build_table(log, "a", _cursor_row=Row(cursor, ()), _cursor_place=place + offset, **changes)
+                    left = table._has_untouched_row_left(rows, offset), table._has_untouched_row_left((), offset)
+                    yield f"left {place} {offset} {cursor} {[*changes]}: {left} {table._should_return_to_first(rows)}"
+    for place in (0, 1):
+        for is_touched in (False, True):
+            table = build_table(log, "a", _is_touched=is_touched, _range_from="a", _requested_offset=4)
+            table.expect_similar_list(place)
+            yield (
+                f"similar list at {place} {is_touched}: {table._is_touched} {table._cursor_place} "
+                f"{table._is_loaded} {table._range_from} {table._requested_offset}"
+            )
+            table.clear_rows()
+            yield f"  cleared: {table._is_touched} {table._cursor_place} {take(log)}"
+    for ids in ((), ("a",), ("a", "b", "c")):
+        for held in (None, "b", "x"):
+            table = build_table(log, *ids)
+            found = [table._find_cursor_place(Row(held, ()) if held else None, place) for place in (0, 1, 5)]
+            yield f"cursor of {len(ids)} on {held}: {found}"
+        for place in (0, 1, 2):
+            table = build_table(log, *ids, _cursor_place=place)
+            yield f"at the end of {len(ids)} {place}: {table.is_at_end} {table.visible_range} {table.line_count}"
+    for lines, total in ((4, 3), (4, 4), (4, 9)):
+        for top in (0, 2, 5):
+            table = build_table(log, total=total, first_visible_line=top, visible_lines=lines)
+            yield f"in sight {lines} of {total} from {top}: {table.visible_range}"
+    for place in range(-1, 7):
+        table = build_table(
+            log, "a", "b", "c", "d", "e", "f", _cursor_place=2, _cursor_row=Row("c", ()), visible_lines=3
+        )
+        table._move_cursor(place)
+        yield f"moved to {place}: {table._cursor_place} {table.cursor_id} {table._is_touched} {take(log)}"
+    for pages in (-1, 1):
+        for lines in (1, 2, 4):
+            table = build_table(log, *"abcdefgh", _cursor_place=4, visible_lines=lines, first_visible_line=3)
+            table.action_page(pages)
+            yield f"page {pages} of {lines} lines: {table._cursor_place} {take(log)}"
+    for is_match in ("a", "c", "e", "x", "b"):
+        table = build_table(log, *"abcd", "e", _cursor_place=1)
+        yield (
+            f"next {is_match}: {table.move_to_next(lambda row: row.id == is_match)} {table._cursor_place} "
+            f"{table.move_to('d')} {table.move_to('z')}"
+        )
+        log.clear()
+    for total, offset, number, top, lines in (
+        (10, 0, 10, 0, 4),
+        (100, 0, 10, 0, 4),
+        (100, 0, 6, 0, 4),
+        (100, 0, 5, 0, 4),
+        (100, 20, 20, 22, 4),
+        (100, 20, 20, 21, 4),
+        (100, 20, 20, 34, 4),
+        (100, 20, 20, 35, 4),
+        (100, 20, 20, 60, 60),
+        (100, 96, 4, 96, 4),
+    ):
+        for requested in (None, 0, 10):
+            table = build_table(
+                log,
+                *(f"r{at}" for at in range(number)),
+                total=total,
+                offset=offset,
+                first_visible_line=top,
+                visible_lines=lines,
+                page_size=20,
+                _requested_offset=requested,
+            )
+            table._request_missing_rows()
+            yield f"wanted {total} {offset} {number} {top} {lines} {requested}: {take(log)} {table._requested_offset}"
+    for changes in ({"_is_loaded": False}, {"is_attached": False}):
+        table = build_table(log, total=50, **changes)
+        table._request_missing_rows()
+        yield f"wanted {changes}: {take(log)}"
+    for x, y, row in (
+        (3, 0, 0),
+        (3, 1, 1),
+        (3, 3, 3),
+        (3, 4, 4),
+        (-1, 2, 2),
+        (29, 2, 2),
+        (30, 2, 2),
+        (3, 6, 6),
+        (3, -1, 0),
+        (3, -1, 2),
+    ):
+        for show_header in (False, True):
+            table = build_table(log, "a", "b", "c", show_header=show_header)
+            press = SimpleNamespace(get_content_offset_capture=lambda _table: (x, y), x=x + 1, y=row)
+            table.on_mouse_down(press)
+            pressed = take(log)
+            for chain in (1, 2):
+                table.on_click(
+                    SimpleNamespace(get_content_offset=lambda _table: SimpleNamespace(x=x, y=y), chain=chain)
+                )
+                table._pressed = table._cursor_row.id if table._cursor_row else None
+            yield f"pressed at {x} {y} {show_header}: {pressed} | {take(log)}"
+    for marks, range_from, cursor in (
+        ({}, None, "b"),
+        ({"b": None}, None, "b"),
+        ({}, "a", "c"),
+        ({}, "c", "a"),
+        ({}, "gone", "b"),
+        ({}, None, None),
+    ):
+        table = build_table(
+            log, *"abcd", _marks=dict(marks), _range_from=range_from, _cursor_row=Row(cursor, ()) if cursor else None
+        )
+        table._cursor_place = "abcd".index(cursor) if cursor else 0
+        open_range, signs = (
+            table._find_open_range(),
+            [table._find_row_mark(row_id, place, False) for place, row_id in enumerate("abcd")],
+        )
+        gone = [table._find_row_mark(row_id, place, True) for place, row_id in enumerate("ab")]
+        yield f"range from {range_from} to {cursor}: {open_range} {signs} {gone} {table.check_action('end_range', ())}"
+        table.action_mark()
+        yield (
+            f"  marked: {table.marks} {table._cursor_place} {table._range_from} "
+            f"{[line for line in log if 'Marked' in line]}"
+        )
+        log.clear()
+        table.action_range()
+        table.action_range()
+        table.action_mark_loaded()
+        yield f"  range: {table.marks} {take(log)}"
+    for changes in (
+        {},
+        {"has_focus": False},
+        {"has_focus": False, "_is_touched": True},
+        {"_is_loaded": False},
+        {"show_header": False},
+        {"foot": "the legend of all signs"},
+    ):
+        for ids in ((), ("a", "b gone")):
+            table = build_table(log, *ids, **{"empty": "nothing here: N enqueues a job", **changes})
+            for y in range(0, 6):
+                line = table.build_line(y, 20, 0)
+                shown = (line.text, line.cursor, line.is_header, line.row and line.row.id, line.mark, line.is_missing)
+                yield f"line {y} of {len(ids)} {[*changes]}: {shown}"
+
+
 def describe_scans() -> Iterator[str]:
     for is_cut, is_stopped, problem in (
         (False, False, ""),
@@ -776,6 +978,7 @@ def test_widgets_at_their_bounds_match_the_stored_text() -> None:
         describe_plots,
         describe_questions,
         describe_panes,
+        describe_tables,
         describe_scans,
         describe_long_texts,
         describe_finder,
