@@ -933,7 +933,7 @@ def describe_groups() -> Iterator[str]:
 
 def describe_differences() -> Iterator[str]:
     log: list[str] = []
-    both = (Condition("attempts", "5"), Condition(".x", "a"))
+    both = (Condition("attempts", "=", "5"), Condition(".x", "=", "a"))
     first = Difference(both[:1], 9, 1, 10, 100, 0.001)
     found = (
         replace(first, conditions=both, is_time=True), replace(first, is_explained=True, more=2),
@@ -941,6 +941,34 @@ def describe_differences() -> Iterator[str]:
     )  # fmt: skip
     a, b = (Side(Selection((place,)), (place, "ready"), 10, 10, 100) for place in ("dead", "done"))
     comparison = Comparison(MAIL, a, b, Differences(found, 10, 100, 4, 12), EXTENT)
+    for number in (50, 52, 53):
+        close = replace(first, a_jobs=50, a_total=100, b_jobs=number, b_total=100)
+        view = build_bare_view(log, differences.Differences(MAIL, Selection(("dead",)), Selection(("done",))), MAIL)
+        yield f"close shares {number}: {describe(view.build_row(close, NOW_MS).cells)}"
+    for view, shown in (
+        (differences.Differences(MAIL, Selection(("dead",)), Selection(("done",))), comparison),
+        (kinds.Kinds(), Kinds((KIND,), EXTENT)),
+        (groups.Groups(MAIL, "dead"), Groups(MAIL, "kind", ("dead",), (), EXTENT)),
+    ):  # fmt: skip
+        drawn = build_bare_view(log, view, MAIL, report=shown)
+        drawn._plot = Actor(log, "plot", add_below=lambda text, *_: text)
+        drawn.draw()
+        yield f"{type(view).__name__} drawn: {[line.partition('(')[0] for line in log]}"
+        log.clear()
+        drawn.on_table_moved(None)
+        yield f"  moved: {[line.partition('(')[0] for line in log]}"
+        log.clear()
+        board = Bare(
+            incident.IncidentPage, go_to_place=lambda place: log.append(f"go to {place}"),
+            confirm_filter=lambda text: log.append(f"filter {text}"),
+            filter_place_of_state=lambda state, text: log.append(f"filter {state} {text}"),
+        )  # fmt: skip
+        for stack in ([], [board]):
+            drawn.app.screen_stack = stack
+            group = Group("a", 7, {"dead": 7}, 61_000, ".x:a")
+            arguments = {"Groups": (group,), "Kinds": (State.DEAD, "job:a")}
+            drawn._filter_opened_board(*arguments.get(type(view).__name__, ("dead", ".x:a")))
+            yield f"  filtered with {len(stack)} boards: {take(log)}"
     for ids in ((), (b"a",)):
         for shown in (None, comparison):
             view = build_bare_view(
