@@ -120,7 +120,7 @@ def _build_queue_statistics(
         }
         for minute, counted in grown
     ]
-    seconds = 60 * min(minutes, max(1, len(rows)))
+    seconds = 60 * min(minutes, len(rows))
     return {
         **documents.build_queue_fields(ref.queue),
         "layout": ref.system,

@@ -29,7 +29,7 @@ from rqtui.cli.act_options import ActRequest, CanaryOptions, Target
 from rqtui.cli.session import Session
 from rqtui.config.settings import Settings
 from rqtui.engine import history
-from rqtui.model import Count, EventCoverage, Finding, Job, Page, Queue, Ref, State
+from rqtui.model import Count, EventCoverage, Finding, Job, Page, Queue, Ref, Snapshot, State
 from rqtui.operations.migration import Report, Skipped
 from rqtui.reports.events import Event, Feed
 
@@ -159,6 +159,32 @@ def describe_jobs(out: Output) -> Iterator[str]:
                         0,
                         lambda _job: False,
                     )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "PAGE_JOBS", 2)
+        for limit in (1, 2, 3, 5, 6):
+            for newest_last in ((), ("dead",)):
+                engine = build_listing(out, {"dead": 10}, newest_last=newest_last)
+                arguments = (engine, MAIL, "dead", limit, 0, last_is_even)
+                yield from out.run(
+                    f"{limit} even ones {newest_last}",
+                    lambda *args: describe_page(jobs._read_filtered_page(*args)),
+                    *arguments,
+                )
+    sizes: list[int] = []
+
+    def read_many(_queue: str, name: str, first: int, size: int, _body_bytes: int) -> Page:
+        sizes.append(size)
+        return Page("mail", "native", name, (JOB,) * size, 200_000, offset=first, next=first + size)
+
+    engine.systems["native"].scan_request = read_many
+    engine.systems["native"].place = lambda _name: SimpleNamespace(is_newest_last=False)
+    for limit, accepts in ((1_000_000, None), (50, lambda _job: False)):
+        sizes.clear()
+        if accepts is not None:
+            page = jobs._read_filtered_page(engine, MAIL, "dead", limit, 0, accepts)
+            yield f"a filter that nothing matches reads {sum(sizes)} in {len(sizes)} steps, next {page.next}"
+    mixed = [replace(JOB, state=state, due_ms=5) for state in (State.SCHEDULED, State.DEAD, State.RESERVED)]
+    yield f"titles {[jobs._choose_time_title(mixed[number:]) for number in range(3)]}"
     for page in ({}, {"place_total": 5}, {"place_total": 40}, {"is_exact": False}):
         for limit, offset in ((2, 0), (7, 0), (8, 0), (3, 2), (9, 6)):
             for newest_last in ((), ("dead",)):
@@ -432,12 +458,54 @@ def describe_sessions(out: Output) -> Iterator[str]:
 
 
 def describe_output(out: Output) -> Iterator[str]:
+    flushes: list[str] = []
+
     class Terminal(io.StringIO):
         """A text stream that is a terminal."""
 
         def isatty(self) -> bool:
             return True
 
+    class Buffer:
+        """The bytes of a stream, written down with each flush."""
+
+        def __init__(self, name: str) -> None:
+            self.name, self.buffer = name, self
+
+        def isatty(self) -> bool:
+            return False
+
+        def write(self, text: object) -> None:
+            out.lines.append(f"{self.name} {text!r}")
+
+        def flush(self) -> None:
+            out.lines.append(f"{self.name} flushed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("stdout", "stderr"):
+            patch.setattr(sys, name, Buffer(name))
+        for write in (
+            lambda: output.print_note("note"), lambda: output.write_json([1], is_stream=True),
+            lambda: output.write_json([1]), lambda: output.write_lines(["a"]),
+            lambda: output.write_indented(["a"], " "),
+            lambda: output.print_line_of_other_program(b"a", sys.stderr), lambda: output.write_bytes(b"raw"),
+            lambda: output.write_table(("a",), [("b",)]), lambda: output.print_traceback(ValueError("x")),
+        ):  # fmt: skip
+            out.lines.clear()
+            write()
+            flushes.append(f"{out.lines}")
+    yield from flushes
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("COLUMNS", "50"), ("TERM", "dumb"), ("NO_COLOR", "1")):
+            patch.setenv(name, value)
+        patch.setattr(sys, "stdout", stream := Terminal())
+        output.clear_terminal()
+        output.write_table(("name", "number"), [("x" * 60, "1"), ("[red]y", "1000")], right=("number",))
+        table = stream.getvalue()
+    yield from table.split("\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "os", Recorder("os", out.lines, devnull="null device", O_WRONLY="for writing"))
+        yield from out.run("discarding", session.discard_stdout)
     for is_terminal in (False, True):
         for document in ({"a": [1, 2], "b": "\x7f"}, {"a": []}):
             for is_stream in (False, True):
@@ -603,6 +671,7 @@ def describe_following(out: Output) -> Iterator[str]:
             out.patch.setattr(events, "time", SimpleNamespace(monotonic=lambda clock=clock: clock[0]))
             out.patch.setattr(events, "_read_new_events", read)
             out.patch.setattr(events, "_turn_on_event_recording", lambda *_args, aloud: out.lines.append(f"on {aloud}"))
+            out.patch.setattr(events, "compute_reconnect_delay_s", lambda failures: 10.0 + failures)
             out.patch.setattr(
                 events,
                 "_find_new_queues",
@@ -653,6 +722,33 @@ def describe_stats(out: Output) -> Iterator[str]:
                 if minutes == 1:
                     yield from out.run(f"span {span}", stats.stats, SESSION, None, stats.DEFAULT_MINUTES, span)
                     yield from out.run(f"span {span} and minutes", stats.stats, SESSION, None, 59, span)
+    for refs in ([MAIL], [MAIL, NEWS]):
+        numbers = {name: 40 for group in history.FLOWS.values() for name in group}
+        counted = history.History(MAIL, numbers, {NOW_MS // 60_000 * 60_000: numbers}, NOW_MS - 600_000)
+        for reply in (errors.Refused("denied"), counted, history.History(MAIL), None):
+            for as_json in (False, True):
+                engine = SimpleNamespace(
+                    systems={"native": SimpleNamespace(missing_history="keeps no counts")},
+                    take_snapshot=lambda focus: Snapshot(
+                        NOW_MS, tuple(Queue(ref.queue, "native") for ref in focus.queues)
+                    ),
+                    send_requests_isolated=lambda requests: [request() for request in requests],
+                )
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(stats, "open_engine", lambda *_args: (engine, refs))
+                    patch.setattr(stats, "open_recording", lambda _session: None)
+                    patch.setattr(history, "has_history", lambda _system: reply is not None)
+                    patch.setattr(history, "has_daily_counters", lambda _system: False)
+                    patch.setattr(
+                        history, "build_history_request", lambda *args: out.lines.append(f"minutes {args[1:]}") or reply
+                    )
+                    yield from out.run(
+                        f"stats of {len(refs)} {type(reply).__name__} {as_json}",
+                        stats.stats,
+                        Session(Settings(), as_json),
+                        None,
+                        5,
+                    )
     minute = history.MINUTE_MS
     begin = NOW_MS // minute * minute
     counters = {name: 40 for group in history.FLOWS.values() for name in group}

@@ -406,6 +406,10 @@ def describe_demo() -> Iterator[str]:
     for after_s in (0.0, 7.9, 8.0, 8.1):
         CLOCK.now_s = NOW_S + after_s
         yield f"after {after_s}: {strip.message!r}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rqtui.tui.widgets.help_content.build_demo_page", lambda scenario, url: f"{scenario.name} {url}")
+        yield from stage.run("its page", strip.show_page)
+        yield f"  {stage.navigation.find_last_call('show_page')[1]()}"
     yield from stage.run("a control", strip.press_control, "faster")
     yield f"  {strip.message!r}"
     yield from stage.run("a slow one", strip.press_control, "check")
@@ -423,7 +427,7 @@ def describe_crashes(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[
     monkeypatch.setattr(crash.tempfile, "tempdir", str(folder))
     for url in ("redis://h", "redis://:ab@h", "redis://:abc@h", "redis://:a%20c@h", "redis://:a%20@h"):
         yield f"{url}: {crash._list_passwords(url)}"
-    for error in (None, ValueError("secret abc here")):
+    for error in (None, ValueError("secret abc here"), ValueError("first\nsecond\nthird")):
         for is_debug in (False, True):
             text = crash.format_crash_message(error, "redis://:abc@h", is_debug=is_debug)
             yield text.split("rqtui-crash-")[0]
@@ -648,6 +652,9 @@ def describe_profiles(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator
             stage.session.settings = replace(usual, profile=profile, config=config, theme="nord")
             for chosen in ("nord", "rqtui-dark", "textual-ansi", "ansi", "other"):
                 yield from stage.run(f"hint of {chosen} {is_colourless}", service._show_theme_hint, chosen)
+    for url in ("nosuch://x", "redis://h:99999", "redis://other"):
+        stage, service = build(usual)
+        yield from stage.run(f"to {url}", service.switch_to_url, url)
     for length in (43, 44, 45):
         path = "/" + "d" * (length - 13) + "/config.toml"
         stage, service = build(replace(usual, config=path))
@@ -658,6 +665,7 @@ def describe_profiles(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator
         yield from stage.run("at home", service.show_config_message, f"{path}: bad", "warning")
     for entries in ({}, {"pause": "ctrl+t"}, {"workers": "e"}):
         stage, service = build(replace(usual, keymap=entries))
+        keys.set_keymap({"verb_P": "x"})
         yield from stage.run(f"keymap {entries}", service.apply_configured_keymap)
         yield f"  pause is {keys.find_current_key('P')}"
         stage.app.theme_changed_signal.find_last_call("subscribe")[1](SimpleNamespace(name="nord"))
