@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,6 +79,10 @@ SESSION: Any = Opened(Settings("redis://127.0.0.1:1"))
 
 def accept(*_args: object, **_options: object) -> Any:
     raise Refused("accepted.")
+
+
+def accept_span(*span: object) -> Any:
+    raise Refused(f"accepted {span}.")
 
 
 # ── options ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +158,8 @@ def describe_options(out: Output) -> Iterator[str]:
         yield f"places {text!r}: {diff._split_places(text)}"
     for begin, end in (("2h", "1h"), ("1h", "1h"), ("1h", "2h"), (None, "1h"), ("1h", None)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rqtui.recording.store.Reader.open", accept)
+            patch.setattr("rqtui.recording.store.Reader.open", lambda _path: nullcontext(Recorder("reader", out.lines)))
+            patch.setattr("rqtui.recording.export.export_recording", lambda *args, **_options: accept_span(*args[2:]))
             yield from out.run(
                 f"from {begin} to {end}", record._export_span, SESSION, Path("a"), Path("b"), begin, end, has_jobs=True
             )
@@ -164,7 +170,7 @@ def describe_options(out: Output) -> Iterator[str]:
         yield from out.run(f"seed {seed}", demo.run_scenario, "delays", seed=seed)
 
 
-def describe_bodies(out: Output) -> Iterator[str]:
+def describe_bodies(out: Output, folder: Path) -> Iterator[str]:
     for length in (39, 40, 41):
         yield from out.run(f"{length} letters", json_body.encode_json_body, b"x" * length)
     for raw in (b'"text"', b" {} ", b"NaN", b'"\\ud800"', b"\xff", b"1"):
@@ -197,6 +203,43 @@ def describe_bodies(out: Output) -> Iterator[str]:
         {"due": "x"},
     ):
         yield from out.run(f"fields {describe(fields)[:60]}", put._convert_job_fields, fields, "line 7: ")
+    for length in (19, 20, 21, 22):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"b" * length)))
+            yield from out.run(f"{length} bytes of stdin", put._read_body_argument, "-", True)
+    for words, failure in (
+        (["moved", "moved"], None),
+        (["moved", "exists"], None),
+        (["moved", "full"], None),
+        (["moved"], Refused("no.")),
+        ([], Refused("no.")),
+        (["moved"], KeyboardInterrupt()),
+    ):
+        for as_json in (False, True):
+            with pytest.MonkeyPatch.context() as patch:
+                bar = Recorder("bar", out.lines)
+
+                def put_batches(read: Any, words: list[str] = words, failure: Any = failure) -> Iterator[Any]:
+                    out.lines.append(f"{len(list(read))} jobs are read")
+                    for word in words:
+                        yield [SimpleNamespace(id="a", word=word)]
+                    if failure is not None:
+                        raise failure
+
+                (folder / "lines").write_bytes(b'{"body":1}\n\n{"body":2}\n')
+                queue = SimpleNamespace(name="mail", put_batches=put_batches)
+                patch.setattr(put, "_open_queue", lambda _session, _name: queue)
+                patch.setattr(put.output, "show_progress", lambda _label: nullcontext(bar))
+                session = Session(Settings(), as_json)
+                yield from out.run(
+                    f"lines {words} {failure!r} {as_json}",
+                    put._put_jobs_from_lines,
+                    session,
+                    "mail",
+                    str(folder / "lines"),
+                    {},
+                )
+                yield f"  of {bar.total}"
     for counts in ({"moved": 2, "exists": 1}, {"moved": 0, "exists": 0, "full": 3}):
         yield from out.run("summary", put._write_put_summary, SESSION, "mail", [], Counter(counts))
     native = SYSTEMS["native"]
@@ -360,6 +403,29 @@ def describe_loops(out: Output) -> Iterator[str]:
                 table._write_lines,
                 [dispatch._build_dispatch_line(step, "mail", Round(wait_s=wait_s))],
             )
+    for wait_s in (0.999, 1.0, 1.001, 2.0):
+        waiting = dispatch._build_dispatch_line(None, "mail", Round(wait_s=wait_s))
+        yield f"waiting {waiting}"
+        table._last = ()
+        lines = [waiting, dispatch._build_dispatch_line(steps[2], "news", Round())]
+        yield from out.run("two queues", table._write_lines, lines)
+        table._last = ()
+        yield from out.run("two queues", table._write_lines, lines[::-1])
+    for url in ("redis://h", "redis+cluster://a:1,b:2"):
+        for systems in ((), ("native",), ("dispatcher",), ("native", "dispatcher:ready=r", "dispatcher")):
+            for keys in ({}, {"delayed": "d"}, {"delayed": "d", "ready": "r"}, {"ready": "a,b"}):
+                for is_open in (False, True):
+                    session = Session(Settings(url, systems=systems))
+                    yield from out.run(
+                        f"keys {url} {systems} {keys} {is_open}",
+                        lambda *args, **options: (
+                            (made := dispatch._add_dispatcher_keys(*args, **options))[0].settings.systems,
+                            made[1],
+                        ),
+                        session,
+                        keys,
+                        is_open=is_open,
+                    )
     yield from out.run("no lines", table._write_lines, [])
     titles = 0
     for number in range(110):
@@ -460,7 +526,17 @@ def describe_waiting(out: Output) -> Iterator[str]:
     out.patch.setattr(settled_snapshot, "sleep", lambda seconds: out.lines.append(f"sleep {seconds}"))
     out.patch.setattr("rqtui.engine.health.rules.find_unwatched_facts", lambda queue, _rate: queue.unknown)
     from rqtui.engine.health import rules
+    from rqtui.engine.ticker import RefreshFailed, ServerLost, SnapshotTaken
+    from rqtui.model import Focus
 
+    recorder = Recorder("recorder", out.lines, choose_pages=lambda _snapshot, _systems: ("page",))
+    handler = record._EventHandler(session, Recorder("engine", [], systems={}), recorder)
+    handler.set_next_focus = lambda focus: out.lines.append(f"focus {focus.pages}")
+    out.patch.setattr("time.monotonic", lambda: 100.0)
+    lost = ServerLost("away", 90.0, 102.345)
+    taken_event = SnapshotTaken(Snapshot(NOW_MS), Focus())
+    for event in (lost, lost, lost._replace(next_s=99.0), RefreshFailed("no", 90.0, 1.0), lost, taken_event, lost):
+        yield from out.run(f"recording {type(event).__name__}", handler.handle_event, event)
     idle = Queue("mail", "native", workers=2, unknown=(rules.IDLE_WORKERS,), counted_ms=5)
     for after in (1, 3, 99):
         for workers, moved_ms in ((2, 5), (2, 6), (0, 5)):
@@ -536,6 +612,14 @@ def describe_undo(out: Output) -> Iterator[str]:
             )
 
 
+def describe_defaults(_out: Output) -> Iterator[str]:
+    """Yield the value of each option that is not given."""
+    for name in main.COMMANDS:
+        defaults = {option.name: option.default for option in main._build_command(name).params}
+        given = {option: value for option, value in defaults.items() if value not in (None, False)}
+        yield f"defaults of {name}: {describe(given)}"
+
+
 def describe_command_lines(out: Output) -> Iterator[str]:
     opened: list[Any] = []
     out.patch.setattr(main, "_open_screen", lambda *urls: opened.append(urls) or 5)
@@ -571,7 +655,9 @@ def describe_command_lines(out: Output) -> Iterator[str]:
         yield from out.run(f"words {words}", main.main, words)
 
 
-def test_what_numbers_commands_accept_and_print_matches_the_stored_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_numbers_commands_accept_and_print_matches_the_stored_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     lines: list[str] = []
     parts = (
         describe_options,
@@ -581,8 +667,10 @@ def test_what_numbers_commands_accept_and_print_matches_the_stored_text(capsys: 
         describe_waiting,
         describe_undo,
         describe_command_lines,
+        describe_defaults,
     )
     for part in parts:
         with pytest.MonkeyPatch.context() as patch:
-            lines += part(Output(capsys, patch))
+            output_ = Output(capsys, patch)
+            lines += describe_bodies(output_, tmp_path) if part is describe_bodies else part(output_)
     assert_lines_match_file(lines, KEPT)
