@@ -580,8 +580,36 @@ def describe_undo(out: Output) -> Iterator[str]:
         change(2, "native:mail", "rq:news", "rq:x"),
         change(3, "native:a b", undone_at_ms=5),
     )
+    first, *others = several
+    several = (
+        first,
+        *(replace(each, name="", verb="delete", at_ms=each.at_ms - 9, unsaved_count=7) for each in others),
+    )
     large = (replace(change(4, "native:mail")[0], name="", unsaved_count=2_000_000),)
     changes = [plain, undone, several, large]
+    records = {
+        each.name: each for each in (change(2, "native:mail")[0], change(4, "native:mail")[0], change(6, "rq:a")[0])
+    }
+    records["v4"] = replace(records["u4"], name="v4", queue="news")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rqtui.operations.undo_files.list_records", lambda _folder: ["u2", "u4", "v4", "u6"])
+        patch.setattr(undo, "_read_undo_records", lambda _folder, _url, names: (records[name] for name in names))
+        for ages in ((), (1,), (2,), (3,), (1, 1), (3, 4), (4,), (5, 7), (7, 8)):
+            too_large = Operation(NOW_MS, "me", "delete", "mail", "native", count=2_000_000, url="redis://x")
+            made = [replace(too_large, at_ms=NOW_MS - age) for age in ages]
+            of_two = replace(too_large, undo=("u4", "v4"), count=2)
+            patch.setattr("rqtui.operations.journal.load_operations", lambda _folder, problems: [*made, of_two])
+            read = [
+                [(each.name, NOW_MS - each.at_ms) for each in one] for one in undo._read_changes(Path("f"), "redis://x")
+            ]
+            yield f"changes beside large ones {ages}: {read}"
+        for chosen in (plain, several):
+            for name in ("revert_record", "revert_operation"):
+                patch.setattr(
+                    f"rqtui.operations.revert.{name}",
+                    lambda *args, name=name: iter([[out.lines.append(f"{name} {args[1:]}") or "outcome"]]),
+                )
+            yield from out.run("reverting", undo._revert_change_with_progress, "engine", Path("f"), chosen, "redis://x")
     for number in (-1, 0, 1, 2, 3, 4):
         yield from out.run(
             f"change {number}",

@@ -225,6 +225,8 @@ def describe_strip() -> Iterator[str]:
         f"keys: {frame_content._list_strip_keys([CONTROLS[0], *[each for each in CONTROLS if each.name == 'faster']])}"
     )
     yield f"keys: {frame_content._list_strip_keys([each for each in CONTROLS if each.name == 'faster'])}"
+    slower = next(each for each in CONTROLS if each.name == "slower")
+    yield f"keys: {frame_content._list_strip_keys([slower, CONTROLS[0]])}"
     stage = Stage(message="")
     yield f"without a demo: {describe(build_frame(stage)._build_demo_strip(80))}"
     for title, changes in (
