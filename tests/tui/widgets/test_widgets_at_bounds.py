@@ -520,6 +520,13 @@ def describe_panes() -> Iterator[str]:
                 f"marked jobs after {count} {page and (page.next, page.offset)} {is_whole}: {len(ids)} "
                 f"{ids[:1]} {ids[-1:]}"
             )
+    pane = build_pane(log)
+    pane.show_scan_result(NOW_MS)
+    yield f"without a scan: {take(log)} {pane._list_next_marked_ids()}"
+    pane = build_pane(log, scan_result=place_scan.ScanResult(), wanted_offset=7)
+    pane.show_scan_result(NOW_MS)
+    yield f"an empty scan: {log[-1]}"
+    log.clear()
     pane = build_pane(log, marks=dict([*marks.items()][:3]))
     requests = pane.build_job_requests(NATIVE)
     yield f"requests: {len(requests)} {pane.build_job_requests(NATIVE) is requests} {pane._refresh_count}"
