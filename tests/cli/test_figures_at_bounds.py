@@ -163,6 +163,15 @@ def describe_options(out: Output) -> Iterator[str]:
             yield from out.run(
                 f"from {begin} to {end}", record._export_span, SESSION, Path("a"), Path("b"), begin, end, has_jobs=True
             )
+    for no_wait in (False, True):
+        for snapshot_of_all in (None, "snapshot"):
+            source = SimpleNamespace(take_snapshot=lambda: (snapshot_of_all, 0.5))
+            out.patch.setattr(metrics, "SnapshotSource", lambda _session: source)
+            out.patch.setattr(metrics, "_serve_metrics", lambda *args: out.lines.append(f"serve {args[2:]}") or 0)
+            served = out.run(
+                f"serve {no_wait} {snapshot_of_all}", metrics.metrics, SESSION, listen=":7", no_wait=no_wait
+            )
+            yield from served
     out.patch.undo()
     for seconds in (-1.0, 0.0, 0.001, demo.MAX_SECONDS, demo.MAX_SECONDS + 1):
         yield from out.run(f"scenario for {seconds}", demo.run_scenario, "delays", seconds=seconds)

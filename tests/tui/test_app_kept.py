@@ -650,7 +650,7 @@ def describe_session() -> Iterator[str]:
     yield f"calls {ids} {stage.lines} {made._callbacks}"
     yield from stage.run("stopping", made.stop_steps, 8)
     message = SimpleNamespace(snapshot=made.snapshot, focus=Focus())
-    made.is_replay = True
+    made.is_replay, CLOCK.now_s = True, 1009.0
     yield f"in a replay {made.now_ms - NOW_MS}"
     made.watch, made.is_replay = Recorder("watch", stage.lines), False
     yield from stage.run("watched", made.store_refresh, message)
@@ -681,6 +681,9 @@ def describe_session() -> Iterator[str]:
         snapshot = Snapshot(NOW_MS, (Queue("mail", "native"),), results={REPLAY_RESULT: (replay,)})
         yield from stage.run("a moment of a recording", Session._store_replay_state, made, snapshot)
         yield f"  {len(made.changes)} {made.changes[0]} {made.changes[-1]} {describe(made.death_causes)}"
+        replay.operations = (7, 8)
+        yield from stage.run("an earlier moment", Session._store_replay_state, made, snapshot)
+        yield f"  {list(made.changes)}"
     stage.lines.clear()
     posted.clear()
     for is_recording in (False, True):
