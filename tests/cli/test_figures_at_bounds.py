@@ -355,6 +355,24 @@ def describe_tables(out: Output) -> Iterator[str]:
                 MAIL, SYSTEMS["native"].script("requeue"), outcomes, Counter({"moved": number})
             ),
         )
+    side: Any = SimpleNamespace(
+        places=("dead",),
+        selection=SimpleNamespace(expression="x", accepts=None),
+        jobs=3,
+        looked=3,
+        of=9,
+        is_random=True,
+    )
+    found: Any = SimpleNamespace(
+        conditions=(SimpleNamespace(attribute="tenant", operator="is", value="a"),), a_jobs=3, a_share=0.123456,
+        b_jobs=1, b_share=0.098765, p_value=0.01, more=2, is_explained=False, is_result=True, is_time=False,
+    )  # fmt: skip
+    for detectable in (None, 0.123456):
+        differences = SimpleNamespace(attributes=4, conditions=5, pairs=6, detectable=detectable, found=(found,))
+        comparison: Any = SimpleNamespace(
+            size=Extent(NOW_MS, 3, 9), ref=MAIL, a=side, b=side, left_out=("body",), differences=differences
+        )
+        yield from out.run(f"a comparison, {detectable}", diff.build_comparison_document, comparison)
     usual = Operation(NOW_MS, "me", "requeue", "mail", "native", url="redis://127.0.0.1:1")
     for number, others in ((0, 0), (1, 1), (2, 2), (3, 0)):
         kept = [usual] * number + [replace(usual, url="redis://other")] * others
