@@ -25,7 +25,8 @@ from readings import describe_readings
 from redis import Redis
 from subjects import SUBJECTS
 
-from rqtui.systems.bullmq import workers
+from rqtui.systems.bullmq import lock_holders, workers
+from rqtui.systems.bullmq import system as bullmq_system
 
 KEPT = Path(__file__).with_name("readings")
 QUEUES = {  # the option --system, the queue, and the time at which the subject's jobs are planted
@@ -45,8 +46,9 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
 
 @pytest.mark.parametrize("system", SUBJECTS)
 def test_a_queue_is_read_as_in_its_stored_text(system: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    # BullMQ lists the connected clients again after some seconds, which pass here on a busy machine.
-    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: 1e6))
+    # What rqtui keeps of BullMQ's workers is read again after some seconds, which pass here on a busy machine.
+    for module in (workers, lock_holders, bullmq_system):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 1e6))
     text = describe_readings(SUBJECTS[system], *QUEUES[system], client)
     file = KEPT / f"{system}.txt"
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
