@@ -22,8 +22,8 @@ from rqtui.connection.embedded import start_server  # noqa: E402
 from rqtui.operations import journal  # noqa: E402
 from rqtui.reports import redis  # noqa: E402
 from rqtui.tui.format import theme  # noqa: E402
+from screenshots import canary, systems  # noqa: E402
 from screenshots import server as busy  # noqa: E402
-from screenshots import systems  # noqa: E402
 from screenshots.replay import open_still_replay, plant_recording  # noqa: E402
 from screenshots.seeded import NOW, open_still_app, seed_history, seed_queues, stop_the_clock  # noqa: E402
 
@@ -83,6 +83,22 @@ REPLAYS = {  # of a recording: size, keys
 }
 
 
+CANARIES = {  # the page of a canary: size, stage
+    "canary-160x45": ((160, 45), "running"),
+    "canary-80x24": ((80, 24), "failed"),
+}
+
+
+async def render_canary_as_svg(url: str, size: tuple[int, int], stage: str) -> str:
+    """Return the page of a canary over the dead jobs of a board, as SVG."""
+    async with open_still_app(url, size, ("mail", "5")) as app:
+        page = canary.build_page()
+        await app.push_screen(page)
+        canary.STAGES[stage](page)
+        await asyncio.sleep(0.5)
+        return remove_svg_variations(app.export_screenshot(title="rqtui"))
+
+
 async def render_replay_as_svg(path: Path, size: tuple[int, int], keys: tuple[str, ...]) -> str:
     """Return rqtui's screen on a recording as SVG after these keys."""
     async with open_still_replay(path, size, keys) as app:
@@ -132,6 +148,10 @@ def main() -> None:
                     )
                 ),
             )
+        for name, (size, stage) in CANARIES.items():
+            if len(sys.argv) == 1 or name in sys.argv[1:]:
+                seed_queues(client)
+                save_screenshot(name, asyncio.run(render_canary_as_svg(server.url, size, stage)))
         for name, (size, keys) in REPLAYS.items():
             if len(sys.argv) == 1 or name in sys.argv[1:]:
                 svg = asyncio.run(render_replay_as_svg(plant_recording(Path(folder)), size, keys))

@@ -18,6 +18,8 @@ from screens import Seeded
 from tmux import PATIENCE_S, RQTUI, Terminal
 from waiting import wait_until
 
+from rqtui.client import Queue
+
 pytestmark = pytest.mark.real_terminal
 
 
@@ -181,6 +183,42 @@ def test_a_job_is_found_by_its_id_retried_and_the_retry_undone(
     person.read("undo")
     wait_until(lambda: id in here.ids("dead"), PATIENCE_S, "the job is dead again")
     assert person.pressed <= len(id) + 4 and here.ids("ready") == []
+
+
+def find_group_field(person: Person) -> str:
+    """Wait until the jobs on the screen are grouped, and return the name of the field."""
+    fields = wait_until(lambda: re.findall(r"groups? by (\S+)", person.read(": palette")), PATIENCE_S, "groups of jobs")
+    return str(fields[0])
+
+
+def test_the_jobs_of_one_tenant_are_found_and_moved_to_another_queue(
+    person: Person, rqtui: Callable[[str], None], client: Redis, url: str
+) -> None:
+    with Queue("mail", client) as mail, Queue("slow", client) as slow:
+        tenants = ["acme"] * 6 + ["globex"] * 3
+        mail.put_many([{"body": {"tenant": name}, "id": f"j{number}"} for number, name in enumerate(tenants)])
+        slow.put({"tenant": "initech"}, id="s0")
+    rqtui(url)
+    person.read("mail", "9")
+    person.press("Enter")
+    person.read("ready 9", "j0")
+    person.press('"')
+    person.read("group by kind")
+    while (field := find_group_field(person)) != ".tenant":
+        person.press("]")
+        wait_until(lambda field=field: find_group_field(person) != field, PATIENCE_S, "groups by the next field")
+    person.read("2 groups by .tenant", "acme", "67 %")
+    person.press("Enter")
+    person.read("/.tenant:acme", "j5")
+    person.press("*", "M")
+    person.read("Move 6 jobs?", "to the queue", "slow")
+    person.type("slow")
+    person.press("Enter")
+    person.read("6 moved")
+    assert client.zcard("rqtui:{slow}:ready") == 7 and client.zcard("rqtui:{mail}:ready") == 3
+    person.press("z")
+    person.read("undo of move")
+    wait_until(lambda: client.zcard("rqtui:{mail}:ready") == 9, PATIENCE_S, "the jobs are back")
 
 
 @pytest.mark.slow
