@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 HERE = "here"
+TO_QUEUE = "to_queue"  # the argument of a script that moves jobs to another queue: the name of that queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,9 @@ local from_queue = string.sub(queued, #head + 1)
 if queued ~= head .. from_queue or to_queue == '' or to_queue == from_queue or to_queued ~= head .. to_queue then
   return redis.error_reply('ERR the key of a queue is ' .. head .. 'NAME, and to_queue is the name of another queue; nothing was changed')
 end
+if ARGV[4] ~= '' and not registries[ARGV[4]] and not ({queued = 1, started = 1, intermediate = 1})[ARGV[4]] then
+  return redis.error_reply('ERR there is no place of that name; nothing was changed')
+end
 -- include: key_types(queues to_scheduled to_deferred to_ready_to_enqueue to_queued to_intermediate to_finished to_failed to_canceled)
 -- include: read_fields, refusal, find_place, is_held, changing, remove_at
 local is_locked = redis.call('GET', lock)

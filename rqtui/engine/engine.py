@@ -55,7 +55,6 @@ from rqtui.scripts.read_ahead import ReadAhead
 from rqtui.scripts.script import Call
 from rqtui.system_base.system import (
     CHUNK,
-    TO_QUEUE,
     Replies,
     Request,
     System,
@@ -64,6 +63,7 @@ from rqtui.system_base.system import (
     raise_if_connection_lost,
 )
 from rqtui.text.sanitise import safe
+from rqtui.verbs import TO_QUEUE
 
 log = logging.getLogger("rqtui.engine")
 

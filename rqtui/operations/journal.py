@@ -30,9 +30,9 @@ from rqtui.config.state_folder import create_private_folder
 from rqtui.connection.connect import hide_url_passwords
 from rqtui.durations import MAX_INSTANT_MS
 from rqtui.model import Ref
-from rqtui.system_base.system import TO_QUEUE
 from rqtui.text.masking import mask_printed_text, mask_text, reveal_secrets
 from rqtui.text.names import to_bytes, to_text
+from rqtui.verbs import TO_QUEUE
 
 FILE_NAME = "operations.jsonl"
 MAX_OPERATIONS = 500  # operations in memory, and on a screen

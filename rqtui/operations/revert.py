@@ -19,7 +19,8 @@ from rqtui.operations.undo import ANSWER_BYTES, QUEUE_INVERSES, can_restore_exac
 from rqtui.operations.undo_files import AfterState, SavedJob, UndoRecord
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
-from rqtui.system_base.system import CHUNK, TO_QUEUE, System, quote_for_shell
+from rqtui.system_base.system import CHUNK, System, quote_for_shell
+from rqtui.verbs import TO_QUEUE
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine

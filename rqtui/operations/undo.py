@@ -24,8 +24,9 @@ from rqtui.operations.journal import MAX_IDS, Journal, Operation, find_current_u
 from rqtui.operations.undo_files import AfterState, SavedJob
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
-from rqtui.system_base.system import CHUNK, TO_QUEUE, Request, System, raise_if_connection_lost
+from rqtui.system_base.system import CHUNK, Request, System, raise_if_connection_lost
 from rqtui.text.names import to_bytes
+from rqtui.verbs import TO_QUEUE
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine

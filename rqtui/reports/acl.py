@@ -17,8 +17,9 @@ from rqtui.model import Ref
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Script
 from rqtui.system_base.foreign_system import build_side_key
-from rqtui.system_base.system import TO_QUEUE, System
+from rqtui.system_base.system import System
 from rqtui.text.names import to_bytes
+from rqtui.verbs import TO_QUEUE
 
 # Scripts of `rqtui work`, of producers, of dispatcher and reaper, and those that `snapshot` calls.
 WORKER_SCRIPTS = frozenset(

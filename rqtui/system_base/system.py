@@ -41,7 +41,7 @@ from rqtui.scripts.script import Call, Reply, Script
 from rqtui.system_base.option_values import OptionValue
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import safe
-from rqtui.verbs import VERBS, Verb, find_verb
+from rqtui.verbs import TO_QUEUE, VERBS, Verb, find_verb
 
 log = logging.getLogger("rqtui.system_base")
 
@@ -50,8 +50,6 @@ T_co = TypeVar("T_co", covariant=True)
 Replies = Sequence["Reply | Exception"]
 # Jobs per script call. With more, one call would keep the server busy for more than a few milliseconds.
 CHUNK = 500
-# The argument of a script that moves jobs to another queue: the name of that queue.
-TO_QUEUE = "to_queue"
 
 
 @dataclass(frozen=True, slots=True)

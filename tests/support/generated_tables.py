@@ -22,10 +22,9 @@ from rqtui.config import thresholds
 from rqtui.engine import history as stats
 from rqtui.engine.health import rules
 from rqtui.scripts.script import Script
-from rqtui.system_base.system import TO_QUEUE
 from rqtui.systems import registry
 from rqtui.tui import keys
-from rqtui.verbs import VERBS
+from rqtui.verbs import TO_QUEUE, VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 76  # cells of the diagram of the layers

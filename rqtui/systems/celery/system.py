@@ -46,7 +46,7 @@ from rqtui.system_base.event_cache import MOST_WORKERS
 from rqtui.system_base.foreign_system import EntrySystem, build_facts, convert_rows_to_dicts
 from rqtui.system_base.lru_cache import LruCache
 from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_pattern_values, accept_whole_number
-from rqtui.system_base.system import TO_QUEUE, Replies, Request, quote_for_shell, unwrap_reply
+from rqtui.system_base.system import Replies, Request, quote_for_shell, unwrap_reply
 from rqtui.systems.celery import messages, payloads, remote_control
 from rqtui.systems.celery.task_runs import (
     FINAL_PLACES,
@@ -63,6 +63,7 @@ from rqtui.text.formats import format_age, format_quantity
 from rqtui.text.json_fields import read_json_fields, replace_json_fields
 from rqtui.text.names import to_bytes, to_text
 from rqtui.text.sanitise import safe
+from rqtui.verbs import TO_QUEUE
 
 QUEUES_PER_CALL = 50  # queues per call of `tally`: four lengths and a message each
 MAX_MISSED = 1000

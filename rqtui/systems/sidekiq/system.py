@@ -39,7 +39,7 @@ from rqtui.system_base.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.system_base.foreign_system import EntrySystem, convert_rows_to_dicts, describe_unread_rest
 from rqtui.system_base.option_values import NAME_OR_NOTHING
 from rqtui.system_base.stored_values import parse_count
-from rqtui.system_base.system import TO_QUEUE, Replies, Request, unwrap_reply
+from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.systems.sidekiq.job_format import READ_BYTES, build_run_facts, convert_time_ms, decode_job, find_job_problems
 from rqtui.systems.sidekiq.lost_jobs import LATE_MS, TTL_MS, LostJobs
 from rqtui.systems.sidekiq.new_jobs import build_enqueue_columns, has_ms_times, rewrite_for_push, rewrite_for_queue
@@ -47,6 +47,7 @@ from rqtui.systems.sidekiq.processes import build_worker
 from rqtui.systems.sidekiq.schedules import SCHEDULE_KEYS, build_schedule
 from rqtui.text.names import to_bytes, to_text
 from rqtui.text.sanitise import safe
+from rqtui.verbs import TO_QUEUE
 
 QUEUES_PER_CALL = 200  # queues per call of `tally`
 MAX_SEARCHED_JOBS = 1000  # jobs searched for an id at each end of a place

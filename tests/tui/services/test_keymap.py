@@ -90,7 +90,7 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
     url: str, client: Redis
 ) -> None:
     Seeded(client).put("a")
-    keymap = {"pause": "ctrl+t", "filter": "~", "mark": "m", "metrics": "M"}
+    keymap = {"pause": "ctrl+t", "filter": "~", "mark": "m", "metrics": "B"}
     async with screen(Settings(url, keymap=keymap), (120, 40)) as ui:
         await ui.until_shown("mail", "Ctrl+T pause", "~ filter")
         await ui.press("P")
