@@ -390,7 +390,8 @@ def describe_sessions(out: Output) -> Iterator[str]:
                     raise left.pop(0)
                 return "done"
 
-            out.patch.setattr(session.time, "sleep", lambda seconds: out.lines.append(f"sleep {seconds:.2f}"))
+            clock = SimpleNamespace(sleep=lambda seconds: out.lines.append(f"sleep {seconds:.2f}"))
+            out.patch.setattr(session, "time", clock)
             yield from out.run(
                 f"retry {len(failures)} {no_wait}", SESSION.retry_until_redis_answers, begin, no_wait=no_wait
             )

@@ -15,7 +15,8 @@ def assert_lines_match_file(lines: Iterable[str], file: Path) -> None:
     text = "".join(f"{line.rstrip(' ')}\n" for line in lines)
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         file.write_text(text, "utf-8")
-    assert text.splitlines() == file.read_text("utf-8").splitlines()
+    kept = file.read_text("utf-8").splitlines()
+    assert text.splitlines() == kept, "\n".join(diff_lines(kept, text.splitlines()))
 
 
 def diff_lines(usual: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
