@@ -497,7 +497,7 @@ def describe_output(out: Output) -> Iterator[str]:
             flushes.append(f"{out.lines}")
     yield from flushes
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("COLUMNS", "50"), ("TERM", "dumb"), ("NO_COLOR", "1")):
+        for name, value in (("COLUMNS", "50"), ("TERM", "xterm"), ("NO_COLOR", "1")):
             patch.setenv(name, value)
         patch.setattr(sys, "stdout", stream := Terminal())
         output.clear_terminal()
