@@ -45,7 +45,7 @@ async def test_the_jobs_of_a_tenant_are_moved_to_another_queue_and_back(url: str
 @run_on_event_loop
 async def test_one_job_is_moved_by_a_form_that_offers_the_other_queues(url: str, client: Redis) -> None:
     async with screen(url, open_queue="mail", size=(160, 45)) as ui:
-        await ui.until_shown("ready 9", "M move")
+        await ui.until_shown("ready 9", "j8", "M move")
         await ui.press("M")
         await ui.until_shown("Move j0?", "to the queue", "slow")
         await ui.press('"bulk', "enter")
