@@ -110,12 +110,13 @@ async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(
         await ui.until_shown("5 queues")
         seen = set()
 
-        def find_frames() -> list[str]:
-            return [line for line in ui.text().splitlines() if line.startswith("╭")]
+        def find_title() -> str:
+            """Return the title of the second frame; empty while it is not painted."""
+            frames = [line.split() for line in ui.text().splitlines() if line.startswith("╭")]
+            return frames[1][1] if len(frames) > 1 and len(frames[1]) > 1 else ""
 
         for _ in range(5):
-            await ui.until(lambda: len(find_frames()) > 1, "the details of the queue")
-            seen.add(find_frames()[1].split()[1])
+            seen.add(await ui.until(find_title, "the details of the queue"))
             await ui.press("j")
             await ui.until_refreshed()
         assert seen == {f"{system}:{queue}" for system, queue in QUEUES.items()}
