@@ -43,6 +43,7 @@ class Verb:
     form: tuple[Field, ...] = ()
     needs_form: bool = False  # the verb does nothing unless a person fills in the form
     fixed: tuple[tuple[str, object], ...] = ()  # arguments that are always passed
+    is_rare: bool = False  # a footer names it after the keys of the view
     is_hidden: bool = False  # used by the API, the background threads or the shell, not shown in a menu
     script: str = ""  # the script to run, if it has another name; only the screen has such verbs
     summary: str = ""  # of a verb without a script of its own
@@ -159,8 +160,9 @@ VERBS: tuple[Verb, ...] = (
         "M",
         takes=("scheduled", "ready", "dead"),
         question="Move",
-        form=(Field("to_queue", "to the queue", "queue"),),
+        form=(Field(TO_QUEUE, "to the queue", "queue"),),
         needs_form=True,
+        is_rare=True,
     ),
     Verb(
         "extend",

@@ -67,7 +67,7 @@ def find_place(system: System, script: Script, place_or_state: str) -> str:
             f"{place_or_state} means {len(able)} places of {system.name}: {names}; "
             f"name with --place the one that {script.name} shall take."
         )
-    return able.pop()
+    return able[0]
 
 
 class CanaryOptions(NamedTuple):

@@ -489,13 +489,13 @@ class Engine(Discovery):
         self.raise_if_refused(verb, ref)
         form = self.check_target_queue(verb, ref, form or {})
         if any(job.is_partial for job in jobs):
-            return self.apply_verb_to_long_jobs(verb, ref, jobs, dict(form or {}))
-        if verb == "purge" and not jobs and system.purges_by_job(str((form or {}).get("place") or "")):
-            return self._purge_by_deleting_jobs(ref, dict(form or {}))
-        requests = system.verb_requests(verb, ref.queue, jobs, dict(form or {}))
+            return self.apply_verb_to_long_jobs(verb, ref, jobs, form)
+        if verb == "purge" and not jobs and system.purges_by_job(str(form.get("place") or "")):
+            return self._purge_by_deleting_jobs(ref, form)
+        requests = system.verb_requests(verb, ref.queue, jobs, form)
         if self.change_recorder is not None:
             self.change_recorder.begin_change(verb, ref, len(jobs))
-            replacement = None if jobs else self.change_recorder.replace_verb(self, verb, ref, form or {})
+            replacement = None if jobs else self.change_recorder.replace_verb(self, verb, ref, form)
             if replacement is not None:
                 return replacement
         return self.send_verb_requests(verb, ref, requests)
@@ -536,19 +536,17 @@ class Engine(Discovery):
         configuration denies it.
         """
         system = self.systems[ref.system]
-        if all(arg.name != TO_QUEUE for arg in system.script(verb).args):
+        if not system.script(verb).moves_to_queue:
             return form
         target = Ref(ref.system, str(form.get(TO_QUEUE) or "").removeprefix(f"{ref.system}:"))
         if not target.queue:
             raise UsageError(f"{verb} needs the name of another queue of {ref.system}.")
-        if target == ref:
-            raise UsageError(f"the jobs are in {ref.queue} already; name another queue.")
+        system.check_target_queue(ref.queue, target.queue)
         if is_cluster(self.client):
             raise UsageError(
                 f"{verb} changes two queues at once, and in a Cluster they can be on two servers: "
                 f"put copies into {target.queue} with rqtui put, then delete the originals."
             )
-        system.keys(target.queue)  # raises UsageError for a name that no queue of the system can have
         for denied_verb in (verb, "enqueue"):
             if denial := self.explain_denial(denied_verb, target):
                 raise Refused(denial)
@@ -582,7 +580,7 @@ class Engine(Discovery):
         system, script = self.systems[ref.system], self.systems[ref.system].script(verb)
         self.raise_if_refused(verb, ref)
         # A job that moves to another queue stays in the key of a place that all queues share.
-        stays_in_key = system.is_shared(place) and any(arg.name == TO_QUEUE for arg in script.args)
+        stays_in_key = system.is_shared(place) and script.moves_to_queue
         if not script.sources or place in script.targets or stays_in_key:
             yield from self._apply_verb_to_listed_jobs(verb, ref, place, form)
             return

@@ -103,7 +103,7 @@ def find_inverse_script(system: System, verb: str) -> str:
         return ""
     if not can_restore_exactly(system):
         return "enqueue" if verb == "delete" and "enqueue" in system.scripts else ""
-    if any(arg.name == TO_QUEUE for arg in script.args):
+    if script.moves_to_queue:
         return verb
     if script.moves and not script.targets:
         return "restore"

@@ -19,7 +19,6 @@ from rqtui.scripts.script import Script
 from rqtui.system_base.foreign_system import build_side_key
 from rqtui.system_base.system import System
 from rqtui.text.names import to_bytes
-from rqtui.verbs import TO_QUEUE
 
 # Scripts of `rqtui work`, of producers, of dispatcher and reaper, and those that `snapshot` calls.
 WORKER_SCRIPTS = frozenset(
@@ -140,7 +139,7 @@ def _is_script_needed(role: str, script: Script, has_other_queue: bool) -> bool:
     """
     if role == "viewer":
         return script.read_only
-    if not has_other_queue and any(arg.name == TO_QUEUE for arg in script.args):
+    if script.moves_to_queue and not has_other_queue:
         return False
     return role == "operator" or script.name in WORKER_SCRIPTS
 

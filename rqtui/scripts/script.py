@@ -34,6 +34,7 @@ from rqtui.scripts.values import (
 )
 from rqtui.text.names import to_bytes
 from rqtui.text.source_lines import Piece
+from rqtui.verbs import TO_QUEUE
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -124,6 +125,11 @@ class Script(Header):
     def read_only(self) -> bool:
         """Whether the Lua script changes nothing; the server is then asked to enforce that (EVALSHA_RO)."""
         return not (self.moves or self.forgets or self.writes)
+
+    @cached_property
+    def moves_to_queue(self) -> bool:
+        """Whether the Lua script moves jobs to another queue, which its argument `to_queue` names."""
+        return TO_QUEUE in self._arg_names
 
     @cached_property
     def done_word(self) -> str:

@@ -585,8 +585,8 @@ class System:
             known_fields = ", ".join(sorted(argument_names | columns))
             raise UsageError(f"{name} has no field {', '.join(unknown_fields)}; its fields: {known_fields}.")
         options, to_queue = self.script_options(queue), str(args.get(TO_QUEUE) or "")
-        if to_queue and to_queue == queue:
-            raise UsageError(f"the jobs are in {queue} already; name another queue.")
+        if to_queue:
+            self.check_target_queue(queue, to_queue)
         keys = self.collect_script_keys(script, queue, to_queue)
         scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
         for arg in script.args:
@@ -598,6 +598,12 @@ class System:
         tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
         return script.build_call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
 
+    def check_target_queue(self, queue: str, to_queue: str) -> None:
+        """Raise UsageError if jobs of a queue cannot move to `to_queue`: the same queue, or an impossible name."""
+        if to_queue == queue:
+            raise UsageError(f"the jobs are in {queue} already; name another queue.")
+        self.keys(to_queue)
+
     def collect_script_keys(self, script: Script, queue: str, to_queue: str) -> Mapping[str, str]:
         """Return the keys of a queue by the names that `script` uses.
 
@@ -605,7 +611,7 @@ class System:
         `queues` the key with the names of all queues, if the system has one.
         """
         keys = self.keys(queue)
-        if all(arg.name != TO_QUEUE for arg in script.args):
+        if not script.moves_to_queue:
             return keys
         other = {f"to_{name}": key for name, key in self.keys(to_queue).items()}
         return {"queues": self.queue_names_key, **keys, **other}

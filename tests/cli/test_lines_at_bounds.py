@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kept_text import assert_lines_match_file, diff_lines
+from kept_text import assert_lines_match_file, diff_lines, utc_time_zone
 
 from rqtui.cli import act_result, errors, findings, jobs, kinds, loops, output, schedules, show, snapshot, workers
 from rqtui.model import (
@@ -241,12 +240,9 @@ def text(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
                 yield from diff_lines(usual, printed(with_fields(value, **{name: other}), write))
 
 
-def test_lines_match_the_stored_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+def test_lines_match_the_stored_text(capsys: pytest.CaptureFixture[str]) -> None:
+    with utc_time_zone():
         lines = [*text(capsys)]
-    time.tzset()
     assert_lines_match_file(lines, KEPT)
 
 

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from kept_text import assert_lines_match_file
+from kept_text import assert_lines_match_file, utc_time_zone
 
 from rqtui.engine.history import History
 from rqtui.model import Ref
@@ -150,10 +148,7 @@ def text() -> Iterator[str]:
         yield from part()
 
 
-def test_courses_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+def test_courses_match_the_stored_text() -> None:
+    with utc_time_zone():
         lines = [*text()]
-    time.tzset()
     assert_lines_match_file(lines, KEPT)

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from families import run_in_one_test
-from kept_text import assert_lines_match_file, diff_lines
+from kept_text import assert_lines_match_file, diff_lines, utc_time_zone
 
 from rqtui.connection.connect import ServerInfo
 from rqtui.model import Count, EventCoverage, Finding, Job, Queue, Ref, Snapshot, State, Verdict, Worker
@@ -194,12 +192,9 @@ def text() -> Iterator[str]:
         yield from draw_curve(curve, width=12, height=3)
 
 
-def test_reports_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+def test_reports_match_the_stored_text() -> None:
+    with utc_time_zone():
         lines = [*text()]
-    time.tzset()
     assert_lines_match_file(lines, KEPT)
 
 

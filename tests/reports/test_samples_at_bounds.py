@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,8 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-from kept_text import assert_lines_match_file
+from kept_text import assert_lines_match_file, utc_time_zone
 
 from rqtui.errors import UsageError
 from rqtui.model import Finding, Job, Page, Place, Queue, Ref, State
@@ -232,10 +230,7 @@ def text() -> Iterator[str]:
         yield from part()
 
 
-def test_samples_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+def test_samples_match_the_stored_text() -> None:
+    with utc_time_zone():
         lines = [*text()]
-    time.tzset()
     assert_lines_match_file(lines, KEPT)

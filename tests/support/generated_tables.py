@@ -24,7 +24,7 @@ from rqtui.engine.health import rules
 from rqtui.scripts.script import Script
 from rqtui.systems import registry
 from rqtui.tui import keys
-from rqtui.verbs import TO_QUEUE, VERBS
+from rqtui.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 76  # cells of the diagram of the layers
@@ -134,7 +134,7 @@ def build_counters_list() -> str:
 
 
 def _format_script_moves(script: Script) -> str:
-    away = "another queue" if any(arg.name == TO_QUEUE for arg in script.args) else "gone"
+    away = "another queue" if script.moves_to_queue else "gone"
     moves = [
         f"{' '.join(move.sources)} → {' or '.join([*move.targets, *([away] if move.leaves else [])])}".strip()
         for move in script.moves

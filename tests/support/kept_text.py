@@ -6,8 +6,22 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def utc_time_zone() -> Iterator[None]:
+    """Make UTC the local time zone inside a `with` block, so that times are the same text on every machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def assert_lines_match_file(lines: Iterable[str], file: Path) -> None:

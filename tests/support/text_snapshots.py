@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from families import name_case
+from kept_text import utc_time_zone
 from redis import Redis
 from screens import read_text
 from textual.pilot import Pilot
@@ -59,12 +60,9 @@ def _plant_data(client: Redis) -> None:
 
 
 def _stop_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "UTC")
-        time.tzset()
+    with utc_time_zone(), monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: NOW / 1000)
         yield
-    time.tzset()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ MAX_QUEUES = 50  # queues plotted together
 AREA_SIGN, LINE_SIGN = "▆", "┄"  # the legend of a plot, in its title: the filled part and the dotted line
 TITLE_FRAME_CELLS = 6  # cells of the frame's top line that its title cannot use
 LABEL_CELLS = 6  # cells of the label beside a plot
-SLOW_REDRAW_MS = 10_000  # between two redraws of more than an hour: those of a day take 20 ms
+FAST_REDRAW_MINUTES, SLOW_REDRAW_MS = 60, 10_000  # plots of more minutes are redrawn every 10 s only: a day takes 20 ms
 RANGES: tuple[tuple[str, int], ...] = (("5 min", 5), ("1 hour", 60), ("1 day", 1440))  # minutes
 RECORDED_RANGES: tuple[tuple[str, int], ...] = (("7 days", 7 * 1440), ("30 days", 30 * 1440))
 DAY_RANGE = RECORDED_RANGES[-1]  # also of a system that counts by the day
@@ -398,7 +398,7 @@ class Metrics(View):
             if isinstance(history, History) and history.ref in self._histories:
                 self._merge_history(history)
         if (
-            self._minutes <= RANGES[1][1]
+            self._minutes <= FAST_REDRAW_MINUTES
             or not self._samples
             or self._samples[-1].at_ms - self._drawn_ms >= SLOW_REDRAW_MS
         ):

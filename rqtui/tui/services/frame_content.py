@@ -316,13 +316,9 @@ class FrameContent:
         return Content.styled(self._lock.format_lock_state(), "$accented")
 
 
-_RARE_VERBS = frozenset({"move"})  # A footer names them after the keys of the view.
-
-
 def _choose_verb_group(verb: Verb) -> str:
     """Return the footer group of a verb: `job`, `queue`, or `way` for rare ones and aliases of other scripts."""
-    is_rare = bool(verb.script) or verb.name in _RARE_VERBS
-    return "way" if is_rare else "queue" if verb.scope == "queue" else "job"
+    return "way" if verb.script or verb.is_rare else "queue" if verb.scope == "queue" else "job"
 
 
 def _list_strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:
