@@ -26,6 +26,7 @@ AREAS = {
     "text": ("rqtui/text/*.py",),
     "systems": ("rqtui/system_base/*.py", "rqtui/systems/**/*.py"),
     "reports": ("rqtui/reports/**/*.py",),
+    "recording": ("rqtui/recording/*.py",),
     "connection": ("rqtui/connection/**/*.py",),
     "tui": ("rqtui/tui/**/*.py",),
     "model": ("rqtui/*.py", "rqtui/config/*.py", "rqtui/testing/**/*.py"),

@@ -7,6 +7,7 @@ import importlib
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import places
@@ -106,6 +107,15 @@ def test_faults_can_be_planted_only_under_one_folder_or_in_one_file(path: str, f
     assert 1 < len(drawn) <= 12
     assert {Path(mutant.path).parent.as_posix() for mutant in drawn} <= folders
     assert {area for _, area in run.draw_all_mutants(ROOT, options)} == {Path(path).as_posix()}
+
+
+def test_each_module_but_the_demos_is_in_one_area() -> None:
+    """The demos are not planted with faults: what they simulate is compared with the programs of the queue systems."""
+    modules = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("rqtui/**/*.py")]
+    expected = {path for path in modules if not path.startswith(("rqtui/scenarios/", "rqtui/scaffold/"))}
+    assert Counter(
+        path for area in places.AREAS for path in places.read_sources(ROOT, area) if area != "lua"
+    ) == Counter(expected)
 
 
 def test_a_folder_without_sources_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
