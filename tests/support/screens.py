@@ -244,8 +244,10 @@ def set_unreachable_save_point(url: str) -> Iterator[None]:
             client.config_set("save", value)
 
     set_save_points("86400 1000000000")
-    yield
-    set_save_points("")
+    try:
+        yield
+    finally:
+        set_save_points("")
 
 
 class Seeded:
