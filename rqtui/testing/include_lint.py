@@ -142,22 +142,25 @@ def list_unused_blocks(scripts: Iterable[Script]) -> list[str]:
 def read_block_contract(block: Piece) -> tuple[Contract, list[str]]:
     """Return what the comments of a Lua block declare, and a sentence for each line that cannot be read."""
     contract, faults = Contract(), list[str]()
-    clause, column = "", 0
+    opening: re.Match[str] | None = None  # of the clause of a line
     lines = block.text.split("\n")[: remove_block_comments(block).first - 1]
     if not lines or lines[0].strip("- ") == "":
         faults.append(f"{block.path}:1: a block begins with a comment that says what it is")
     for number, line in enumerate(lines, 1):
-        if opening := _CLAUSE.match(line):
-            clause, column = opening[1], opening.end() - 1
-        elif not clause or len(line) - len(line[2:].lstrip()) > column:
-            continue  # the summary, or the rest of a text
+        is_continued = not (own_opening := _CLAUSE.match(line))
+        opening = own_opening or opening
+        if not opening:
+            continue  # the summary
+        column = opening.end() - 1
+        if is_continued and len(line) - len(line.lstrip("- ")) > column:
+            continue  # the rest of a text
         item = _ITEM.fullmatch(line[column:])
         if not item:
             faults.append(f"{block.path}:{number}: expected names, or one name and a text; or ARGV[number]  name")
         elif item["index"]:
             contract.args[int(item["index"])] = item["arg"]
         else:
-            declared = contract.needs if clause == "needs" else contract.gives
+            declared = contract.needs if opening[1] == "needs" else contract.gives
             declared.update(dict.fromkeys(item["names"].split(), number))
     return contract, faults
 

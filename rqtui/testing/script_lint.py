@@ -20,7 +20,7 @@ _COMMENT_OR_STRING = re.compile(
     re.DOTALL,
 )
 _INDEX = re.compile(r"\b(?P<table>KEYS|ARGV)\s*\[\s*(?P<index>\d+)\s*\]")
-_BLOCK = re.compile(r"\b(function|if|do|repeat|end|until|return)\b")
+_BLOCK = re.compile(r"\b(?:function|if|do|repeat|end|until|return)\b")
 _LITERAL = re.compile(r"return\s*\{?\s*(?P<quote>['\"])(?P<word>[^'\"\n]*)(?P=quote)(?!\s*\.\.)")
 _LOCAL = re.compile(r"\blocal\s+(?P<names>[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*=(?!=)\s*")
 _INDEX_EXPRESSION = re.compile(
@@ -76,9 +76,10 @@ def _find_misnamed_arguments(header: Header, code: str, path: str) -> list[str]:
         bound_indices.add((table, index))
     for table, declared in names.items():
         for index, name in enumerate(declared, 1):
-            uses = len(re.findall(rf"\b{name}\b", code_without_strings)) if (table, index) in bound_indices else 0
+            is_bound = (table, index) in bound_indices
+            is_used = is_bound and len(re.findall(rf"\b{name}\b", code_without_strings)) > 1
             direct = len(re.findall(rf"\b{table}\s*\[\s*{index}\s*\]", code_without_strings))
-            if uses < 2 and direct < (2 if (table, index) in bound_indices else 1):
+            if not is_used and direct <= is_bound:
                 sentences.append(f"{path}:1: {table}[{index}], {name}, is declared, but never used")
     for table, tail in (("KEYS", header.keys_each), ("ARGV", header.each)):
         if tail and not re.search(rf"\b{table}\b(?!\s*\[\s*\d+\s*\])", code_without_strings):
@@ -103,7 +104,7 @@ def _blank_strings(code: str) -> str:
 
 
 def _find_line_number(code: str, offset: int) -> int:
-    return code.count("\n", 0, offset) + 1
+    return code[:offset].count("\n") + 1
 
 
 def _find_own_returns(code: str) -> Iterator[int]:
@@ -125,8 +126,8 @@ def _find_argument_bindings(code_without_strings: str) -> Iterator[tuple[str, in
     """Yield Lua assignments such as `local name = KEYS[2]` as (table, index, name, offset)."""
     for match in _LOCAL.finditer(code_without_strings):
         names = re.split(r"\s*,\s*", match["names"])
-        expressions = _split_lua_expressions(code_without_strings, match.end(), len(names))
-        unpack = _UNPACK_EXPRESSION.fullmatch(expressions[0].strip()) if len(expressions) == 1 else None
+        expressions = _split_lua_expressions(code_without_strings, match.end())
+        unpack = _UNPACK_EXPRESSION.fullmatch(",".join(expressions).strip())
         if unpack:
             yield from ((unpack["table"], index, name, match.start()) for index, name in enumerate(names, 1))
             continue
@@ -136,11 +137,11 @@ def _find_argument_bindings(code_without_strings: str) -> Iterator[tuple[str, in
                 yield index_expression["table"], int(index_expression["index"]), name, match.start()
 
 
-def _split_lua_expressions(code_without_strings: str, position: int, max_count: int) -> list[str]:
-    """Return at most `max_count` comma-separated Lua expressions from `position` on; the last ends with its line."""
+def _split_lua_expressions(code_without_strings: str, position: int) -> list[str]:
+    """Return the comma-separated Lua expressions from `position` on; the last ends with its line."""
     expressions: list[str] = []
     depth, start = 0, position
-    while position < len(code_without_strings) and len(expressions) < max_count:
+    while position < len(code_without_strings):
         char = code_without_strings[position]
         if char in "([{":
             depth += 1
@@ -152,6 +153,4 @@ def _split_lua_expressions(code_without_strings: str, position: int, max_count: 
         elif (char == "\n" and depth == 0 and code_without_strings[start:position].strip()) or char == ";":
             break
         position += 1
-    if len(expressions) < max_count:
-        expressions.append(code_without_strings[start:position])
-    return expressions
+    return [*expressions, code_without_strings[start:position]]
