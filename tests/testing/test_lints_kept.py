@@ -44,13 +44,16 @@ SCRIPTS = {
     "the first index": (HEADER, USES + "local b = KEYS[0]\n" + OK),
     "the last declared index": (HEADER, USES + "local b = ARGV[2]\n" + OK),
     "one index more": (HEADER, USES + "redis.call('GET', KEYS[3], ARGV[ 3 ])\n" + OK),
-    "indexes behind a tail": (TAILS, "local a, id = KEYS[1], ARGV[1]\nlocal b = a .. id, KEYS[9], KEYS, ARGV[0]\n" + OK),
+    "indexes behind a tail": (
+        TAILS,
+        "local a, id = KEYS[1], ARGV[1]\nlocal b = a .. id, KEYS[9], KEYS, ARGV[0]\n" + OK,
+    ),
     "tails without a use": (TAILS, "local a, id = KEYS[1], ARGV[1]\nlocal b = a .. id .. KEYS[2] .. ARGV[2]\n" + OK),
     "tails by number": (TAILS, "local a, id = KEYS[1], ARGV[1]\nlocal b = a .. id .. KEYS[i] .. #ARGV\n" + OK),
     "an index in a comment": (HEADER, USES + "-- KEYS[9]\n--[[ ARGV[8]\n return 'x' ]] --[==[ KEYS[7] ]] ]==]\n" + OK),
     "an index in a string": (HEADER, USES + "local b = 'KEYS[9]'\n" + OK),
     "a declared word": (HEADER, USES + "if used then return 'gone' end\n" + OK),
-    "an undeclared word": (HEADER, USES + "if used then return { \"lost\" } end\n" + OK),
+    "an undeclared word": (HEADER, USES + 'if used then return { "lost" } end\n' + OK),
     "a joined word": (HEADER, USES + "if used then return 'lo' .. 'st' end\n" + OK),
     "a word of a function": (HEADER, USES + "local function f() if a then return 'x' end return 'y' end\n" + OK),
     "a word behind a function": (HEADER, USES + "local f = function() return 'x' end return 'lost'\n"),
@@ -68,27 +71,38 @@ SCRIPTS = {
     "a name of two letters, and a use only in a string": (HEADER, USES.replace(".. id", ".. 'id'") + OK),
     "expressions without spaces": (HEADER, USES + "local x,job = 1,ARGV[1]\nlocal b = job\n" + OK),
     "an assignment of more names": (HEADER, USES + "local b, c, d = ARGV[2]\n" + OK),
-    "unpacked": (HEADER, "local a, b = unpack(KEYS)\nlocal id, limit = unpack( ARGV )\nlocal c = a, b, id, limit\n" + OK),
-    "unpacked more than declared": (
-        HEADER, "local a, repeat_, c = unpack(KEYS)\nlocal id, limit = unpack(ARGV)\nlocal d = a, repeat_, id, limit\n" + OK,
+    "unpacked": (
+        HEADER,
+        "local a, b = unpack(KEYS)\nlocal id, limit = unpack( ARGV )\nlocal c = a, b, id, limit\n" + OK,
     ),
-    "unpacked together with another": (HEADER, "local x, y = unpack(KEYS), 5\nlocal id, limit = ARGV[1], ARGV[2]\n" + OK),
+    "unpacked more than declared": (
+        HEADER,
+        "local a, repeat_, c = unpack(KEYS)\nlocal id, limit = unpack(ARGV)\nlocal d = a, repeat_, id, limit\n" + OK,
+    ),
+    "unpacked together with another": (
+        HEADER,
+        "local x, y = unpack(KEYS), 5\nlocal id, limit = ARGV[1], ARGV[2]\n" + OK,
+    ),
     "unused": (HEADER, "local a, id = KEYS[1], ARGV[1]\n" + OK),
     "used once by index": (HEADER, "local b = f(KEYS[1], KEYS[2], ARGV[1], ARGV[2])\n" + OK),
     "named, and used by index": (HEADER, USES.replace("a ..", "KEYS[1] ..") + OK),
     "named, and used only in a string": (HEADER, USES.replace("a ..", "'a b' ..") + OK),
     "named, and its name is part of another": (HEADER, USES.replace("a ..", "ab ..") + OK),
     "expressions with commas": (
-        HEADER, "local x, job, y = f(1, 2), ARGV[1], {3, (4)}\nlocal a, repeat_, limit = KEYS[1], KEYS[2], ARGV[2]\n"
+        HEADER,
+        "local x, job, y = f(1, 2), ARGV[1], {3, (4)}\nlocal a, repeat_, limit = KEYS[1], KEYS[2], ARGV[2]\n"
         "local used = job .. a .. repeat_ .. limit\n" + OK,
     ),
     "expressions in brackets": (HEADER, USES + "local x, job = f[g(1, 2)], ARGV[1]\nlocal b = job\n" + OK),
     "expressions on two lines": (HEADER, USES + "local x, job = f(1,\n 2), ARGV[1]\nlocal b = job\n" + OK),
     "an expression on the next line": (HEADER, USES + "local job =\n  ARGV[1]\nlocal b = job\n" + OK),
-    "expressions before a semicolon": (HEADER, USES + "local x, job = f(); ARGV[1]\nlocal job = ARGV[1]; b = job\n" + OK),
+    "expressions before a semicolon": (
+        HEADER,
+        USES + "local x, job = f(); ARGV[1]\nlocal job = ARGV[1]; b = job\n" + OK,
+    ),
     "no declared key": (NO_KEYS, "local id, other = ARGV[1], KEYS[1]\nlocal b = id\n" + OK),
     "the end of the text": (NO_KEYS, "local id = ARGV[1] f(id) return 'moved' local job = ARGV[1]"),
-}  # fmt: skip
+}
 
 
 def describe_scripts() -> Iterator[str]:
@@ -121,14 +135,16 @@ BLOCKS = {
     "a line with more indent": COUNT.replace("needs    a", "needs    a\n--           b"),
     "a broken line": COUNT.replace("needs    a", "needs    a, b"),
     "no such clause": COUNT.replace("needs ", "wants "),
-    "an argument": COUNT.replace("needs    a", "needs    a\n--          ARGV[2]  limit").replace("= a", "= a .. ARGV[2]"),
+    "an argument": COUNT.replace("needs    a", "needs    a\n--          ARGV[2]  limit").replace(
+        "= a", "= a .. ARGV[2]"
+    ),
     "an optional argument": COUNT.replace("needs    a", "needs    a\n--          ARGV[2]  limit?  at most"),
     "an argument that is not declared": COUNT.replace("= a", "= a .. ARGV[ 1 ] .. ARGV[12]"),
     "an argument without a name": COUNT.replace("needs    a", "needs    a\n--          ARGV[2]"),
     "it does not compile": COUNT.replace("= a", "= = a"),
     "it does not compile later": COUNT + "\n\nlocal = 1\n",
     "it returns": "-- Return.\n--\n-- needs    a\nreturn a\n",
-}  # fmt: skip
+}
 INCLUDES = {
     "it fits": ("local a = KEYS[1]\n-- include: count\nreturn {'moved', number}\n", COUNT),
     "not at the beginning of a line": ("local a = 1\n  -- include: count\nreturn number\n", COUNT),
@@ -136,27 +152,33 @@ INCLUDES = {
     "no such name above": ("\n-- include: count\nreturn {'moved', number}\n", COUNT),
     "nothing uses it": ("local a = 1\n-- include: count\n" + OK, COUNT),
     "one of two names is used": (
-        "local a = 1\n-- include: count\nreturn two\n", COUNT.replace("number", "number two", 1) + "local two = 2\n",
+        "local a = 1\n-- include: count\nreturn two\n",
+        COUNT.replace("number", "number two", 1) + "local two = 2\n",
     ),
     "nothing uses a guard": (
-        "local a = 1\n-- include: count\n" + OK, COUNT + "if a then\n  return redis.error_reply('ERR') end\n",
+        "local a = 1\n-- include: count\n" + OK,
+        COUNT + "if a then\n  return redis.error_reply('ERR') end\n",
     ),
     "nothing uses a guard at its beginning": (
-        "local a = 1\n-- include: count\n" + OK, COUNT + "do\nreturn redis.error_reply('ERR') end\n",
+        "local a = 1\n-- include: count\n" + OK,
+        COUNT + "do\nreturn redis.error_reply('ERR') end\n",
     ),
     "a block gives nothing": ("local a = 1\n-- include: count\n" + OK, "-- Check.\n--\n-- needs    a\nf(a)\n"),
     "a name that it does not give": (
-        "local a = 1\n-- include: count\nreturn number + two + one\n", COUNT + "local two, one = 2, 1\n",
+        "local a = 1\n-- include: count\nreturn number + two + one\n",
+        COUNT + "local two, one = 2, 1\n",
     ),
     "a name that is used only above": ("local a = two\n-- include: count\nreturn number\n", COUNT + "local two = 2\n"),
     "a name is defined twice": ("local a, number = 1\n-- include: count\nreturn number\n", COUNT),
     "a name is used only by itself": (
-        "local a, number = 1\n-- include: count\n" + OK, COUNT.replace("a\n", "a number\n", 1).replace("= a", "= number + a"),
+        "local a, number = 1\n-- include: count\n" + OK,
+        COUNT.replace("a\n", "a number\n", 1).replace("= a", "= number + a"),
     ),
     "a name is defined again below": ("local a = 1\n-- include: count\nlocal f, a = number\nreturn a\n", COUNT),
     "it does not compile": ("local a = 1\nif a then\n-- include: count\nend return number\n", COUNT),
     "the first argument": (
-        "local a = 1\n-- include: count\nreturn number\n", COUNT.replace("needs    a", "needs    a\n--          ARGV[1]  id"),
+        "local a = 1\n-- include: count\nreturn number\n",
+        COUNT.replace("needs    a", "needs    a\n--          ARGV[1]  id"),
     ),
     "another argument": (
         "local a = 1\n-- include: count\nreturn number\n",
@@ -167,7 +189,7 @@ INCLUDES = {
         COUNT.replace("needs    a", "needs    a\n--          ARGV[2]  limit?"),
     ),
     "in a block": ("local a = 1\n-- include: outer\nreturn number + more\n", COUNT.replace("needs    a", "needs    b")),
-}  # fmt: skip
+}
 OUTER = "-- Outer.\n--\n-- needs    a\n-- gives    more\nlocal more = a\n-- include: count\n"
 
 
@@ -201,15 +223,26 @@ def describe_unused_blocks() -> Iterator[str]:
         ],
         "used by a block below": [
             parse_script(
-                NO_KEYS + included.replace("count", "count, two").replace("number", "two"), PATH,
-                {"count": one, "two": block_at("two", COUNT.replace("number", "two").replace("needs    a", "needs    number").replace("= a", "= number"))},
+                NO_KEYS + included.replace("count", "count, two").replace("number", "two"),
+                PATH,
+                {
+                    "count": one,
+                    "two": block_at(
+                        "two",
+                        COUNT.replace("number", "two")
+                        .replace("needs    a", "needs    number")
+                        .replace("= a", "= number"),
+                    ),
+                },
             )
         ],
-        "a shared key of one script": [parse_script(naming + OK, PATH, {"shared_keys": block_at("shared_keys", shared)})],
+        "a shared key of one script": [
+            parse_script(naming + OK, PATH, {"shared_keys": block_at("shared_keys", shared)})
+        ],
         "a shared key of two scripts": [
             parse_script(naming + OK, PATH, {"shared_keys": block_at("shared_keys", shared)}) for _ in range(2)
         ],
-    }.items():  # fmt: skip
+    }.items():
         yield f"== {title}"
         yield from (f"  {each}" for each in include_lint.list_unused_blocks(scripts))
 
