@@ -252,11 +252,12 @@ class _Machine:
 
     def set_object_state(self) -> None:
         """Take the state on the top of the stack, and set it on the object below."""
-        state, top = self.pop(), self._stack[-1]
+        state, top = self.pop(), self.pop()
         if isinstance(top, Call):
             top.state = state
         else:  # For a name or a plain value, keep both the value and its state.
-            self._stack[-1] = Call(top, (), (), state)
+            top = Call(top, (), (), state)
+        self._stack.append(top)
 
     def replace_by_name(self) -> None:
         """Replace a module and a name on the stack by a `Name`."""
