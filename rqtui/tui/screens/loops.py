@@ -8,8 +8,8 @@ connection names, which are read every 10 s.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -84,7 +84,7 @@ class Loops(View):
         super().__init__()
         self.refs = refs
         self._queues: dict[Ref, Queue] = {}
-        self._other_loops: dict[str, int] = {}
+        self._other_loops: Counter[str] = Counter()
         self._connections_read_s = 0.0
         self._next_position = 0
         self._state_text = Content()
@@ -198,7 +198,7 @@ class Loops(View):
 
     def _store_other_loops(self, message: CallFinished) -> None:
         if self.is_drawn:
-            self._other_loops = message.result or {}
+            self._other_loops = Counter(message.result)
             self.show_steps()
 
     def show_steps(self) -> None:
@@ -240,14 +240,12 @@ class Loops(View):
                 )
             )
         facts += [_format_fact("at most", f"{last_round.batch} at once")] if last_round and last_round.batch else []
-        other_count = self._other_loops.get(verb, 0) - (loop.is_running and any(round_.at_s for round_ in rounds))
+        other_count = self._other_loops[verb] - (loop.is_running and any(round_.at_s for round_ in rounds))
         facts += [_format_fact("running elsewhere", str(other_count))] if other_count > 0 else []
         failed = sum(bool(round_.error) or any(step.error for step in round_.steps) for round_ in rounds)
         facts = [*([Content.styled(f"{failed} failed", "$state-dead")] if failed else []), *facts]
         pieces = [frame.format_loop_state(f"{verb:<8}", loop, is_on, False), *facts]
-        pieces = [
-            _pad_content(piece, cells) for piece, cells in zip(pieces, chain(STATE_CELLS, repeat(0)), strict=False)
-        ]
+        pieces[: len(STATE_CELLS)] = map(_pad_content, pieces, STATE_CELLS)
         switch_label = " stop  " if is_on else " start  "
         key_hints = Content.assemble(
             (key, "b $accented"), (switch_label, "$muted"), (step, "b $accented"), (" step", "$muted")
@@ -282,7 +280,7 @@ class Loops(View):
             self.host.open_board(Ref(system, queue))
 
 
-def _format_nearest_job(verb: str, nearest_ms: int | None, late_count: int = 0) -> list[Content]:
+def _format_nearest_job(verb: str, nearest_ms: int | None, late_count: int) -> list[Content]:
     """Return how late the loop's nearest job is, and in how long it is due. `nearest_ms` is negative for a late job.
 
     Of a system that only counts its late jobs, such as Sidekiq its leases, return how many are late.
@@ -306,7 +304,7 @@ def _format_fact(name: str, value: str) -> Content:
 
 
 def _pad_content(piece: Content, cells: int) -> Content:
-    return Content.assemble(piece, " " * max(0, cells - piece.cell_length))
+    return Content.assemble(piece, " " * (cells - piece.cell_length))
 
 
 def _build_upcoming_row(upcoming: UpcomingJob, system: System, format_name: Callable[[Ref], str]) -> Row:
@@ -314,7 +312,7 @@ def _build_upcoming_row(upcoming: UpcomingJob, system: System, format_name: Call
     time_text = (
         formats.format_age(-upcoming.in_ms) + " late"
         if upcoming.in_ms <= -1000
-        else "in " + formats.format_age(max(0, upcoming.in_ms))
+        else "in " + formats.format_age(upcoming.in_ms)
     )
     attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
     cells: tuple[Cell, ...] = (
@@ -335,9 +333,8 @@ def _format_target_place(upcoming: UpcomingJob, system: System) -> Piece:
     target_places = system.find_target_places(upcoming.verb, upcoming.job)
     if not target_places:
         return Piece("gone", "muted")
-    return Piece(
-        target_places[0] if len(target_places) == 1 else "retried", f"state-{system.place(target_places[0]).state}"
-    )
+    first, *others = target_places
+    return Piece("retried" if others else first, f"state-{system.place(first).state}")
 
 
 def _yield_loop_steps(loops: dict[str, Loop]) -> Iterator[tuple[ScriptStep, Round, str]]:

@@ -299,7 +299,7 @@ def describe_functions() -> Iterator[str]:
     """Yield what functions of one or two numbers return."""
     for nearest_ms in (None, -1001, -1000, -999, 0, 1, 61_000):
         for verb in ("dispatch", "reap"):
-            yield f"nearest {nearest_ms} {verb}: {[*write(loops._format_nearest_job(verb, nearest_ms))]}"
+            yield f"nearest {nearest_ms} {verb}: {[*write(loops._format_nearest_job(verb, nearest_ms, 0))]}"
     for row_jobs, found_jobs in (((), ()), ((), (1,)), ((1,), (1, 2)), ((1, 2), (2,)), ((1, 2), (2, 3, 4))):
         for searched in (0, 5_000):
             yield f"{row_jobs} {found_jobs}: {group_search._describe_search_difference(row_jobs, found_jobs, searched)}"
