@@ -20,7 +20,7 @@ from rqtui.reports.attributes import BODY_BYTES, RESULT_ATTRIBUTES, TIME_ATTRIBU
 from rqtui.reports.differences import Condition, Difference, Differences, find_differences
 from rqtui.reports.hosts import load_hosts
 from rqtui.reports.sampling import Extent, Part, Survey
-from rqtui.text.formats import format_count, format_quantity, format_share
+from rqtui.text.formats import format_long_count, format_quantity, format_share
 from rqtui.text.masking import MASK
 
 MAX_PER_PLACE, MAX_JOBS = 2_000, 8_000  # jobs that a comparison reads, per place and in total
@@ -226,11 +226,11 @@ def format_difference(comparison: Comparison, difference: Difference) -> str:
 def format_side(side: Side) -> str:
     """Return what a group contains and what was read for it: `dead (1 000 of 5 000 read at random)`."""
     if side.selection.ids:
-        return f"{side.selection} ({side.jobs} of {format_count(len(side.selection.ids), width=9)} read)"
+        return f"{side.selection} ({side.jobs} of {format_long_count(len(side.selection.ids))} read)"
     how = "" if side.looked >= side.of else " at random" if side.is_random else " from the start"
-    read = f"{format_count(side.looked, width=9)} of {format_count(side.of, width=9)} read{how}"
+    read = f"{format_long_count(side.looked)} of {format_long_count(side.of)} read{how}"
     if not side.selection.is_whole:
-        read = f"{format_count(side.jobs, width=9)} match, {read}"
+        read = f"{format_long_count(side.jobs)} match, {read}"
     return f"{side.selection} ({read})"
 
 

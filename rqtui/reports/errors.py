@@ -151,8 +151,7 @@ def find_group_id(report: Errors, job: Job) -> str:
 def format_summary(groups: Sequence[Group], max_groups: int = 2) -> str:
     """Format the largest error groups, and the number of the others: `2 500 CardDeclined · 1 300 TimeoutError`."""
     group_texts = [
-        f"{formats.format_count(group.count, width=9)} {group.cause or 'without an error'}"
-        for group in groups[:max_groups]
+        f"{formats.format_long_count(group.count)} {group.cause or 'without an error'}" for group in groups[:max_groups]
     ]
     rest_text = [f"{len(groups) - max_groups} more"] if len(groups) > max_groups else []
     return " · ".join([*group_texts, *rest_text])

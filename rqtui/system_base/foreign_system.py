@@ -20,7 +20,7 @@ from rqtui.scripts.script import Reply
 from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_name_number
 from rqtui.system_base.event_cache import EventCache
 from rqtui.system_base.system import Replies, Request, System, build_uncounted_queue, quote_for_shell, unwrap_reply
-from rqtui.text.formats import format_age, format_count, format_quantity
+from rqtui.text.formats import format_age, format_long_count, format_quantity
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import EMPTY_ID
 
@@ -520,7 +520,7 @@ def build_facts(rows: Iterable[tuple[str, str | int | None, str]]) -> list[Fact]
 
 def describe_unread_rest(read: int, total: int, what: str) -> str:
     """Describe how many of `total` jobs or other things (`what`) were read; empty if all were read."""
-    return f"{format_count(read, width=9)} of {format_count(total, width=9)} {what} were read" if read < total else ""
+    return f"{format_long_count(read)} of {format_long_count(total)} {what} were read" if read < total else ""
 
 
 def _join_backward_pages(pages: Sequence[Page]) -> Page:

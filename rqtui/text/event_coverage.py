@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rqtui.model import EventCoverage
-from rqtui.text.formats import format_age, format_count, format_quantity, format_start_time
+from rqtui.text.formats import format_age, format_long_count, format_quantity, format_start_time
 
 
 def describe_event_coverage(coverage: EventCoverage, now_ms: float) -> str:
@@ -41,4 +41,4 @@ def describe_cached_event_jobs(listed: int, in_all: int) -> str:
 
     Empty if all of them are.
     """
-    return f"the last {format_count(listed, width=9)} of {format_count(in_all, width=9)}"
+    return f"the last {format_long_count(listed)} of {format_long_count(in_all)}"

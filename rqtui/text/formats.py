@@ -198,6 +198,11 @@ def format_count(number: int, exact: bool = True, width: int = 7) -> str:
     return format_short_count(number, exact)
 
 
+def format_long_count(number: int) -> str:
+    """Format a count in at most nine cells, for sentences and wide columns: `1 234 567`, above that `12.3M`."""
+    return format_count(number, width=9)
+
+
 def format_quantity(number: int, noun: str, width: int = 9, exact: bool = True) -> str:
     """Format a number with its noun: `1 job`, `12 431 jobs`, `~1.2k jobs`, `no bodies`, `2 refreshes`."""
     plural = noun + ("es" if noun.endswith(("s", "sh", "ch", "x")) else "s")

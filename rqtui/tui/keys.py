@@ -496,7 +496,7 @@ def _format_key(key: str) -> str:
         sign = unicodedata.lookup(key.replace("_", " "))
         if sign.isprintable():  # `backspace` and `delete` are names of control characters
             return sign
-    return "+".join(part if len(part) == 1 and "+" not in key else part.capitalize() for part in key.split("+"))
+    return "+".join(part.capitalize() for part in key.split("+"))
 
 
 # -- under the keymap of the config file ------------------------------------------------------------------------------
@@ -521,8 +521,9 @@ def find_current_keys(general_key: GeneralKey) -> str:
     ids = list_binding_ids(general_key)
     if not any(binding_id in _current_keymap for binding_id in ids):
         return general_key.keys
-    if len(ids) == 1:
-        return _current_keymap[ids[0]]
+    first_id, *other_ids = ids
+    if not other_ids:
+        return _current_keymap[first_id]
     return ",".join(
         _current_keymap.get(binding_id, key) for binding_id, key in zip(ids, general_key.keys.split(","), strict=True)
     )
@@ -584,7 +585,7 @@ def find_view_key(view: str) -> str:
 
 def to_textual_key(sign: str) -> str:
     """Return Textual's name of the key that `format_keys` displays as `sign`."""
-    return _NAMES_BY_SIGN.get(sign) or _NAMES_BY_WORD.get(sign) or (sign.lower() if "+" in sign[1:] else sign)
+    return _NAMES_BY_SIGN.get(sign) or _NAMES_BY_WORD.get(sign) or (sign.lower() if "+" in sign else sign)
 
 
 def spell_out_signs(signs: str) -> str:

@@ -25,7 +25,8 @@ SCREENS = (
 KEYMAPS: tuple[dict[str, str], ...] = (
     {}, {"filter": "f", "quit": "Q,ctrl+q", "verb_R": "at,T", "verb_K": "K"},
     {"table.down": "n", "place_3": "percent_sign"},
-    {"table.open": "o,enter", "table.mark": "m", "dialog.yes": "space,y", "verb_P": "enter", "errors": "ampersand"},
+    {"table.open": "o,enter", "table.mark": "m", "dialog.yes": "space,y", "verb_P": "enter", "errors": "ampersand,e"},
+    {"palette": "f2,p", "ask": "w", "next_pane": "n"},
 )  # fmt: skip
 NAMES = (
     "filter", "quit", "cursor", "open", "place", "mark", "replay_back", "requeue", "R", "pause", "P", "kill", "K",
@@ -67,7 +68,8 @@ def describe_tables() -> Iterator[str]:
         yield f"{row.id}: {keys.format_keys(row.keys)} {keys.list_binding_ids(row)} {row.in_footer} on {row.screens}"
     for name in (
         "a", "A", "comma", "1,2,3,4,5,6,7,8,9", "1,2", "ctrl+p", "ctrl+x", "shift+tab", "shift+left", "backspace",
-        "delete", "f1", "f12", "+", "plus", "tilde", "degree_sign", "cent_sign", "home", "a,comma,enter", "ctrl+plus", "é",
+        "delete", "f1", "f12", "+", "plus", "tilde", "degree_sign", "cent_sign", "home", "a,comma,enter", "ctrl+plus",
+        "é",
     ):  # fmt: skip
         yield f"{name} is shown as {keys.format_keys(name)!r}"
     for sign in ("/", "⏎", "Enter", "Space", "Ctrl+X", "Ctrl+P", "+", "a", "A", "␣", "F1"):

@@ -359,9 +359,7 @@ def _format_match_count(pane: Pane) -> list[Piece]:
         return [Piece(f"{number} of {_format_loaded_total(pane)} match", "strong"), *_format_scan_hint(pane)]
     scan = pane.scan_result
     if not scan.is_finished:
-        progress = (
-            f"{formats.format_count(scan.scanned, width=9)} of {formats.format_count(scan.total, width=9)} searched"
-        )
+        progress = f"{formats.format_long_count(scan.scanned)} of {formats.format_long_count(scan.total)} searched"
         return [
             Piece(f"{number} match", "strong"),
             Piece(progress, "muted"),
@@ -389,4 +387,4 @@ def _format_scan_hint(pane: Pane) -> list[Piece]:
 
 
 def _format_number(number: int) -> str:
-    return formats.format_count(number, width=9) if number else "0"
+    return formats.format_long_count(number) if number else "0"

@@ -236,9 +236,9 @@ def _yield_explanation(comparison: Comparison, difference: Difference) -> Iterat
     """Yield the sentences that explain a difference: its numbers, how certain it is, and what to do with it."""
     conditions = report.format_conditions(difference.conditions)
     yield (
-        f"{conditions}: {formats.format_count(difference.a_jobs, width=9)} of "
+        f"{conditions}: {formats.format_long_count(difference.a_jobs)} of "
         f"{formats.format_quantity(difference.a_total, 'job')} in A, "
-        f"{formats.format_count(difference.b_jobs, width=9)} of {formats.format_quantity(difference.b_total, 'job')} "
+        f"{formats.format_long_count(difference.b_jobs)} of {formats.format_quantity(difference.b_total, 'job')} "
         "in B."
     )
     yield f"A is {report.format_side(comparison.a)}."

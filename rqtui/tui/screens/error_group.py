@@ -101,7 +101,7 @@ class ErrorGroup(View):
         if (built := _build_columns(jobs[:MAX_ROWS])) != self.table.painter.columns:
             self.table.set_columns(built)
         self.table.update([_build_job_row(job, self._now_ms) for job in jobs[:MAX_ROWS]])
-        number = formats.format_count(len(jobs), width=9)
+        number = formats.format_long_count(len(jobs))
         part = f"the newest {MAX_ROWS} of {number}" if len(jobs) > MAX_ROWS else number
         self.table.set_border_title(
             Piece(" jobs ", "strong"), Piece(f"{part} that were read with this error ", "muted")

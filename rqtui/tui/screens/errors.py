@@ -198,11 +198,11 @@ class Errors(ReportView):
         group_count = len(self.list_error_groups())
         silent_systems = self.report.silent if self.report else ()
         return (
-            Piece(formats.format_quantity(group_count, "error", 7), "strong"),
+            Piece(formats.format_quantity(group_count, "error"), "strong"),
             Piece("   dead ", "muted"),
-            Piece(formats.format_count(dead, width=9), "state-dead" if dead else ""),
+            Piece(formats.format_long_count(dead), "state-dead" if dead else ""),
             Piece("   waiting for a retry ", "muted"),
-            Piece(formats.format_count(retrying, width=9), "state-scheduled" if retrying else ""),
+            Piece(formats.format_long_count(retrying), "state-scheduled" if retrying else ""),
             Piece(f"   {', '.join(silent_systems)}: no errors stored" if silent_systems else "", "muted"),
         )
 
@@ -404,8 +404,8 @@ def _format_group_details(group: Group, example: Job, width: int, now_ms: int) -
         for label, at_ms in (("first", group.first_ms), ("last", group.last_ms))
         if at_ms is not None
     ]
-    counts = [f"{formats.format_count(group.dead, width=9)} dead"] if group.dead else []
-    counts += [f"{formats.format_count(group.retrying, width=9)} wait for a retry"] if group.retrying else []
+    counts = [f"{formats.format_long_count(group.dead)} dead"] if group.dead else []
+    counts += [f"{formats.format_long_count(group.retrying)} wait for a retry"] if group.retrying else []
     source = [f"raised at {safe(group.frame)}"] if group.frame else []
     kinds = [f"jobs: {', '.join(format_field_value(kind) for kind in group.kinds)}"] if any(group.kinds) else []
     facts = formats.wrap_to_width(" · ".join([*counts, *dates, *source, *kinds]), max(20, width))

@@ -35,7 +35,7 @@ class GroupSearch:
         self._view, self._show_progress = view, show_progress
         self._members: dict[Ref, dict[bytes, Job]] = {}  # members found so far of the group to act on
         self._search_step: Members | None = None
-        self._search_request = 0  # id of the running search
+        self._search_request: int  # id of the search that was started last
         self._pending_verb: tuple[Verb, Group] | None = None  # the verb and the group for which members are searched
 
     def start_verb(self, verb: Verb, group: Group, refs: Sequence[Ref], grouping: Grouping) -> bool:
@@ -74,7 +74,7 @@ class GroupSearch:
             return []
         found_jobs = sum(len(jobs) for jobs in self._members.values())
         searched, total = (self._search_step.looked, self._search_step.of) if self._search_step else (0, 0)
-        numbers = [formats.format_count(number, width=9) for number in (found_jobs, searched, total)]
+        numbers = [formats.format_long_count(number) for number in (found_jobs, searched, total)]
         progress = f"{numbers[0]} found, {numbers[1]} of {numbers[2]}"
         return [
             Piece(
@@ -154,7 +154,5 @@ def _describe_search_difference(
         [f"{formats.format_quantity(more, 'job')} found now, not yet counted in the list"] if more and row_jobs else []
     )
     texts += [f"{formats.format_quantity(missing, 'job')} of the list no longer there"] if missing else []
-    texts += (
-        [f"only the newest {formats.format_count(searched_count, width=9)} were searched"] if searched_count else []
-    )
+    texts += [f"only the newest {formats.format_long_count(searched_count)} were searched"] if searched_count else []
     return ", ".join(texts).capitalize() + "." if texts else ""

@@ -134,7 +134,7 @@ class Groups(ReportView):
             Piece(formats.format_quantity(len(report.groups), "group"), "strong"),
             Piece(f" by {safe(self.by)}", "accented"),
             Piece("   jobs ", "muted"),
-            Piece(formats.format_count(report.matched, width=9)),
+            Piece(formats.format_long_count(report.matched)),
             Piece(f"{how}{rates}", "muted"),
         )
 
@@ -205,7 +205,7 @@ class Groups(ReportView):
 
     def _yield_details(self, report: Report, group: Group) -> Iterator[str]:
         """Yield the sentences about a group: its share, how to open it, and the command for a shell."""
-        jobs, read = (formats.format_count(number, width=9) for number in (group.jobs, report.matched))
+        jobs, read = (formats.format_long_count(number) for number in (group.jobs, report.matched))
         kind = "matching jobs" if self._board_filter else "jobs"
         yield f"{jobs} of {read} {kind} that were read are in this group."
         if not group.filter_text:

@@ -147,9 +147,9 @@ class Kinds(ReportView):
         return (
             Piece(f"{formats.format_quantity(kind_count, 'kind')} of job", "strong"),
             Piece("   jobs ", "muted"),
-            Piece(formats.format_count(sum(kind.count for kind in all_kinds), width=9)),
+            Piece(formats.format_long_count(sum(kind.count for kind in all_kinds))),
             Piece("   failed ", "muted"),
-            Piece(formats.format_count(failed, width=9), "state-dead" if failed else ""),
+            Piece(formats.format_long_count(failed), "state-dead" if failed else ""),
             Piece(f"   ran, failing, mean {formats.format_time_windows(spans_ms)}" if spans_ms else "", "muted"),
             Piece(f"   {', '.join(silent_systems)}: no kinds" if silent_systems else "", "muted"),
         )
@@ -252,20 +252,18 @@ def _format_kind_details(kind: Kind, report: Report, width: int) -> Content:
     bars = [
         Content.assemble(
             (f"{state:<9}", f"$state-{state}"),
-            (f"{formats.format_count(number, width=9):>{count_cells}}  ", "$data"),
+            (f"{formats.format_long_count(number):>{count_cells}}  ", "$data"),
             ("━" * max(1, bar_cells * number // largest) if number else "", f"$state-{state}"),
         )
         for state in State
         for number in [kind.counts.get(state, 0)]
     ]
     total = sum(other.count for other in report.kinds)
-    read_text = (
-        f"{formats.format_count(report.size.looked, width=9)} of {formats.format_count(report.size.of, width=9)}"
-    )
+    read_text = f"{formats.format_long_count(report.size.looked)} of {formats.format_long_count(report.size.of)}"
     jobs_text = f"the {read_text} jobs that were read" if report.size.looked < report.size.of else "all jobs"
     sentences = [
         f"{formats.format_share(kind.count, total)} of {jobs_text} are of this kind.",
-        f"{formats.format_count(kind.failed, width=9)} of its jobs failed at least once."
+        f"{formats.format_long_count(kind.failed)} of its jobs failed at least once."
         if kind.failed
         else "No job that was read failed.",
         *(
@@ -291,7 +289,7 @@ def _format_kind_errors(kind: Kind, width: int) -> Iterator[Content]:
     yield Content()
     yield Content.styled("errors of the jobs that were read", "b $strong")
     for error, number in kind.errors:
-        count = f"{formats.format_count(number, width=9):>9}  "
+        count = f"{formats.format_long_count(number):>9}  "
         text = safe(mask_text(error)) or "(no error is stored)"
         for position, line in enumerate(Content(text).wrap(max(20, width - len(count)))):
             yield Content.assemble(

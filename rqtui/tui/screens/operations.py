@@ -163,7 +163,7 @@ class Operations(View):
             return Content.styled(f"{count} recorded until this moment", "$muted"), Content()
         undoable = sum(bool(operation.undo) and not operation.undone_at_ms for operation in own_operations)
         change_count = formats.format_quantity(len(own_operations), "change")
-        undo_text = f"{formats.format_count(undoable, width=9)} can be undone" if undoable else "nothing to undo"
+        undo_text = f"{formats.format_long_count(undoable)} can be undone" if undoable else "nothing to undo"
         text = f"{change_count} in this session · {undo_text}"
         problem = journal.problem
         right = Content.styled(safe(problem), "$state-dead") if problem else Content.styled(safe(journal.who), "$muted")
@@ -229,7 +229,7 @@ def format_operation(operation: Operation) -> Content:
     ]
     if operation.answers:
         contents += [Content(), Content.styled("answers", "$accented")]
-        outcome_counts = [(formats.format_count(number, width=9), text) for text, number in operation.answers.items()]
+        outcome_counts = [(formats.format_long_count(number), text) for text, number in operation.answers.items()]
         contents += [Content.assemble((f"{number:>9}  ", "$strong"), safe(text)) for number, text in outcome_counts]
     if operation.ids:
         note = f" (the first {len(operation.ids)} of {operation.count})" if operation.count > len(operation.ids) else ""

@@ -22,7 +22,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.view import View
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.table import Table
 
@@ -217,9 +217,8 @@ class ReportView(View):
         )
 
     def _update_frame(self) -> None:
-        scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else "all queues"
-        if len(self.refs) > 1:
-            scope_text = f"{len(self.refs)} queues"
+        only_ref = find_only_queue(self.refs)
+        scope_text = safe(only_ref.queue) if only_ref else f"{len(self.refs) or 'all'} queues"
         filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
             Piece(f" {self.TITLE_WORD} ", "strong"),
@@ -304,8 +303,8 @@ def format_sample_size(size: Extent, note: str = "") -> list[Piece]:
     """
     pieces = []
     if size.looked < size.of:
-        numbers = f"{formats.format_count(size.looked, width=9)} of {formats.format_count(size.of, width=9)}"
+        numbers = f"{formats.format_long_count(size.looked)} of {formats.format_long_count(size.of)}"
         pieces.append(Piece(f"{numbers} jobs read{note} · ", "warning"))
     if size.queues < size.of_queues:
-        pieces.append(Piece(f"{size.queues} of {formats.format_count(size.of_queues, width=9)} queues · ", "warning"))
+        pieces.append(Piece(f"{size.queues} of {formats.format_long_count(size.of_queues)} queues · ", "warning"))
     return pieces

@@ -123,7 +123,8 @@ class Schedules(View):
         self.table.update(
             [self._build_schedule_row(schedule) for schedule in self._list_matching_schedules()[:MAX_ROWS]]
         )
-        scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
+        only_ref = find_only_queue(self.refs)
+        scope_text = safe(only_ref.queue) if only_ref else f"{len(self.refs) or 'all'} queues"
         filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
             Piece(" schedules ", "strong"),
@@ -190,7 +191,7 @@ class Schedules(View):
         problem_count = sum(bool(schedule.problem) for schedule in self._schedules)
         off_count = sum(not schedule.enabled for schedule in self._schedules)
         summary = Content.assemble(
-            (formats.format_quantity(len(self._schedules), "schedule", 7), "b $strong"),
+            (formats.format_quantity(len(self._schedules), "schedule"), "b $strong"),
             ("   off ", "$muted"),
             (formats.format_count(off_count), "$data"),
             ("   wrong ", "$muted"),

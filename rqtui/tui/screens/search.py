@@ -86,9 +86,9 @@ class Search(ReportView):
         cells = (
             safe(self.session.format_name(item.ref)),
             Piece(safe(item.place), f"state-{item.state}"),
-            formats.format_count(item.matched, width=9),
-            formats.format_count(item.looked, width=9),
-            formats.format_count(max(item.count, item.looked), width=9),
+            formats.format_long_count(item.matched),
+            formats.format_long_count(item.looked),
+            formats.format_long_count(max(item.count, item.looked)),
         )
         return Row(_build_key(item), cells)
 
@@ -206,6 +206,6 @@ def _format_matches(place: PlaceMatches, width: int) -> Content:
         first, *rest = text.wrap(max(20, width - _INDENT))
         lines += [first.rstrip(), *(Content.assemble(" " * _INDENT, line.rstrip()) for line in rest)]
     if place.matched > len(place.jobs):
-        more = formats.format_count(place.matched - len(place.jobs), width=9)
+        more = formats.format_long_count(place.matched - len(place.jobs))
         lines.append(Content.styled(keys.apply_keymap(f"… and {more} more: Enter lists all of them"), "$muted"))
     return Content("\n").join(lines)

@@ -202,13 +202,13 @@ class FrameContent:
             message_text = formats.fit_to_width(safe(message), max(8, width - try_hint.cell_length - 2)).rstrip()
             return Content.styled(message_text, "$strong"), try_hint
         demo_status = self._session.demo.compute_status()
-        planned_text = f" of {formats.format_count(demo_status.planned, width=9)}" if demo_status.planned else ""
+        planned_text = f" of {formats.format_long_count(demo_status.planned)}" if demo_status.planned else ""
         facts = [
             formats.format_quantity(demo_status.workers, "worker")
             + (f", {demo_status.stalled} hang" if demo_status.stalled else ""),
             f"×{demo_status.speed:g}",
             f"{demo_status.jobs_s:.1f}/s",
-            f"{formats.format_count(demo_status.put, width=9)}{planned_text} put",
+            f"{formats.format_long_count(demo_status.put)}{planned_text} put",
         ]
         alarm = "Redis is cut off" if demo_status.is_cut else ""
         return frame.format_strip_line(

@@ -175,7 +175,7 @@ class RateLimitedChanges:
         change.is_question_open, change.is_page_wanted = True, False
         jobs = "job" if remaining == 1 else "jobs"
         rate = formats.format_rate(change.limit.jobs_per_s)
-        others = f"the other {formats.format_count(remaining, width=9)} {jobs}"
+        others = f"the other {formats.format_long_count(remaining)} {jobs}"
         title = f"{change.verb.capitalize()} {others} at {rate}?"
         note = f"Nothing more is sent until you answer.{_describe_later_stops(change.limit)}"
         if change.page is not None:
@@ -236,7 +236,7 @@ class RateLimitedChanges:
             sentences = [(f"Stopped: {id} {mask_text(safe(failure.describe_end()))}.", "$state-dead")]
         if others:
             jobs, were = ("job", "was") if others == 1 else ("jobs", "were")
-            count = formats.format_count(others, width=9)
+            count = formats.format_long_count(others)
             sentences.append((f"The other {count} {jobs} {were} not {find_past_participle(change.verb)}.", "$data"))
         page.show_end(sentences, failure)
 

@@ -188,7 +188,7 @@ def format_progress(change: str, done: int, total: int, facts: Sequence[str] = (
 
 
 def _format_exact_count(number: int) -> str:
-    return formats.format_count(number, width=9) if number else "0"
+    return formats.format_long_count(number) if number else "0"
 
 
 def format_job_count(number: int) -> str:

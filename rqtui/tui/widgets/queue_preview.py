@@ -335,7 +335,7 @@ def _format_places_summary(details: QueueDetails, width: int) -> list[Content]:
     texts += [f"{formats.format_count(queue.overdue)} due"] if queue.overdue else []
     texts += [f"{formats.format_quantity(queue.expired, 'lease')} over"] if queue.expired else []
     dead_limit = queue.counters.get("dead_max", 0)
-    texts += [f"dead limit {formats.format_count(dead_limit, width=9)}"] if dead_limit else []
+    texts += [f"dead limit {formats.format_long_count(dead_limit)}"] if dead_limit else []
     summary = " · ".join(texts) or "no job waits"
     lines = [
         *formats.wrap_to_width(summary, width),

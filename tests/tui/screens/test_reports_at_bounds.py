@@ -30,6 +30,7 @@ from rqtui.reports.loops import UpcomingJob
 from rqtui.reports.sampling import Extent
 from rqtui.reports.search import PlaceMatches, SearchResult
 from rqtui.scenarios import SCENARIOS
+from rqtui.tui.format import theme
 from rqtui.tui.screens import demo_chooser, error_group, group_search, loops, report_view, schedules, search
 from rqtui.tui.screens.error_group import ErrorGroup
 from rqtui.tui.screens.kinds import Kinds
@@ -359,7 +360,10 @@ def describe_report_steps() -> Iterator[str]:
         view._stop_report()
         yield f"stop {request}: {take(log)} {view._report_request}"
     for refs in ((), (MAIL,)):
-        view = silence(build_bare_view(log, Kinds(refs), MAIL, NEWS, report=whole, _partial_report=part), "draw")
+        view = silence(
+            build_bare_view(log, Kinds(refs), MAIL, NEWS, report=whole, _partial_report=part, _report_request=7), "draw"
+        )
+        view.session.engine = "engine"
         for _time in range(2):
             view.action_widen()
             yield f"widened {view.refs}: {[line.partition('(')[0] for line in log]} {view.report} {view.count_rows()}"
@@ -397,7 +401,7 @@ def describe_report_rows() -> Iterator[str]:
             view._matching_items = list(kinds) if is_listed and number is not None else None
             view.build_row = lambda kind, now_ms: (kind, now_ms)
             view.table.update = lambda rows: log.append(f"{len(rows)} rows of {rows[0][1] if rows else None}")
-            rows = view.count_rows()
+            rows = view.count_rows(), view._matching_items and len(view._matching_items)
             view._matching_items = list(kinds) if is_listed and number is not None else None
             report_view.ReportView.draw(view)
             yield f"{number} items {is_listed}: {rows} {take(log)}"
@@ -454,8 +458,8 @@ def describe_searches() -> Iterator[str]:
         replace(JOB, id=b"j2" * 20, name="", error="", body=None),
         replace(JOB, name="a" * 50, error="Boom " * 9),
     )
-    dead = PlaceMatches(NEWS, "dead", State.DEAD, 7, 5, 3, jobs)
-    ready = PlaceMatches(MAIL, "ready", State.READY, 4, 5, 1, jobs[:1])
+    dead = PlaceMatches(Ref("native", "n" * 33), "dead", State.DEAD, 7, 5, 3, jobs)
+    ready = PlaceMatches(Ref("native", "m" * 34), "ready", State.READY, 4, 5, 1, jobs[:1])
     result = SearchResult((dead, ready), EXTENT, 0)
     for shown in (None, SearchResult((), EXTENT), result, replace(result, places=(dead,), cut_bodies=2)):
         for sort in Search.SORTS:
@@ -490,7 +494,7 @@ def describe_searches() -> Iterator[str]:
                 for has_snapshot in (False, True):
                     view = build_bare_view(log, Search("x"), MAIL, NEWS, report=shown, has_preview=has_preview)
                     view.table.cursor_id = cursor
-                    view.session.snapshot = Snapshot(NOW_MS, (build_queue(NEWS),)) if has_snapshot else None
+                    view.session.snapshot = Snapshot(NOW_MS, (build_queue(dead.ref),)) if has_snapshot else None
                     view._show_matches()
                     target = view.build_target()
                     yield f"matches {has_preview} {cursor!r}: {describe_target(target)} {take(log)}"
@@ -525,6 +529,9 @@ def describe_searches() -> Iterator[str]:
 def describe_error_groups() -> Iterator[str]:
     log: list[str] = []
     numbered = tuple(replace(JOB, id=b"%03d" % at) for at in range(301))
+    for size in (17, 18, 19, 20):
+        job = replace(JOB, id=b"abcdefghijklmnopqrst"[:size])
+        yield f"id of {size}: {error_group._build_columns([job])[0].width} {error_group._build_job_row(job, NOW_MS)}"
     group = Group(
         ("Boom", "k"), "Boom: no", "Boom", "a.py:8", 2, 3, 1, NOW_MS - 90_000, NOW_MS - 5_000, ("send",), (MAIL,),
         (JOB,),
@@ -614,7 +621,7 @@ def describe_group_searches() -> Iterator[str]:
                 view.host.start_verb_on_jobs = lambda name, found, about, difference: log.append(
                     f"{name} {[(str(ref), [job.id for job in each]) for ref, each in found]} {about} {difference}"
                 )
-                one = group_search.GroupSearch(view, lambda: None)
+                one = group_search.GroupSearch(view, lambda: log.append("progress"))
                 one.start_verb(requeue, replace(group, jobs=jobs, message=text), [MAIL], "message")
                 yield f"search of {title}: {one.build_progress()}"
                 for step in answers:
@@ -658,9 +665,13 @@ def describe_chooser() -> Iterator[str]:
             )  # fmt: skip
             self._fit_table()
             yield f"{number} demos in {height}: {table.styles.height}"
+    rows: list[Any] = []
+    table.styles.height, table.update = None, rows.extend
     self.on_mount()
-    yield f"mounted: {log[0][:120]} {log[1:]}"
-    log.clear()
+    yield f"mounted: {[row.cells for row in rows]} {take(log)} {table.styles.height}"
+    for theme_name in (theme.DARK, theme.ANSI):
+        app = demo_chooser.DemoChooser(scenarios, theme_name)
+        yield f"in {theme_name}: {app.theme} {app.ansi_color}"
     for name in ("s1", "gone"):
         self.on_table_moved(SimpleNamespace(id=name))
         yield f"moved: {take(log)}"
