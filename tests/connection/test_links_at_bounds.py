@@ -175,7 +175,11 @@ def private_servers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[s
         )
         removed: list[str] = []
         with monkeypatch.context() as patch:
-            patch.setattr(embedded.shutil, "rmtree", lambda path, **_options: removed.append(path))  # noqa: B023
+            patch.setattr(
+                embedded,
+                "shutil",
+                SimpleNamespace(rmtree=lambda path, removed=removed, **_options: removed.append(path)),
+            )
             EmbeddedServer.stop(cast(Any, SimpleNamespace(_process=process, folder="f", stop=None)))
         yield f"stop: {' | '.join(waited)} | removed {removed}"
 
@@ -460,16 +464,24 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     created = [0]
 
-    def get_connection(_pool: Any, *_words: Any) -> Any:
-        created[0] += 1
-        return Link(log, f"created {created[0]}")
+    class Recorded(pool.ConnectionPool):
+        """A pool of redis-py that creates no real connections."""
 
-    base = pool.ConnectionPool
-    monkeypatch.setattr(base, "get_connection", get_connection)
-    monkeypatch.setattr(base, "release", lambda _pool, link: log.append(f"{link._name} goes to redis-py"))
-    monkeypatch.setattr(base, "disconnect", lambda _pool, in_use=True: log.append(f"all disconnect, in use {in_use}"))
+        def get_connection(self, *_words: Any, **_options: Any) -> Any:
+            created[0] += 1
+            return Link(log, f"created {created[0]}")
+
+        def release(self, connection: Any) -> None:
+            log.append(f"{connection._name} goes to redis-py")
+
+        def disconnect(self, inuse_connections: bool = True) -> None:
+            log.append(f"all disconnect, in use {inuse_connections}")
+
+    class Trial(Pool, Recorded):
+        """The pool, above a pool of redis-py that creates no real connections."""
+
     for keeps in (True, False):
-        found = Pool() if keeps else Pool(credential_provider=object())
+        found = Trial() if keeps else Trial(credential_provider=object())
         first = found.get_connection()
         found.release(first)
         found.release(first)
@@ -481,7 +493,7 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"keeps {keeps}: {second is first} {len(found._idle)} {take(log)}"
         found.disconnect(False)
         yield f"disconnected: {len(found._idle)} {take(log)}"
-    found = Pool()
+    found = Trial()
     parents, own = (PooledConnection(Link(log, name)) for name in ("parent's", "own"))
     parents.connection.pid = 1
     found.return_connection(parents)
