@@ -105,7 +105,7 @@ class BulkChanges:
             )
             return
         ref, jobs = capable[0]
-        target = Target(ref, jobs[0].place, jobs, state=jobs[0].state)
+        target = Target(ref, jobs[0].place, jobs)
         self._show_change_question(
             JobSelection(
                 verb, tuple(capable), sum(len(jobs) for _ref, jobs in capable), target, "", about, count_difference
@@ -219,7 +219,7 @@ class BulkChanges:
             except UsageError:
                 return ""
             others = selection.total - (int(canary) if canary.isdecimal() else 0)
-            duration = formats.spell_duration(max(others, 0) / jobs_per_s)
+            duration = formats.spell_duration(others / jobs_per_s)
             rate = f"At {formats.format_rate(jobs_per_s)}"
             return f"{rate} the others take {duration} after the first." if canary else f"{rate} this takes {duration}."
         speed = self._batches.speeds.get(selection.script)

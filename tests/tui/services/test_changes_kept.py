@@ -237,6 +237,7 @@ def describe_selections() -> Iterator[str]:
         "one job": select(total=1),
         "usual": select(),
         "of a place": select(place="dead"),
+        "of a place of two queues": select(place="dead", jobs_by_queue=((MAIL, ()), (NEWS, ())), total=9),
         "about": select(place="dead", is_exact=False),
         "a filter": select(about="/err:x"),
         "one match": select(about="/err:x", total=1),
@@ -283,8 +284,9 @@ def describe_selections() -> Iterator[str]:
             yield from (f"  {line.markup}" for line in bulk._build_question_lines(selection, None))
         yield from (f"  {line.markup}" for line in bulk._build_question_lines(selection, plan, 2))
         engine = Recorder("engine", stage.lines)
-        yield f"  steps {type(selection.yield_dry_run_steps(engine)).__name__}"
-    for rows in (1, 8, 12, 13, 14, 15, 16, 18, 20, 40):
+        steps = selection.yield_dry_run_steps(engine)
+        yield f"  {steps.__name__} of {describe(list(steps.gi_frame.f_locals.values())[1:3])}"  # type: ignore[attr-defined]
+    for rows in (1, 7, 8, 9, 10, 11, 12, 40):
         stage = Stage(keeper=Recorder("keeper", [], check_problem=lambda: ""))
         lines = build_bulk(stage)._fit_question_lines(
             select(jobs_by_queue=((MAIL, (DEAD,) * 4), (NEWS, (DEAD,) * 3))), plan, rows
@@ -307,7 +309,7 @@ def describe_durations() -> Iterator[str]:
                 {"canary": "x"},
                 {"rate": "2", "canary": "99"},
                 {"rate": "1", "canary": "100"},
-                {"rate": "1", "canary": "2500"},
+                {"rate": "1/m", "canary": "2500"},
                 {"rate": "1", "canary": "99"},
                 {"rate": "1", "canary": "x"},
             ):
@@ -330,6 +332,12 @@ def describe_durations() -> Iterator[str]:
     for wait_ms, run_ms in ((999, 5_000), (1_000, 1_000), (5_000, 999), (1_001, 1_001), (1_500, 2_000), (2_000, 1_500)):
         values = {"rate": 5.0, "canary": 5, "canary_wait": wait_ms, "canary_run": run_ms}
         yield from stage.run(f"  {wait_ms} {run_ms}", build_bulk(stage)._validate_values, select(), dict(values))
+    both = {"delay_ms": 5_000.0, "priority": 3}
+    for values in (both, {**both, "rate": 5.0}, {"priority": 3, "rate": 5.0}, {"rate": 5.0}):
+        for refs in ((MAIL,), (MAIL, JOBS), (JOBS, MAIL)):
+            selection = select(VERBS_BY_NAME["reschedule"], jobs_by_queue=tuple((ref, (DEAD,)) for ref in refs))
+            check = build_bulk(stage)._validate_values
+            yield from stage.run(f"  reschedule of {len(refs)} {values}", check, selection, dict(values))
     for number in (0, 1, 100, 101):
         yield from stage.run(f"  {number} first", build_bulk(stage)._validate_values, select(), {"canary": number})
 
@@ -351,6 +359,12 @@ def describe_bulk_questions() -> Iterator[str]:
         bulk = build_bulk(stage)
         confirm = bulk.confirm_change_of_queues
         yield from stage.run(f"{verb} of {len(jobs_by_queue)} queues", confirm, verb, jobs_by_queue, "/x", "1 more.")
+    for refs in ((MAIL, JOBS), (JOBS, MAIL)):
+        stage = Stage()
+        selection = select(VERBS_BY_NAME["move"], jobs_by_queue=tuple((ref, (DEAD,)) for ref in refs))
+        yield from stage.run(f"move of {len(refs)} systems", build_bulk(stage)._show_change_question, selection)
+        dialog, _accept = stage.app.find_last_call("push_screen")
+        yield f"  queues to choose from {[field.choices for field in dialog._fields]}"
     page = Page("mail", "native", "dead", (DEAD,), 40, place_total=50)
     for target in (
         Target(None),
@@ -390,6 +404,7 @@ def describe_bulk_questions() -> Iterator[str]:
                 select(VERBS_BY_NAME[name], place="dead", about="/x"),
                 select(VERBS_BY_NAME[name], jobs_by_queue=((MAIL, (DEAD,)), (NEWS, (DEAD, DEAD)))),
                 select(VERBS_BY_NAME[name], jobs_by_queue=((MAIL, (DEAD,)), (JOBS, (DEAD,)))),
+                select(VERBS_BY_NAME[name], jobs_by_queue=((JOBS, (DEAD,)), (MAIL, (DEAD,)))),
             ):
                 stage = Stage()
                 bulk = build_bulk(stage)
