@@ -40,7 +40,7 @@ def open_regular_file(path: str | os.PathLike[str], *, is_pipe_allowed: bool = F
 def open_file_or_pipe(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a file, a pipe, a terminal or `/dev/null` for reading line by line. Raises OSError for other devices.
 
-    CallPrefix a named pipe waits for its writer, as `<` in a shell does.
+    Opening a named pipe waits for its writer, as `<` in a shell does.
     """
     status = os.stat(path)
     if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
