@@ -44,7 +44,7 @@ def open_file_or_pipe(path: str | os.PathLike[str]) -> BinaryIO:
     """
     status = os.stat(path)
     if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
-        with open(path, "rb", buffering=0) as device:
+        with open(path, "rb") as device:
             if not device.isatty() and not _is_null_device(status):
                 raise OSError(errno.EINVAL, _explain_refused_file_type(status.st_mode), os.fspath(path))
     return open(path, "rb")

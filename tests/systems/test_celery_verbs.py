@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -1213,6 +1214,26 @@ def test_only_the_bytes_that_were_seen_are_acted_on(any_client: Redis) -> None:
     for verb, form in (("delete", {}), ("release", {"force": True}), ("cancel", {})):
         assert [one.word for one in engine.apply_verb(verb, MAIL, seen["late"], form)] == ["gone"] * 2, verb
     assert not keyspace.diff(before, keyspace.dump(any_client))
+
+
+@pytest.mark.parametrize("seen_in", [LISTS[0], LISTS[2]])
+@pytest.mark.parametrize(
+    ("verb", "form", "arrives_in"),
+    [
+        ("delete", {}, ()), ("bump", {}, ("mail",)), ("reprioritise", {"priority": 9}, (LISTS[3],)),
+    ],
+)  # fmt: skip
+def test_of_equal_messages_in_two_lists_a_verb_takes_the_one_that_was_seen(
+    client: Redis, verb: str, form: dict[str, object], arrives_in: tuple[str, ...], seen_in: str
+) -> None:
+    engine = open_engine(client)
+    lists = [LISTS[0], LISTS[2]]
+    for key in lists:
+        client.lpush(key, message("same", priority=6))
+    [outcome] = engine.apply_verb(verb, MAIL, [list_jobs(engine, "queue")[lists.index(seen_in)]], form)
+    assert outcome.word == "moved"
+    lists.remove(seen_in)
+    assert {key: client.llen(key) for key in LISTS if client.exists(key)} == Counter([*lists, *arrives_in])
 
 
 # --- another queue ---------------------------------------------------------------------------------------------------
