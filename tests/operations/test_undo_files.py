@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from redis import Redis
 from shell import shell
 
 from rqtui.client.queue import Queue
+from rqtui.errors import UsageError
 from rqtui.operations import undo_files
 
 
@@ -91,3 +94,12 @@ def test_notes_of_an_undo_after_a_cut_line_are_valid(client: Redis, url: str, st
     assert shell(url, "undo").code == 0 and client.zcard("rqtui:{mail}:ready") == 2
     again = shell(url, "undo")
     assert again.code == 2 and "that can be undone: 0" in again.err
+
+
+def test_at_most_4_gib_of_a_record_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path, max_bytes: int) -> bytes:
+        raise OSError(errno.EFBIG, f"{path.name} has more than {max_bytes / 2**30} GiB")
+
+    monkeypatch.setattr(undo_files, "files", SimpleNamespace(read_small_file=read))
+    with pytest.raises(UsageError, match=r"17-1\.jsonl has more than 4\.0 GiB"):
+        undo_files.read_record(tmp_path, "17-1")

@@ -145,3 +145,19 @@ def test_where_an_instance_lacks_what_it_reads_by_textual_reads(
     other.exit_event = threading.Event()
     other.run_input_thread()
     assert read == ["by Textual"]
+
+
+@pytest.mark.parametrize(("of_textual", "expected"), [(threading.Event(), SelectableEvent), (None, type(None))])
+def test_only_an_exit_event_of_textual_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, of_textual: threading.Event | None, expected: type
+) -> None:
+    def start(self: Any, *_: Any) -> None:
+        if of_textual:
+            self.exit_event = of_textual
+
+    monkeypatch.setattr(driver.LinuxDriver, "__init__", start)
+    exit_event = getattr(QuietDriver(object()), "exit_event", None)
+    assert type(exit_event) is expected
+    if isinstance(exit_event, SelectableEvent):
+        os.close(exit_event.woken)
+        os.close(exit_event.wakes)
