@@ -208,6 +208,18 @@ def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: st
         assert waiter.wait(None) is WakeReason.MARKER
 
 
+def test_a_waiter_connects_again_after_each_end_of_its_connection(client: Redis, bell: Any) -> None:
+    """The number of the closed socket is usually given to the next one, which the waiter must watch instead."""
+    with bell(client) as waiter:
+        for _ in range(5):
+            assert waiter.wait(0.1) is WakeReason.TIMER
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            with pytest.raises(Unreachable):
+                waiter.wait(None)
+        client.zadd(WAKE, {"wake": 0})
+        assert waiter.wait(None) is WakeReason.MARKER
+
+
 def test_closing_the_client_in_another_thread_is_an_error_not_a_hang(client: Redis, url: str) -> None:
     with connect(url) as theirs, closing(WakeWaiter(theirs, WAKE)) as waiter:
         assert waiter.wait(0.02) is WakeReason.TIMER

@@ -24,6 +24,7 @@ from rqtui.model import Finding, Focus, Job, PageSelection, Queue, Ref
 from rqtui.reports import kinds, workers
 from rqtui.systems import registry
 from rqtui.systems.sidekiq.lost_jobs import LostJobs
+from rqtui.systems.sidekiq.ruby_calls import format_job_call
 from rqtui.testing import keyspace
 
 DEFAULT, LOW = Ref("sidekiq", "default"), Ref("sidekiq", "low")
@@ -283,6 +284,12 @@ def test_a_call_is_read_in_each_way_that_it_is_written(client: Redis) -> None:
         assert seen.call == call or (len(call) < 25 and seen.call.startswith(call) and len(seen.call) < 1100)
 
     run_cases((name, partial(holds, number, call)) for number, (name, (_f, call)) in enumerate(CALLS.items()))
+
+
+def test_a_long_call_shows_its_end_or_that_it_was_cut() -> None:
+    for length in range(960, 1010):
+        call = format_job_call("Mailer.send", ["x" * length, 2])
+        assert call.endswith("…") or call == f'Mailer.send("{"x" * length}", 2)', length
 
 
 def test_a_shared_place_is_counted_by_a_sample_and_a_walk_finds_each_job_of_the_queue_once(client: Redis) -> None:
