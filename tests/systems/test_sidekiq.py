@@ -292,6 +292,33 @@ def test_a_long_call_shows_its_end_or_that_it_was_cut() -> None:
         assert call.endswith("…") or call == f'Mailer.send("{"x" * length}", 2)', length
 
 
+@pytest.mark.parametrize(
+    ("field", "valid", "invalid"),
+    [
+        ("class", ["HardJob"], ["", 1, None, ["HardJob"]]),
+        ("args", [[], [1]], [{}, "", None]),
+        ("queue", ["low"], ["", 1, None]),
+        ("retry", [True, False, 0, 1, 25], [-1, 1.5, "3", None]),
+        ("retry_for", [0, 1, 1_000_000_000], [-1, 1_000_000_001, True, 1.5, "1"]),
+        ("at", [1_800_000_000, 1_800_000_000.5], ["soon", None, []]),
+        ("tags", [[], ["a"]], ["a", None, {}]),
+    ],
+)
+def test_a_written_job_is_refused_for_a_field_that_sidekiq_refuses(
+    field: str, valid: list[object], invalid: list[object]
+) -> None:
+    system = registry.create_system("sidekiq")
+
+    def build(value: object) -> None:
+        system.build_new_job("low", {"body": json.dumps({"class": "HardJob", "args": [], field: value}).encode()})
+
+    for value in valid:
+        build(value)
+    for value in invalid:
+        with pytest.raises(UsageError, match=f'"{field}" is '):
+            build(value)
+
+
 def test_a_shared_place_is_counted_by_a_sample_and_a_walk_finds_each_job_of_the_queue_once(client: Redis) -> None:
     for start in range(0, 2400, 400):
         client.zadd(
