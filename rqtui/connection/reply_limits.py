@@ -93,7 +93,7 @@ class LimitedReader(Reader):
         head, position, reply_start = self._head, self._skipped, 0
         missing, items, arrived = self._missing, self._items, len(self._head)
         match_value = _SMALL_VALUE.match
-        while position < arrived:
+        while True:
             # Most values of a long reply are small. A second loop for them takes half the time.
             while missing and (value := match_value(head, position)):
                 missing -= 1

@@ -27,7 +27,7 @@ from rqtui.model import NO_EVENT_COVERAGE, EventCoverage, Finding, Focus, Job, P
 from rqtui.reports import kinds, workers
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
-from rqtui.systems.celery.messages import extract_message, format_call_of_reprs
+from rqtui.systems.celery.messages import decode_message, extract_message, format_call_of_reprs
 from rqtui.systems.celery.system import MAX_MISSED, Celery
 from rqtui.systems.celery.unplaced_events import Evidence, UnplacedEvents
 from rqtui.systems.celery.worker_heartbeats import MAX_WORKERS, WorkerIdleness
@@ -1264,3 +1264,25 @@ def test_several_prefixes_are_named_with_the_options_that_list_their_queues(clie
     named = shell(url, *options, "snapshot")
     assert "begin with" not in named.err
     assert {"celery@crm", "celery@shop"} <= set(named.out.split())
+
+
+def test_of_a_long_message_what_follows_the_body_is_read() -> None:
+    end = (
+        b'"content-encoding":"utf-8","content-type":"application/json","headers":{"id":"i","task":"t"},"properties":{}}'
+    )
+    at_headers = end[end.index(b'"headers"') :]
+    read = [
+        (seen.content, seen.id, seen.task, seen.problem)
+        for tail in (end, b'x",' + end, at_headers, b'x",' + at_headers, end[-20:], end[:-9])
+        for seen in [decode_message(b'{"body":"', tail, False)]
+    ]
+    too_long = ("", b"", "", "it is too long to read here")
+    assert read == [("application/json", b"i", "t", "")] * 2 + [("", b"i", "t", "")] * 2 + [too_long] * 2
+    for size, call in ((1024 * 1024, "t()"), (1024 * 1024 + 1, "t(…)")):
+        body = b"W1tdLHt9LHt9XQ=="
+        start, finish = (
+            b'{"body":"%b","pad":"' % body,
+            b'",' + end.replace(b'ies":{', b'ies":{"body_encoding":"base64"'),
+        )
+        whole = start + b"x" * (size - len(start) - len(finish)) + finish
+        assert (len(whole), decode_message(whole, b"", False).call) == (size, call)

@@ -209,8 +209,10 @@ def _format_task_call(task: str, headers: Mapping[str, Any], args: object, kwarg
 def format_call_of_reprs(task: str, args_repr: object, kwargs_repr: object) -> str:
     """Format a call from `argsrepr` and `kwargsrepr`: `tasks.add(1, 2, retry=True)`.
 
-    Keyword arguments that were cut off are shown as `**{…`.
+    Keyword arguments that were cut off are shown as `**{…`, and all arguments as `…` if neither of the two is a text.
     """
+    if not isinstance(args_repr, str) and not isinstance(kwargs_repr, str):
+        return f"{task}(…)"
     positional = args_repr.strip()[1:-1].rstrip(",") if isinstance(args_repr, str) and len(args_repr) > 1 else ""
     keyword = (
         _format_keyword_arguments(kwargs_repr) if isinstance(kwargs_repr, str) and kwargs_repr not in ("", "{}") else ""
