@@ -120,21 +120,16 @@ def diff(before: Keyspace, after: Keyspace) -> list[str]:
     lines: list[str] = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
-        if old == new and _list_members_in_order(old) == _list_members_in_order(new):
+        if old == new:
             continue
         if old is None or new is None or old.type != new.type:
             lines.append(f"{key}: {_describe_entry(old)} → {_describe_entry(new)}")
             continue
-        is_same_value = old.value == new.value and _list_members_in_order(old) == _list_members_in_order(new)
-        changes = [] if is_same_value else _diff_entry_values(old.value, new.value)
+        changes = [] if old.value == new.value else _diff_entry_values(old.value, new.value)
         if old.expires != new.expires:
             changes.append(f"expires {old.expires} → {new.expires}")
         lines += [f"{key}: {change}" for change in changes]
     return lines
-
-
-def _list_members_in_order(entry: Entry | None) -> list[Any] | None:
-    return list(entry.value) if entry is not None and entry.type == "zset" else None
 
 
 def _describe_entry(entry: Entry | None) -> str:
@@ -150,7 +145,7 @@ def _diff_entry_values(old: Any, new: Any) -> list[str]:
         changes += [
             f"{name!r} {old[name]!r} → {new[name]!r}" for name in old.keys() & new.keys() if old[name] != new[name]
         ]
-        return sorted(changes) or ["another order"]
+        return sorted(changes)
     if isinstance(old, set):
         return sorted([f"- {member!r}" for member in old - new] + [f"+ {member!r}" for member in new - old])
     return [f"{old!r} → {new!r}"]

@@ -10,6 +10,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
 from rqtui.model import Finding, Focus, Job, PageSelection, Queue, Ref
 from rqtui.reports import kinds, workers
+from rqtui.scripts.script import run_call
 from rqtui.systems import registry
 from rqtui.systems.sidekiq.lost_jobs import LostJobs
 from rqtui.systems.sidekiq.ruby_calls import format_job_call
@@ -442,6 +444,30 @@ def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Red
     assert read_figures() == {"HardJob": (100, 20, 50), "Other::Job": (3, 0, None)}
     any_client.hset(time.strftime(f"j|%y%m%d|{at.tm_hour}:%M", at)[:-1], mapping={"HardJob|p": 7, "HardJob|ms": 70})
     assert read_figures() == {"HardJob": (7, 0, 10)}  # Sidekiq 8
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        *(f"2026-{month:02}-01" for month in range(1, 13)), *(f"2026-{month:02}-28" for month in range(1, 13)),
+        "1970-01-01", "1999-12-31", "2000-02-29", "2000-03-01", "2024-02-29", "2024-12-31", "2027-12-31", "2096-02-29",
+        "2100-02-28", "2100-03-01",
+    ],
+)  # fmt: skip
+def test_the_buckets_of_each_date_are_found(client: Redis, date: str) -> None:
+    """Sidekiq 7 writes `j|20260228|9:5` (metrics/shared.rb), Sidekiq 8 `j|260228|9:05`."""
+    day = datetime.fromisoformat(f"{date}T00:00+00:00")
+    expected: dict[int, int] = {}
+    for number, minute in enumerate(range(-3, 3), 1):
+        at = day + timedelta(minutes=minute)
+        key = f"j|{at:%Y%m%d}|{at.hour}:{at.minute}" if minute % 2 else f"j|{at:%y%m%d}|{at.hour}:{at:%M}"
+        client.hset(key, "HardJob|p", number)
+        expected[round(at.timestamp() * 1000)] = number
+    client.sadd("queues", "default")
+    now_ms = round(day.timestamp() * 1000) + 179_999
+    system = registry.create_system("sidekiq")
+    call = system.build_call("minutes", "default", {"queue": "default", "now_ms": now_ms})
+    assert {at_ms: processed for at_ms, processed, _failed in run_call(client, call).rows} == expected
 
 
 # -- what killed processes held ----------------------------------------------------------------------------------------
