@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from kept_text import assert_lines_match_file, diff_lines, utc_time_zone
 
-from rqtui.cli import act_result, errors, findings, jobs, kinds, loops, output, schedules, show, snapshot, workers
+from rqtui.cli import act_result, errors, findings, jobs, kinds, loops, output, schedules, show, snapshot, undo, workers
 from rqtui.model import (
     Attempt,
     Cause,
@@ -294,3 +294,8 @@ def test_documents_of_results_say_which_outcomes_are_a_success(capsys: pytest.Ca
         assert result.err == f"rqtui: requeue: {number} moved\n"
     act_result._write_outcome_summary(MAIL, script, [], act_result.Counter())
     assert capsys.readouterr().err == "rqtui: requeue: no job matches\n"
+
+
+def test_a_change_of_several_queues_is_named_after_its_first() -> None:
+    for queues, text in ((["mail"], "mail"), (["mail", "sms"], "mail and 1 more"), (["a", "b", "c"], "a and 2 more")):
+        assert undo._format_queue_names(queues) == text
