@@ -113,8 +113,8 @@ def yield_rate_limited_steps(
         canary = Canary(engine, systems, limits.canary_jobs, clock, **times)
     allowance = _JobAllowance(limits.jobs_per_s, clock)
     while True:
-        failures, depth = watch.poll_queues()
-        progress = canary.poll_jobs(watch.now_ms) if canary is not None and canary.is_sent else None
+        failures, depth, now_ms = watch.poll_queues()
+        progress = canary.poll_jobs(now_ms) if canary is not None and canary.is_sent else None
         reason = _explain_stop(limits, failures, depth, jobs.taken, jobs.total)
         if progress is not None and progress.stop_reason:
             reason = f"stopped after {jobs.taken} of {jobs.total}: {progress.stop_reason}"
@@ -139,7 +139,7 @@ def yield_rate_limited_steps(
         watch.record_moved_jobs(batch, outcomes)
         reason = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
         if canary is not None:
-            canary.follow_jobs(verb, batch, outcomes, watch.now_ms)
+            canary.follow_jobs(verb, batch, outcomes, now_ms)
         elif jobs.is_over:
             reason = reason or ALL_SENT
         yield Step(outcomes, jobs.taken, jobs.total, failures, depth, reason)
@@ -200,7 +200,6 @@ class _QueueWatch:
     def __init__(self, engine: Engine, refs: Sequence[Ref]) -> None:
         self._engine, self._refs = engine, refs
         self._before = self._poll_queue_counts()
-        self.now_ms = 0  # the time of the last poll, by the server's clock, in ms since 1970
         self._moved_dead = dict.fromkeys(refs, 0)  # dead jobs that the change moved
 
     def _poll_queue_counts(self) -> dict[Ref, Queue]:
@@ -213,12 +212,15 @@ class _QueueWatch:
         total = sum(queue.count_in_place(place) for queue in self._before.values())
         return total, not all(count.is_exact for count in counts)
 
-    def poll_queues(self) -> tuple[int, int]:
-        """Poll the queues once. Return the failures since the start, and the most ready jobs of a queue."""
+    def poll_queues(self) -> tuple[int, int, int]:
+        """Poll the queues once. Return the failures since the start, the most ready jobs of a queue, and the time.
+
+        The time is in ms since 1970, by the server's clock.
+        """
         queues = self._poll_queue_counts()
-        self.now_ms = max(queue.counted_ms for queue in queues.values())
         failures = sum(_count_new_failures(self._before[ref], queues[ref], self._moved_dead[ref]) for ref in self._refs)
-        return failures, max(queue.count_in_state(State.READY) for queue in queues.values())
+        depth = max(queue.count_in_state(State.READY) for queue in queues.values())
+        return failures, depth, max(queue.counted_ms for queue in queues.values())
 
     def record_moved_jobs(self, batch: Sequence[tuple[Ref, Job]], outcomes: Sequence[tuple[Ref, Outcome]]) -> None:
         """Record which dead jobs the change moved, because they must not make the number of failures smaller."""
@@ -228,12 +230,12 @@ class _QueueWatch:
 
 
 def _count_new_failures(queue_before: Queue, queue_now: Queue, moved_dead: int) -> int:
-    """Count the failed attempts since the start of the change, if the system counts them; else the new dead jobs.
+    """Count the failed attempts since the start of the change, if both polls counted them; else the new dead jobs.
 
     `moved_dead` is the number of dead jobs that this change moved, which are added.
     """
-    if "failed" in queue_before.counters:
-        return max(0, queue_now.counters.get("failed", 0) - queue_before.counters["failed"])
+    if "failed" in queue_before.counters and "failed" in queue_now.counters:
+        return max(0, queue_now.counters["failed"] - queue_before.counters["failed"])
     return max(0, queue_now.count_in_state(State.DEAD) - (queue_before.count_in_state(State.DEAD) - moved_dead))
 
 

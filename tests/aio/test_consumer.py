@@ -19,6 +19,7 @@ from proxy import Proxy
 from redis import Redis
 
 from rqtui.aio import Job, Queue
+from rqtui.aio import consumer as consumer_module
 from rqtui.aio.consumer import _JobTakers
 from rqtui.client.queue import Queue as Blocking
 from rqtui.errors import UsageError
@@ -413,4 +414,5 @@ async def test_a_generator_is_closed_when_any_of_the_tasks_that_took_from_it_fai
         ]
         await asyncio.sleep(0.01)
         assert closed == ([True] if fails else []), results
+        assert not consumer_module._closing_tasks
         await jobs.aclose()

@@ -122,6 +122,18 @@ def test_a_loop_runs_on_a_thread_until_it_is_stopped() -> None:
     loop.stop()
 
 
+def test_a_loop_that_is_stopped_calls_on_stop_after_its_last_round() -> None:
+    said: list[str] = []
+    loop = Loop("dispatch", lambda: Round(wait_s=60), lambda _round: said.append("round"), lambda: said.append("end"))
+    loop.start()
+    wait_until(lambda: said, what="the first round")
+    assert said == ["round"]
+    loop.stop()
+    assert said == ["round", "end"]
+    loop.step()
+    assert said == ["round", "end", "end", "round"], "a step of a stopped loop may have opened a connection again"
+
+
 def test_rounds_with_nothing_to_do_do_not_push_out_what_was_done() -> None:
     step = ScriptStep("dispatch", MAIL, moved=3)
     rounds = iter([Round((step,)), *[Round(wait_s=at) for at in range(300)]])

@@ -109,6 +109,15 @@ def test_an_undo_leaves_jobs_alone_that_changed_in_the_other_queue(it: TwoQueues
     assert taken[1].ack() == "moved"
 
 
+def test_an_undo_leaves_a_newer_job_of_the_same_id_where_it_is(it: TwoQueues) -> None:
+    it.move([job for job in it.jobs("ready") if job.id == b"c"])
+    it.put("newer")
+    it.put("c", body=b"another")
+    before = it.list_jobs(MAIL), it.list_jobs(SLOW)
+    assert [(outcome.id, outcome.word) for outcome in it.undo()] == [(b"c", "exists")]
+    assert (it.list_jobs(MAIL), it.list_jobs(SLOW)) == before
+
+
 def test_jobs_whose_reply_was_lost_are_moved_back_if_they_are_in_the_other_queue(
     client: Redis, url: str, tmp_path: Path
 ) -> None:

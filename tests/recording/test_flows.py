@@ -7,7 +7,7 @@ from pathlib import Path
 from recordings import MAIL, NOW_MS, QUEUE, build_minutes, build_period, open_writer
 
 from rqtui.model import Ref
-from rqtui.recording.flows import choose_step_ms, read_flows, read_totals
+from rqtui.recording.flows import _sum_periods, choose_step_ms, read_flows, read_totals
 from rqtui.recording.records import HOUR_MS, MINUTE_MS, merge_periods
 from rqtui.recording.store import Batch
 
@@ -58,6 +58,10 @@ def test_steps_have_sums_and_last_counts_and_an_hour_stays_whole(tmp_path: Path)
         assert [(total.span_ms, total.enqueued, total.unfinished) for total in totals[1:]] == [
             (10 * MINUTE_MS, 60, 10), (10 * MINUTE_MS, 30, 15)
         ]  # fmt: skip
+        queues = {MAIL: QUEUE}
+    for ready, ages, oldest_ms in ((0, (None, None), 0), (3, (None, None), None), (3, (None, 20), 20), (0, (9, 7), 9)):
+        unaged = [build_period(begin_ms, counts=(5, ready, 1, 0, 7), oldest_ready_max_ms=age) for age in ages]
+        assert _sum_periods(begin_ms, MINUTE_MS, unaged, queues).oldest_ready_ms == oldest_ms, (ready, ages)
     assert [choose_step_ms(hours * HOUR_MS) for hours in (3, 24, 24 * 7, 24 * 365)] == [
         MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS
     ]  # fmt: skip
