@@ -24,12 +24,24 @@ from service_stage import MAIL, NEWS, SYSTEMS, Recorder, describe
 from text_snapshots import stopped_clock  # noqa: F401
 
 from rqtui import errors, verbs
-from rqtui.cli import act_options, events, incident, jobs, migrate, output, session, signals, stats
+from rqtui.cli import (
+    act_options,
+    demo,
+    events,
+    incident,
+    jobs,
+    migrate,
+    output,
+    session,
+    settled_snapshot,
+    signals,
+    stats,
+)
 from rqtui.cli.act_options import ActRequest, CanaryOptions, Target
 from rqtui.cli.session import Session
 from rqtui.config.settings import Settings
 from rqtui.engine import history
-from rqtui.model import Count, EventCoverage, Finding, Job, Page, Queue, Ref, Snapshot, State
+from rqtui.model import Count, EventCoverage, Finding, Job, Page, Queue, Rate, RecentActivity, Ref, Snapshot, State
 from rqtui.operations.migration import Report, Skipped
 from rqtui.reports.events import Event, Feed
 
@@ -916,6 +928,73 @@ def describe_incident(out: Output) -> Iterator[str]:
             )
 
 
+def describe_demo(out: Output) -> Iterator[str]:
+    """Yield what is printed of the result of a demo, with each of its numbers at zero and one."""
+    places = {"scheduled": 1, "ready": 2, "reserved": 3, "done": 4, "dead": 5}
+    usual = {
+        "put": 60, "done": 40, "jobs_s": 8.5, "failed": 1, "retries": 2, "dead": 3, "dispatched": 4, "stale": 5,
+        "reaped": {"mail": 6, "news": 1}, "workers_lost": 2, "lost": 0, "findings": [], "digest": "4f", "seed": 7,
+        "server": {"title": "Redis 7"},
+        "queues": [{"queue": name, **places} for name in ("mail", "news")],
+    }  # fmt: skip
+    finding = {"queue": "mail", "ids": ["j1", "j2"], "text": "are in two places"}
+    for change in (
+        {}, {"put": 1}, {"failed": 0}, {"retries": 1}, {"stale": 1}, {"workers_lost": 1}, {"lost": 1},
+        {"findings": [finding]}, {"findings": [finding] * 2, "lost": 2}, {"proof": {"text": "all ended"}},
+        {"proof": {"text": "all ended", "missing": 1}}, {"proof": {"text": "all ended", "doubled": 1}},
+    ):  # fmt: skip
+        yield from out.run(f"demo with {change}", demo._print_demo_result, {**usual, **change}, False)
+    for lost in (0, 1):
+        yield from out.run(f"{lost} lost, as JSON", demo._print_demo_result, {**usual, "lost": lost}, True)
+    foreign = {
+        **usual, "elapsed_ms": 1_500, "withdrawn": 0, "failed": 0, "again": 0, "dispatched": 0, "reaped": 0, "late": 0,
+        "stale": 0, "workers_lost": 0, "lost_with_workers": 0, "given_up": 0, "standing": 0, "said": [], "errors": [],
+        "queues": [{"queue": name, "counted": {"wait": 1, "dead": 0}} for name in ("mail", "news")],
+    }  # fmt: skip
+    del foreign["retries"]
+    for change in (
+        *({name: 1} for name, number in foreign.items() if number == 0),
+        {"said": [{"text": "mail is late"}] * 2}, {"errors": ["read mail", "read news"]},
+    ):  # fmt: skip
+        yield from out.run(
+            f"demo of another system with {change}", demo._print_demo_result, {**foreign, **change}, False
+        )
+
+
+def describe_recorded_minutes(out: Output) -> Iterator[str]:
+    """Yield which queues `health` counts again with the minutes of a recording, and which facts stay unknown."""
+    from rqtui.engine.health.rules import MIN_WATCHED_MS
+
+    queue = Queue("mail", "native")
+
+    def use_recording(has_totals: bool, watched_ms: int | None, checkpoints: tuple[str, ...], is_counted: bool) -> Any:
+        def take_snapshot(focus: Any) -> Snapshot:
+            out.lines.append(f"again {describe(focus.queues)}, thorough {focus.is_thorough}")
+            return Snapshot(NOW_MS, (queue._replace(workers=9),), rates={MAIL: Rate()} if is_counted else {})
+
+        find_totals = {True: "totals"}.get
+        engine: Any = Recorder(
+            "engine", out.lines, find_totals=lambda _ref: find_totals(has_totals), take_snapshot=take_snapshot
+        )
+        out.patch.setattr(
+            "rqtui.recording.history.read_checkpoints", lambda *_args: out.lines.append("read") or checkpoints
+        )
+        rates = {} if watched_ms is None else {MAIL: Rate(recent=RecentActivity(duration_ms=watched_ms))}
+        taken, recording = Snapshot(NOW_MS, (queue,), rates=rates), SimpleNamespace()
+        queues, unknown = settled_snapshot._use_recording(engine, recording, taken, {MAIL: queue}, {MAIL: ("all",)})
+        return f"{queues[MAIL].workers} workers, unknown {describe(unknown)}"
+
+    out.patch.setattr("rqtui.recording.history.apply_recorded_starts", lambda _recording, queues: queues)
+    for facts in ((), ("growth",)):
+        out.patch.setattr("rqtui.engine.health.rules.find_unwatched_facts", lambda *_args: facts)
+        for case in (
+            (False, 0, ("checkpoint",), True), (True, None, ("checkpoint",), True), (True, 0, (), True),
+            *((True, MIN_WATCHED_MS + by, ("checkpoint",), True) for by in (-1, 0, 1)),
+            (True, 0, ("checkpoint",), False),
+        ):  # fmt: skip
+            yield from out.run(f"recorded {case}, then {facts}", use_recording, *case)
+
+
 def test_what_commands_do_at_bounds_matches_the_stored_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -930,6 +1009,8 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
         describe_stats,
         describe_migrate,
         describe_incident,
+        describe_demo,
+        describe_recorded_minutes,
     ):
         with pytest.MonkeyPatch.context() as patch:
             lines += part(Output(capsys, patch))
