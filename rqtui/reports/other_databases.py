@@ -66,17 +66,15 @@ def _find_queues(client: Any, number: int, settings: Settings) -> OtherDatabase 
     from rqtui.systems import registry
 
     systems = registry.create_systems(settings.systems) if settings.systems else registry.create_usable_systems()[0]
-    own_client = copy_client(client)
-    own_client.connection_pool.connection_kwargs["db"] = number
-    try:
+    with copy_client(client) as own_client:
+        own_client.connection_pool.connection_kwargs["db"] = number
         engine = Engine(own_client, systems)
-        for _chunk in engine.discover(max_keys=MAX_KEYS):
-            pass
+        try:
+            for _chunk in engine.discover(max_keys=MAX_KEYS):
+                pass
+        except RqtuiError:  # such as an ACL that denies this database
+            return None
         found = Counter(engine.systems[ref.system].name for ref in engine.refs)
-    except RqtuiError:  # such as an ACL that denies this database
-        return None
-    finally:
-        own_client.close()
     return OtherDatabase(number, found.total(), tuple(found)) if found else None
 
 
