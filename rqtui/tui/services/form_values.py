@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rqtui.errors import UsageError
-from rqtui.model import Ref
+from rqtui.model import Page, Ref
 from rqtui.text.sanitise import safe
 from rqtui.tui.services import verb_resolution
 from rqtui.tui.services.verb_resolution import Values
@@ -17,11 +17,8 @@ from rqtui.verbs import Verb
 
 def count_targets(session: Session, target: Target) -> int:
     """Return the number of jobs or workers that a verb would change."""
-    snapshot = session.snapshot
-    page = snapshot.find_page(target.ref, target.place) if snapshot and target.ref else None
-    if target.is_whole_place and page:
-        return page.job_count
-    return len(target.jobs) or len(target.workers)
+    page = _find_page(session, target)
+    return page.job_count if page else len(target.jobs) or len(target.workers)
 
 
 def is_target_count_exact(session: Session, target: Target) -> bool:
@@ -29,10 +26,17 @@ def is_target_count_exact(session: Session, target: Target) -> bool:
 
     It is an estimate for a long place that several queues share.
     """
-    page = session.snapshot.find_page(target.ref, target.place) if session.snapshot and target.ref else None
-    if not target.is_whole_place or page is None or page.place_total is None or target.ref is None:
+    page = _find_page(session, target)
+    if page is None or page.place_total is None:
         return True
-    return not session.systems[target.ref.system].is_shared(target.place)
+    return not session.systems[page.system].is_shared(page.place)
+
+
+def _find_page(session: Session, target: Target) -> Page | None:
+    """Return the page that the last snapshot read from the place of a target, if the target is a whole place."""
+    if session.snapshot is None or target.ref is None or not target.is_whole_place:
+        return None
+    return session.snapshot.find_page(target.ref, target.place)
 
 
 def build_script_forms(session: Session, verb: Verb, target: Target, values: Values) -> list[tuple[str, Ref, Values]]:
@@ -54,10 +58,8 @@ def validate_form(session: Session, verb: Verb, target: Target, values: Values) 
     script_forms = build_script_forms(session, verb, target, values)
     if not script_forms:
         raise UsageError("fill in at least one field.")
-    sample = target.jobs[:1]
-    if target.is_whole_place and target.ref and session.snapshot:
-        page = session.snapshot.find_page(target.ref, target.place)
-        sample = page.jobs[:1] if page else ()
+    page = _find_page(session, target)
+    sample = page.jobs[:1] if page else target.jobs[:1]
     for name, ref, form in script_forms:
         if verb.scope != "worker" and (sample or verb.scope != "job"):
             session.systems[ref.system].verb_requests(name, ref.queue, sample, form)

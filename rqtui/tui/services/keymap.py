@@ -18,7 +18,7 @@ from rqtui.tui import keys
 from rqtui.tui.format.theme import THEMES
 from rqtui.verbs import VERBS
 
-_KEY_NAMES = {key.value for key in Keys}
+_KEY_NAMES = {key.value for key in Keys} | keys.KEY_SIGNS.keys()
 _ALL_SCREENS: tuple[str, ...] = ()
 
 
@@ -123,12 +123,9 @@ def _list_dialog_bindings() -> Iterator[tuple[str, MovableBinding]]:
 
     for dialog in (Question, Pages, KeyPage, FilterLine, Finder, FindLine):
         for binding in dialog.BINDINGS:
-            if isinstance(binding, Binding) and binding.id:
-                key_names = tuple(binding.key.split(","))
-                yield (
-                    binding.id,
-                    MovableBinding(key_names, (dialog.__name__,), f'"{binding.description or binding.id}"'),
-                )
+            match binding:
+                case Binding(id=str(id), key=key, description=label):
+                    yield id, MovableBinding(tuple(key.split(",")), (dialog.__name__,), f'"{label or id}"')
 
 
 def _parse_keymap_entry(name: str, wanted: str, bindings: Mapping[str, MovableBinding]) -> tuple[str, str]:
@@ -148,10 +145,8 @@ def _to_textual_key(key: str) -> str:
 
 
 def _is_valid_key(key: str) -> bool:
-    if key in _KEY_NAMES or key in keys.KEY_SIGNS:
-        return True
     last = key.rpartition("+")[2]
-    if len(last) == 1 or last in _KEY_NAMES:
+    if len(last) == 1 or _KEY_NAMES & {key, last}:
         return True
     try:
         return bool(unicodedata.lookup(last.replace("_", " ")))

@@ -711,7 +711,7 @@ def describe_forms() -> Iterator[str]:
     for snapshot in (
         None,
         Snapshot(NOW_MS, pages=(page,)),
-        Snapshot(NOW_MS, pages=(page._replace(place_total=None) if hasattr(page, "_replace") else page,)),
+        Snapshot(NOW_MS, pages=(replace(page, place_total=None),)),
     ):
         for target in (
             Target(MAIL, "dead", (DEAD,)),

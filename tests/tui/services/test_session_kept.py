@@ -298,6 +298,7 @@ def describe_loops() -> Iterator[str]:
                 for moved, error in ((0, ""), (2_000, ""), (0, "away")):
                     stage.session.loops[verb].step = lambda moved=moved, error=error: (
                         stage.lines.append(f"lists {describe(lister())} {loops._is_step_requested(verb, MAIL)}")
+                        or stage.lines.append(f"urgent {describe(loops._find_urgent_queues(verb))}")
                         or SimpleNamespace(moved=moved, error=error)
                     )
                     yield from stage.run("running it", stage.app.find_last_call("run_worker")[0])
@@ -581,6 +582,10 @@ def describe_keymap() -> Iterator[str]:
         "ctrl+latin_small_letter_a",
         "f25",
         "up",
+        "slash",
+        "ctrl+slash",
+        "ctrl+backslash",
+        "ctrl+nosuch",
     ):
         yield f"{key!r}: {keymap._is_valid_key(keymap._to_textual_key(key))}"
     for first, second in (
