@@ -145,16 +145,13 @@ def _measure_utf8_length(head: bytes, is_cut: bool) -> int | None:
     Fewer than all are only accepted if `head` was truncated, which may have cut its last character.
     """
     decoder = getincrementaldecoder("utf-8")()
-    length, pending = 0, 0
     try:
         for chunk in _split_body_into_chunks(head):
             decoder.decode(chunk)
-            length += len(chunk)
-            pending = len(decoder.getstate()[0])
-        length -= pending
-    except UnicodeDecodeError as error:
-        length += error.start - pending
-    return length if length == len(head) or is_cut and len(head) - length < 4 else None
+    except UnicodeDecodeError:
+        return None
+    pending, _flags = decoder.getstate()
+    return len(head) - len(pending) if is_cut or not pending else None
 
 
 def _is_mostly_control_characters(head: bytes) -> bool:
@@ -296,7 +293,7 @@ def _format_json_tokens(body: bytes, revealed: bool) -> Iterator[tuple[str, Iter
     matches = _TOKEN.finditer(body)
     match = next(matches, None)
     while match is not None:
-        sign, is_string = chr(match[0][0]) if match[0][0] < 128 else "?", match[1] is not None
+        sign, is_string = chr(match[0][0]), match[1] is not None
         name = (
             last_key[0]
             if previous_sign == ":"

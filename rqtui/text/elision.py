@@ -140,11 +140,9 @@ def _keep_both_ends(text: str, head: int, tail: int) -> str:
 
 
 def _truncate_to_width(text: str, width: int) -> str:
-    return set_cell_size(text, width).rstrip() if width > 0 else ""
+    return set_cell_size(text, width).rstrip()
 
 
 def _build_numbered_name(name: str, number: int, width: int) -> str:
     mark = f"{ELLIPSIS}#{number}"
-    return (
-        _truncate_to_width(name, width - len(mark)) + mark if len(mark) <= width else mark[-width:] if width > 0 else ""
-    )
+    return (_truncate_to_width(name, width - len(mark)) + mark)[-width:]

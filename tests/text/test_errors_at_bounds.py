@@ -119,6 +119,9 @@ def error_causes() -> Iterator[str]:
     for usual in (3, 4, 5, 7, 8, 9):
         templates = Counter({"usual text here": usual, "other text here": 1, "third": 1 if usual > 5 else 0})
         yield f"{usual} usual: {causes._merge_message_templates(templates)}"
+    for sample in (["KeyError: # gone"], ["KeyError: # gone", "KeyError: # left"]):
+        grouping = Grouping(map(causes.parse_error, sample))
+        yield f"not in the sample of {len(sample)}: {grouping.find_group_key(causes.parse_error('KeyError: one gone'))}"
     for count in (39, 40, 41, 42):
         errors = [causes.parse_error(f"KeyError: {'w ' * (count - 1)}{end}") for end in "abcdefghi"]
         grouping = Grouping(errors)
@@ -219,6 +222,11 @@ def bodies() -> Iterator[str]:
         yield f"members {depth}: {body.render_body(members).encoding}"
     for depth in (23, 24, 25, 26):
         yield f"indented {depth}: {digest(body.render_body(b'[' * depth + b'1' + b']' * depth).text)}"
+    for most in range(18):
+        yield f"JSON in {most}: {''.join(body._indent_json(b'[1, [2], 3]', False, most))!r}"
+    for size in (32_767, 32_768, 32_769):
+        pieces = [*body._regroup_at_line_ends(["x" * size, "y\n", "z"])]
+        yield f"a piece of {size}: {[*map(len, pieces)]}"
     for size in (4_095, 4_096, 4_097, 32_767, 32_768, 32_769, 65_535, 65_536, 65_537, 70_000):
         for title, long in {
             "text": b"x" * size,
@@ -251,6 +259,10 @@ def bodies() -> Iterator[str]:
         compressed = zlib.compress(b"x" * size)
         for most in (30, 31, 32):
             yield f"zlib of {size}, {most}: {len(body.decompress_zlib(compressed, most))}"
+    for size in (body.MAX_BYTES - 1, body.MAX_BYTES, body.MAX_BYTES + 1):
+        compressed = zlib.compress(b"x" * size)
+        shown, converted = body.render_body(compressed).text, body.convert_binary_to_json(compressed)
+        yield f"zlib text of {size}: {digest(shown)} {digest(converted)}"
     yield f"no zlib: {body.decompress_zlib(b'x')!r} {body.decompress_zlib(b'x' + b'0' * 9)!r}"
 
 
