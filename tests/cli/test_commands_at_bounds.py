@@ -25,6 +25,8 @@ from text_snapshots import stopped_clock  # noqa: F401
 
 from rqtui import errors, verbs
 from rqtui.cli import (
+    act,
+    act_confirmation,
     act_options,
     demo,
     events,
@@ -41,7 +43,20 @@ from rqtui.cli.act_options import ActRequest, CanaryOptions, Target
 from rqtui.cli.session import Session
 from rqtui.config.settings import Settings
 from rqtui.engine import history
-from rqtui.model import Count, EventCoverage, Finding, Job, Page, Queue, Rate, RecentActivity, Ref, Snapshot, State
+from rqtui.model import (
+    Count,
+    EventCoverage,
+    Finding,
+    Job,
+    Outcome,
+    Page,
+    Queue,
+    Rate,
+    RecentActivity,
+    Ref,
+    Snapshot,
+    State,
+)
 from rqtui.operations.migration import Report, Skipped
 from rqtui.reports.events import Event, Feed
 
@@ -375,6 +390,163 @@ def describe_act(out: Output) -> Iterator[str]:
     for ids in ((), ("a",), ("a", "b")):
         for options in ((), (None, ""), ("x",)):
             yield from out.run(f"one id {ids} {options}", act_options.require_one_id, "edit", ids, options)
+
+
+def describe_act_steps(out: Output) -> Iterator[str]:
+    """Yield how `act` runs a change step by step: what it sends, and when it ends, with and without a signal."""
+    script, stop = SYSTEMS["native"].script("requeue"), signals.Stop()
+    done = Outcome("requeue", b"j1", "moved", "ready again", 1)
+    bar = Recorder("bar", out.lines)
+
+    def collect_outcomes(*args: Any) -> str:
+        outcomes, reason = act._collect_outcomes(*args)
+        return f"{len(outcomes)} outcomes {reason!r}"
+
+    def apply_in_batches(*args: Any) -> str:
+        outcome, reason = act._apply_verb_in_batches(*args)
+        return f"{outcome.word} {outcome.moved} {outcome.values} {reason!r}"
+
+    def run_steps(*args: Any) -> str:
+        change = act._run_rate_limited_steps(*args)
+        return (
+            f"{len(change.outcomes)} of {change.total}, {change.stop_reason!r}, interrupted {change.is_interrupted}, "
+            f"canary {change.canary and len(change.canary.jobs)}"
+        )
+
+    out.patch.setattr(act, "stop_on_signals", lambda _client: nullcontext(stop))
+    out.patch.setattr(output, "show_progress", lambda *words: out.lines.append(f"progress {words}") or nullcontext(bar))
+    for total in (1, 2, 3):
+        for stops_at in (0, 1, 2):
+            stop.clear()
+
+            def yield_chunks(stops_at: int = stops_at, total: int = total) -> Iterator[list[Outcome]]:
+                for number in range(1, total + 1):
+                    if number == stops_at:
+                        stop.set()
+                    yield [done]
+
+            yield from out.run(
+                f"{total} chunks, signal at {stops_at}",
+                collect_outcomes,
+                yield_chunks(),
+                None,
+                bar,
+                total,
+            )
+    stop.clear()
+    jobs_ = [replace(JOB, id=b"j%d" % number, error="no", history=()) for number in range(6)]
+    pages = [[jobs_[0], jobs_[1]], [jobs_[1], jobs_[2]], [], [jobs_[0], jobs_[3], jobs_[3]]]
+
+    def walk_pages(_ref: Ref, _place: str, size: int, body_bytes: int) -> Iterator[Page]:
+        for number, page in enumerate(pages):
+            out.lines.append(f"page {number} of {size} with {body_bytes}")
+            yield Page("mail", "native", "dead", tuple(page), 6)
+
+    engine: Any = Recorder("engine", out.lines, systems=SYSTEMS, walk_pages=walk_pages, client=None)
+    request = ActRequest(MAIL, place="dead", expression="")
+    for expression, limit in (("", None), ("", 1), ("", 2), ("", 3), ("", 4), ("body~a@b", None), ("error=other", 1)):
+        asked = replace(request, expression=expression, limit=limit)
+        for load in (act._load_matching_jobs, lambda *args: sum(act._iterate_matching_jobs(*args), [])):
+            yield from out.run(
+                f"jobs with {expression!r}, at most {limit}",
+                lambda load, asked: [(job.id, job.body, job.error) for job in load(engine, asked)],
+                load,
+                asked,
+            )
+    for most in (2, 3):
+        out.patch.setattr(act, "RECENT_IDS", most)
+        found = [[job.id for job in chunk] for chunk in act._iterate_matching_jobs(engine, request)]
+        yield f"with {most} ids compared: {found}"
+    purge = SYSTEMS["native"].script("purge")
+    stories: dict[str, list[tuple[str, int, Any]]] = {
+        "one call": [("moved", 5, 0)], "no more known": [("moved", 5, None)], "nothing": [("empty", 0, 0)],
+        "three calls": [("moved", 5, 7), ("moved", 4, 3), ("moved", 3, 0)],
+        "new jobs arrive": [("moved", 5, 2), ("moved", 2, 9), ("moved", 1, 1)],
+        "another client purges": [("moved", 5, 7), ("empty", 0, 0)], "refused": [("moved", 5, 7), ("gone", 0, 0)],
+    }  # fmt: skip
+    for name, replies in stories.items():
+        for limit in (None, 5, 6):
+            for is_stopped in (False, True):
+                left = [*replies]
+
+                def apply_verb(_verb: str, _ref: Ref, _jobs: Any, form: Any, left: Any = left) -> list[Outcome]:
+                    out.lines.append(f"send {form}")
+                    word, most, remaining = left.pop(0)
+                    moved = min(most, form["limit"])
+                    values = {"moved": moved} if remaining is None else {"moved": moved, "left": remaining}
+                    return [Outcome("purge", b"", word, word, moved, values)]
+
+                if is_stopped:
+                    stop.set()
+                engine.apply_verb = apply_verb
+                yield from out.run(
+                    f"purge, {name}, at most {limit}, signal {is_stopped}",
+                    apply_in_batches,
+                    engine,
+                    replace(request, limit=limit),
+                    purge,
+                    {"place": "dead"},
+                )
+                stop.clear()
+    engine.yield_verb_steps = lambda *args: out.lines.append(f"steps {args[3]}") or iter([[done], [done, done]])
+    for limit in (None, 2):
+        for is_stopped in (False, True):
+            if is_stopped:
+                stop.set()
+            asked = replace(request, limit=limit)
+            yield from out.run(
+                f"purge by job {limit}", act._purge_shared_place, engine, asked, purge, {"place": "dead"}
+            )
+            stop.clear()
+    from rqtui.operations import rate_limit, undo
+    from rqtui.operations.rate_limit import Step
+
+    first = SimpleNamespace(ref=MAIL, job=JOB, end=None, describe_end=lambda: "done after 1 s")
+    second = SimpleNamespace(**{**vars(first), "end": "done", "job": jobs_[0]})
+
+    def canary(*records: Any, passed: bool = False) -> Any:
+        return SimpleNamespace(
+            jobs=records, has_passed=passed, describe_pass=lambda left, rate: f"passed, {left} at {rate}"
+        )
+
+    for existing, steps in (
+        (0, [Step((), 0, 0, 0, 0, "done")]),
+        (1, [Step(((MAIL, done),), 1, 2, 0, 0), Step(((MAIL, done),), 2, 2, 0, 0, "stopped at 5 failures")]),
+        (1, [Step((), 1, number, 0, 0, canary=canary(first, second, passed=True)) for number in (1, 2)]),
+        (1, [Step((), 1, 3, 0, 0, canary=canary(*each)) for each in ((second,), (first, second), (second, second))]),
+        (2, [Step(((MAIL, done),) * 2, 2, 3, 0, 0), KeyboardInterrupt()]),
+    ):
+
+        def yield_steps(*_args: Any, place: str, steps: Any = steps, **_options: Any) -> Iterator[Any]:
+            out.lines.append(f"place {place!r}")
+            for step in steps:
+                if isinstance(step, BaseException):
+                    raise step
+                yield step
+
+        out.patch.setattr(rate_limit, "yield_rate_limited_steps", yield_steps)
+        out.patch.setattr(act, "time", SimpleNamespace(sleep=lambda seconds: out.lines.append(f"sleep {seconds}")))
+        for asked in (request, replace(request, everything=True, expression=None)):
+            yield from out.run(
+                f"{len(steps)} steps, {existing} jobs",
+                run_steps,
+                engine,
+                asked,
+                script,
+                {},
+                SimpleNamespace(jobs_per_s=5),
+                [JOB] * existing,
+            )
+    for name in ("requeue", "purge"):
+        for number in (undo.MAX_SAVED_JOBS, undo.MAX_SAVED_JOBS + 1):
+            yield from out.run(
+                f"undo of {name} of {number}",
+                act_confirmation._warn_if_too_large_to_undo,
+                engine,
+                request,
+                SYSTEMS["native"].script(name),
+                number,
+            )
 
 
 # ── what commands share ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -1002,6 +1174,7 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
     for part in (
         describe_jobs,
         describe_act,
+        describe_act_steps,
         describe_sessions,
         describe_output,
         describe_events,
