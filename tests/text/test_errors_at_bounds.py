@@ -42,6 +42,7 @@ def short_names() -> Iterator[str]:
         "equal ends": ("a_long_name_of_a_queue", "b_long_name_of_a_queue", "a_long_name_of_b_queue"),
         "wide": ("日本語のキュー一番", "日本語のキュー二番", "日本語"),
         "one": ("a-single-long-name",),
+        "ellipses": (".ba", "…", "…b."),
         "nested": ("mail", "mail.high", "mail.high.retry", "mail.low"),
     }
     for title, group in groups.items():
