@@ -11,9 +11,11 @@
 
 A fault is noticed when a test of the plain `pytest` that runs its line (its script, in Lua) fails or does not end, in a
 scratch copy of the repository. Fast tests run first, and tests of the mirrored folder before the others. For Python,
-tests of the mirrored folder run even if the map does not list them for the line. At the end the tests that noticed a
-fault are run on an unchanged copy: a test that fails there has noticed nothing. `without_effect.toml` lists faults that
-change nothing that anybody could observe, each with its reason; they are not planted.
+tests of the mirrored folder run even if the map does not list them for the line. They run in a fork of a process that
+has collected all tests (see `forks.py`). What cannot be planted there, or was not noticed there, is tested by a new
+process. At the end the tests that noticed a fault are run on an unchanged copy: a test that fails there has noticed
+nothing. `without_effect.toml` lists faults that change nothing that anybody could observe, each with its reason; they
+are not planted.
 
 mutmut and cosmic-ray plant faults in Python, but not in Lua that Redis runs, and they do not pick tests by script. This
 tool is small because coverage.py and pytest do the work.
@@ -26,24 +28,20 @@ import ast
 import json
 import os
 import re
-import signal
+import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 
+import forks
 import places
-import pytest
 from coverage_map import ROOT, CoverageMap, build_environment, build_pytest_options, copy_repository, record_coverage
+from forks import CollectedTests
 from operators import Mutant
-
-for _name in ("hypothesis", "redis", "textual.app", "typer"):
-    import_module(_name)  # each run is a fork, which then does not import them again
 
 FIRST_ROUND_S = 15.0  # seconds of tests in the first round; most faults are noticed there
 ALL_ROUNDS_S = 240.0  # seconds of tests in all rounds
@@ -131,84 +129,49 @@ def choose_tests(
     return rounds, left_out
 
 
-def collect_tests(tree: Path) -> list[str]:
-    """Return the names of the plain `pytest` run's tests in a copy of the repository.
-
-    Running a deleted test would look like a noticed fault.
-    """
-    output = tree.parent / "collected.txt"
-    child = os.fork()
-    if not child:
-        _run_pytest(tree, ["--collect-only"], output)
-    if _wait_for_child(child, 300 + EXTRA_S) != 0:
-        raise SystemExit(f"pytest finds no tests:\n{output.read_text(errors='replace')[-2000:]}")
-    return [line for line in output.read_text(errors="replace").splitlines() if "::" in line]
-
-
 def _weigh_test_by_server(test: str) -> int:
     """Return a factor for the duration of a test: tests on other servers cost more, and rarely notice more faults."""
     return 5 if re.search(r"\[(?:valkey|redis62|fakeredis)\b", test) else 1
 
 
-def run_tests(tree: Path, tests: Sequence[str], expected_s: float) -> str:
-    """Return the first of the tests that fails in the copy, or what else ended the run; empty if all pass."""
-    list_file, output = tree.parent / "tests.txt", tree.parent / "said.txt"
+def run_tests(tree: Path, tests: Sequence[str], limit_s: float) -> str:
+    """Run tests in a new process until one fails, and return its name or what else ended the run; empty if all pass."""
+    list_file = tree.parent / "tests.txt"
     list_file.write_text("\n".join(tests))
-    child = os.fork()
-    if not child:
-        _run_pytest(tree, ["-x", "-rf", "--timeout=60", f"@{list_file}"], output)
-    limit_s = EXTRA_S + 2 * expected_s
-    code = _wait_for_child(child, limit_s)
+    options = build_pytest_options(tree, "-x", "-rf", "--timeout=60", f"@{list_file}")
+    with (tree.parent / "output.txt").open("w+") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options], cwd=tree, env=build_environment(tree), stdin=subprocess.DEVNULL,
+            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        code = forks.wait_for_child(process.pid, limit_s)
+        output.seek(0)
+        printed = output.read()
     if code is None:
         return f"no end after {limit_s:.0f} s"
     if code == 0:
         return ""
-    failure = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", output.read_text(errors="replace"), re.MULTILINE)
+    failure = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", printed, re.MULTILINE)
     return failure[1] if failure else f"pytest ended with {code}"
 
 
-def _run_pytest(tree: Path, options: Sequence[str], output: Path) -> None:
-    """Run pytest in a forked child, which imported the slow packages before but nothing of the project."""
-    os.setsid()
-    os.chdir(tree)
-    os.environ.update(build_environment(tree))
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
-    sys.path.insert(0, str(tree))
-    with output.open("w") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    code = 3
-    try:
-        code = int(pytest.main(build_pytest_options(tree, *options)))
-    finally:
-        sys.stdout.flush()
-        os._exit(code)
-
-
-def _wait_for_child(child: int, limit_s: float) -> int | None:
-    """Return the exit code of a child process, or None if it and its descendants had to be killed."""
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
-
-
-def try_mutant(tree: Path, coverage: CoverageMap, mutant: Mutant, area: str) -> Verdict:
+def try_mutant(tree: Path, coverage: CoverageMap, mutant: Mutant, area: str, collected: CollectedTests) -> Verdict:
     """Plant a fault in a copy of the repository, run the tests that may notice it, and return the verdict."""
     is_at_import = mutant.path.endswith(".py") and runs_at_import((tree / mutant.path).read_text(), mutant.line)
+    new_code = collected.find_new_code(mutant)
+    durations = dict(zip(coverage.tests, coverage.seconds, strict=True))
     with places.plant_mutant(tree, mutant) as changed:
         rounds, left_out = choose_tests(coverage, mutant, changed, is_at_import=is_at_import)
-        durations = dict(zip(coverage.tests, coverage.seconds, strict=True))
-        for tests in rounds:
-            if tests and (noticed_by := run_tests(tree, tests, sum(durations[test] for test in tests))):
-                return Verdict(mutant, area, "noticed", noticed_by, len(tests), left_out)
-    return Verdict(mutant, area, "survived", "", sum(map(len, rounds)), left_out)
+        asked, by = sum(map(len, rounds)), ""
+        for tests in filter(None, rounds):
+            limit_s = EXTRA_S + 2 * sum(durations[test] for test in tests)
+            if new_code is not None:
+                by = collected.run(tests, new_code, limit_s)
+            if not by and (new_code is None or tests is rounds[0]):
+                by = run_tests(tree, tests, limit_s)
+            if by:
+                return Verdict(mutant, area, "noticed", by, asked, left_out)
+    return Verdict(mutant, area, "survived", "", asked, left_out)
 
 
 def is_listed_without_effect(mutant: Mutant, text: str) -> bool:
@@ -278,7 +241,7 @@ def find_false_alarms(verdicts: Iterable[Verdict], scratch: Path) -> list[str]:
     """Return the tests that noticed a fault but also fail in an unchanged copy of the repository."""
     tests = sorted({verdict.by for verdict in verdicts if "::" in verdict.by})
     tree, failing = copy_repository(scratch / "unchanged"), []
-    while tests and (failure := run_tests(tree, tests, 3600)):
+    while tests and (failure := run_tests(tree, tests, 7200)):
         if failure not in tests:
             return [*failing, failure]
         failing.append(failure)
@@ -306,30 +269,32 @@ def main(arguments: Sequence[str]) -> int:
             (scratch / "recording").mkdir()
             record_coverage(scratch / "recording", []).write(options.map)
         tree = copy_repository(scratch / "tree")
-        coverage = CoverageMap.read(options.map).update_tests(collect_tests(tree))
-        stored = {build_mutant_key(verdict.mutant): verdict for verdict in read_results(options.results)}
-        survivors = (
-            [verdict.mutant for verdict in stored.values() if verdict.outcome == "survived"] if options.again else []
-        )
-        drawn = [] if options.again else [*draw_all_mutants(tree, options)]
-        todo = [(mutant, stored[build_mutant_key(mutant)].area) for mutant in survivors] or drawn
         verdicts: list[Verdict] = []
-        for number, (mutant, area) in enumerate(todo, 1):
-            previous = stored.get(build_mutant_key(mutant))
-            if is_listed_without_effect(mutant, (tree / mutant.path).read_text()):
-                verdict = Verdict(mutant, area, "listed")
-            elif previous and not options.again and previous.outcome != "listed":
-                verdict = previous
-            else:
-                verdict = try_mutant(tree, coverage, mutant, area)
-            verdicts.append(verdict)
-            stored[build_mutant_key(mutant)] = verdict
-            print(f"{number}/{len(todo)} {verdict.outcome:<9}{mutant}  {verdict.by}", flush=True)
-            if options.results and verdict is not previous:
-                with options.results.open("a") as file:
-                    file.write(json.dumps(asdict(verdict)) + "\n")
+        forks.use_collected_tests(tree, lambda collected: verdicts.extend(try_all_mutants(tree, collected, options)))
         print(format_report(verdicts, options.seed, find_false_alarms(verdicts, scratch)))
     return int(any(verdict.outcome == "survived" for verdict in verdicts))
+
+
+def try_all_mutants(tree: Path, collected: CollectedTests, options: argparse.Namespace) -> Iterable[Verdict]:
+    """Try the faults that the options choose, one after the other, and store and yield their verdicts."""
+    coverage = CoverageMap.read(options.map).update_tests(collected.names)
+    stored = {build_mutant_key(verdict.mutant): verdict for verdict in read_results(options.results)}
+    survivors = [verdict.mutant for verdict in stored.values() if verdict.outcome == "survived"]
+    drawn = [] if options.again else [*draw_all_mutants(tree, options)]
+    todo = [(each, stored[build_mutant_key(each)].area) for each in survivors] if options.again else drawn
+    for number, (mutant, area) in enumerate(todo, 1):
+        previous = stored.get(build_mutant_key(mutant))
+        if is_listed_without_effect(mutant, (tree / mutant.path).read_text()):
+            verdict = Verdict(mutant, area, "listed")
+        elif previous and not options.again and previous.outcome != "listed":
+            verdict = previous
+        else:
+            verdict = try_mutant(tree, coverage, mutant, area, collected)
+        print(f"{number}/{len(todo)} {verdict.outcome:<9}{mutant}  {verdict.by}", flush=True)
+        if options.results and verdict is not previous:
+            with options.results.open("a") as file:
+                file.write(json.dumps(asdict(verdict)) + "\n")
+        yield verdict
 
 
 def draw_all_mutants(tree: Path, options: argparse.Namespace) -> Iterable[tuple[Mutant, str]]:

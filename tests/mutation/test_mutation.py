@@ -149,33 +149,42 @@ def test_a_planted_fault_is_noticed_and_one_without_a_test_is_not(tmp_path: Path
     tree = tmp_path / "tree"
     (tree / "rqtui" / "text").mkdir(parents=True)
     (tree / "rqtui" / "text" / "sign.py").write_text(
-        "def sign(n):\n    return n > 0\n\n\ndef unwatched(n):\n    return n > 1\n"
+        "def sign(n):\n    return n > 0\n\n\ndef unwatched(n):\n    return n > 1\n\n\nMOST = 3\n"
     )
     (tree / "test_sign.py").write_text(
         "import sys\nsys.path.insert(0, 'rqtui/text')\nimport sign\n"
-        "def test_sign(): assert sign.sign(1) and not sign.sign(0)\ndef test_unwatched(): sign.unwatched(5)\n"
+        "def test_sign(): assert sign.sign(1) and not sign.sign(0) and sign.MOST == 3\n"
+        "def test_unwatched(): sign.unwatched(5)\n"
     )
     program = """
 import sys
 from pathlib import Path
+import forks
 import run
 from coverage_map import CoverageMap
 from operators import find_python_mutants
 tree, path = Path(sys.argv[1]), "rqtui/text/sign.py"
 tests = ["test_sign.py::test_gone", "test_sign.py::test_sign", "test_sign.py::test_unwatched"]
-recorded = CoverageMap(tests, [0.1, 0.1, 0.1], {path: {"2": [0, 1], "6": [0, 2]}}, {})
-coverage = recorded.update_tests(run.collect_tests(tree))
+recorded = CoverageMap(tests, [0.1, 0.1, 0.1], {path: {"2": [0, 1], "6": [0, 2], "9": [1]}}, {})
 text = (tree / path).read_text()
-for mutant in find_python_mutants(path, text):
-    if mutant.operator == "boundary":
-        verdict = run.try_mutant(tree, coverage, mutant, "text")
-        print(mutant.line, verdict.outcome, verdict.by)
+def use(collected):
+    coverage = recorded.update_tests(collected.names)
+    for mutant in find_python_mutants(path, text):
+        if mutant.new in (">=", "4"):
+            verdict = run.try_mutant(tree, coverage, mutant, "text", collected)
+            has_code = collected.find_new_code(mutant) is not None
+            print("line", mutant.line, mutant.new, verdict.outcome, verdict.by, "in a fork" * has_code)
+forks.use_collected_tests(tree, use)
 assert (tree / path).read_text() == text
 """
     completed = subprocess.run(
         [sys.executable, "-c", program, str(tree)], cwd=TOOL, capture_output=True, text=True, timeout=100
     )
-    assert completed.stdout.splitlines() == ["2 noticed test_sign.py::test_sign", "6 survived "], completed.stderr
+    assert [line for line in completed.stdout.splitlines() if line.startswith("line")] == [
+        "line 2 >= noticed test_sign.py::test_sign in a fork",
+        "line 6 >= survived  in a fork",
+        "line 9 4 noticed test_sign.py::test_sign ",
+    ], completed.stderr
 
 
 def test_a_deleted_test_is_not_run_and_a_new_one_is_added() -> None:
