@@ -187,7 +187,7 @@ class _CommandRun:
         finally:
             self._kill_if_running(process)
         self.exit_code = process.returncode
-        return self._settle_by_exit_code()
+        return self._settle_by_exit_code(process.returncode)
 
     def _start_command(self) -> subprocess.Popen[bytes]:
         environment = {
@@ -324,8 +324,7 @@ class _CommandRun:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
 
-    def _settle_by_exit_code(self) -> tuple[str, int | None, str]:
-        code = self.exit_code
+    def _settle_by_exit_code(self, code: int) -> tuple[str, int | None, str]:
         if self._end_reason == "lost":
             return "lost", code, "the lease was lost while the command ran"
         if self._end_reason == "cancelled":
@@ -334,7 +333,7 @@ class _CommandRun:
             return self._settle_job("ack", "acked")
         if code == RELEASE_EXIT_CODE or self._end_reason == "released":
             return self._settle_job("release", "released")
-        error = f"exit code {code}" if code is not None and code > 0 else f"ended by {_find_signal_name(code)}"
+        error = _describe_exit_code(code)
         tail = self._tail.decode("utf-8", "replace").strip()
         return self._settle_job("reject", "rejected", f"{error}: {tail}" if tail else error)
 
@@ -352,7 +351,10 @@ class _CommandRun:
         return ("lost" if word in ("stale", "gone") else outcome), self.exit_code, error
 
 
-def _find_signal_name(code: int | None) -> str:
+def _describe_exit_code(code: int) -> str:
+    """Return the exit code of a process as text. A negative one is the number of the signal that ended the process."""
+    if code >= 0:
+        return f"exit code {code}"
     with contextlib.suppress(ValueError):
-        return signal.Signals(-(code or 0)).name
-    return f"signal {-(code or 0)}"
+        return f"ended by {signal.Signals(-code).name}"
+    return f"ended by signal {-code}"

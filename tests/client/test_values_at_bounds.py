@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bare_objects import Bare
 from families import run_in_one_test
 
-from rqtui.client import calls, consumer, durability, subprocess_worker
+from rqtui.client import calls, consumer, durability, subprocess_worker, wakeup
 from rqtui.client.calls import Calls
 from rqtui.client.consumer import ConsumerLoop
 from rqtui.client.native_keys import build_queue_keys
-from rqtui.client.wakeup import WakeReason
-from rqtui.errors import UsageError
+from rqtui.client.wakeup import WakeReason, WakeWaiter
+from rqtui.errors import Unreachable, UsageError
 
 
 @run_in_one_test(
@@ -118,6 +120,20 @@ def test_a_worker_runs_at_least_one_command_and_one_job(concurrency: int, max_jo
         subprocess_worker.check_worker_arguments(["true"], concurrency, max_jobs)
 
 
+@run_in_one_test(
+    "code, text",
+    [
+        (0, "exit code 0"),
+        (1, "exit code 1"),
+        (-15, "ended by SIGTERM"),
+        (-1, "ended by SIGHUP"),
+        (-99, "ended by signal 99"),
+    ],
+)
+def test_a_command_that_a_signal_ended_is_described_by_the_signal(code: int, text: str) -> None:
+    assert subprocess_worker._describe_exit_code(code) == text
+
+
 @run_in_one_test("confirmed, is_safe", [(0, False), (1, True), (2, True)])
 def test_a_write_is_safe_if_one_file_or_replica_confirmed_it(confirmed: int, is_safe: bool) -> None:
     async def confirm_file(*_words: Any) -> list[int]:
@@ -141,6 +157,43 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     for module in (consumer, subprocess_worker):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=stopped.monotonic, sleep=time.sleep))
     return stopped
+
+
+def test_commands_have_ten_seconds_after_a_stop(clock: SimpleNamespace) -> None:
+    state = subprocess_worker._WorkState(["true"], lambda _run: None)
+    assert not state.is_time_over
+    for ago_s, is_over in ((9.75, False), (10.0, False), (10.25, True)):
+        state.stopped_s = clock.now_s - ago_s
+        assert state.is_time_over is is_over
+
+
+@pytest.mark.parametrize(("ago_s", "is_killed"), [(4.75, False), (5.0, False), (5.25, True)])
+def test_a_command_has_five_seconds_to_end(clock: SimpleNamespace, ago_s: float, is_killed: bool) -> None:
+    signals: list[int] = []
+    run: Any = Bare(
+        subprocess_worker._CommandRun, _end_reason="lost", _terminated_s=clock.now_s - ago_s,
+        _signal_command=lambda _process, number: signals.append(number),
+    )  # fmt: skip
+    run._terminate_if_needed(None)
+    assert signals == [signal.SIGKILL] * is_killed
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [((0, 0, 0), ""), ((1, 1, 1), "cancelled"), ((0, 1, 1), "lost"), ((0, 0, 1), "released")],
+)
+def test_a_command_is_terminated_for_one_reason(clock: SimpleNamespace, flags: tuple[int, ...], reason: str) -> None:
+    signals: list[int] = []
+    cancelled, lost, is_time_over = flags
+    run: Any = Bare(
+        subprocess_worker._CommandRun, _end_reason="", _job=SimpleNamespace(cancelled=cancelled, lost=lost),
+        _state=SimpleNamespace(is_time_over=is_time_over),
+        _signal_command=lambda _process, number: signals.append(number),
+    )  # fmt: skip
+    subprocess_worker._CommandRun._terminate_if_needed(run, None)  # type: ignore[arg-type]
+    assert run._end_reason == reason and signals == [signal.SIGTERM] * bool(reason)
+    if reason:
+        assert run._terminated_s == clock.now_s
 
 
 @pytest.mark.parametrize(("by_s", "is_due"), [(-0.25, True), (0.0, True), (0.25, False)])
@@ -205,3 +258,77 @@ def test_a_wait_is_bounded_after_a_sweep_that_moved_nothing(
     )  # fmt: skip
     asyncio.run(ConsumerLoop._wait_for_work(waiting, "none"))
     assert timers == [timer_s]
+
+
+class TimedReply:
+    """A waiter whose BZPOPMIN is answered at a given time, or never; it logs what it does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, reply_s: float | None = None) -> None:
+        self.now_s, self.reply_s, self.log = 0.0, reply_s, list[str]()
+        monkeypatch.setattr(wakeup, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+        self.waiter = Bare(
+            WakeWaiter, _requested_s=None, _block_s=10.0, _client_id=7, pause=self.pause, _wait_for_event=self.wait,
+            _open_wake_connection=lambda: True, _send_bzpopmin=self.send, _close_wake_connection=lambda: None,
+            _read_wake_reply=lambda: WakeReason.MARKER,
+        )  # fmt: skip
+
+    def pause(self, seconds: float, _stop: object) -> bool:
+        self.log.append(f"pause {seconds}")
+        return False
+
+    def send(self, _timer_s: float | None) -> None:
+        self.log.append("send")
+        self.waiter.__dict__["_requested_s"] = self.now_s
+
+    def wait(self, until_s: float | None, _stop: object) -> WakeReason:
+        self.now_s += 5.0
+        is_over = until_s is not None and self.now_s >= until_s
+        has_reply = self.reply_s is not None and self.now_s >= self.reply_s
+        return WakeReason.TIMER if is_over else WakeReason.MARKER if has_reply else WakeReason.NOTHING
+
+
+@pytest.mark.parametrize(("timer_s", "is_sent"), [(0.004, False), (0.005, False), (0.006, True), (None, True)])
+def test_a_short_timer_needs_no_request(monkeypatch: pytest.MonkeyPatch, timer_s: float | None, is_sent: bool) -> None:
+    timed = TimedReply(monkeypatch, 5.0)
+    timed.waiter.wait(timer_s)
+    assert timed.log == (["send"] if is_sent else [f"pause {timer_s}"])
+
+
+@pytest.mark.parametrize(("reply_s", "is_lost"), [(15.0, False), (20.0, False), (25.0, True), (None, True)])
+def test_a_reply_may_be_five_seconds_late(
+    monkeypatch: pytest.MonkeyPatch, reply_s: float | None, is_lost: bool
+) -> None:
+    timed = TimedReply(monkeypatch, reply_s)
+    if is_lost:
+        with pytest.raises(Unreachable, match="Redis does not answer any more"):
+            timed.waiter.wait(None)
+        assert timed.now_s == 20
+    else:
+        assert timed.waiter.wait(None) is WakeReason.MARKER
+
+
+@pytest.mark.parametrize(
+    ("until_s", "marker_in", "reason", "timeouts"),
+    [
+        (None, 9, "NOTHING", [0.2, 0.2, 0.2, 0.2, 0.2]),
+        (None, 2, "MARKER", [0.2, 0.2]),
+        (0.5, 9, "TIMER", [0.2, 0.2, 0.1]),
+        (0.2, 9, "TIMER", [0.2]),
+        (0.001, 9, "TIMER", [0.01]),
+        (0.0, 9, "TIMER", []),
+    ],
+)
+def test_without_a_socket_the_wait_is_cut_into_slices(
+    monkeypatch: pytest.MonkeyPatch, until_s: float | None, marker_in: int, reason: str, timeouts: list[float]
+) -> None:
+    monkeypatch.setattr(wakeup, "BLOCK_S", 1.0)
+    timed, slices = TimedReply(monkeypatch), list[float]()
+
+    def bzpopmin(_key: str, timeout: float) -> object:
+        slices.append(timeout)
+        timed.now_s = round(timed.now_s + timeout, 6)
+        return len(slices) == marker_in
+
+    timed.waiter.__dict__.update(_client=SimpleNamespace(bzpopmin=bzpopmin), _key="key")
+    assert timed.waiter._wait_in_slices(until_s, None) is WakeReason[reason]
+    assert slices == pytest.approx(timeouts)
