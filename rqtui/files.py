@@ -65,7 +65,7 @@ def read_small_file(path: str | os.PathLike[str], max_bytes: int, *, is_pipe_all
 def read_limited_bytes(file: BinaryIO, max_bytes: int) -> bytes:
     """Read an open file until its end, or until `max_bytes` were read. Memory grows only with the bytes that arrive."""
     content = bytearray()
-    while len(content) < max_bytes and (chunk := file.read(min(max_bytes - len(content), 1 << 20))):
+    while chunk := file.read(min(max_bytes - len(content), 1 << 20)):
         content += chunk
     return bytes(content)
 
