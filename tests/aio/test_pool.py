@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import fakeredis
@@ -205,3 +206,15 @@ async def test_a_connection_that_fails_is_returned_to_the_pool() -> None:
         with pytest.raises(exceptions.ConnectionError):
             await pool.get_connection()
     assert len(pool._idle) == 1 and pool._free_slots._value == pools.MAX_CONNECTIONS
+
+
+@run_in_one_test("number, polls", [(-1, []), (0, [0]), (5, [5])])
+def test_a_closed_socket_has_no_unread_data(number: int, polls: list[int]) -> None:
+    polled: list[int] = []
+    poll = SimpleNamespace(register=lambda number, _event: polled.append(number), poll=lambda _wait_ms: [1])
+    sock = SimpleNamespace(fileno=lambda: number)
+    connection = SimpleNamespace(_writer=SimpleNamespace(get_extra_info={"socket": sock}.get))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pools, "select", SimpleNamespace(poll=lambda: poll, POLLIN=1))
+        assert pools._has_unread_data(connection) is bool(polls) and polled == polls
+        assert not pools._has_unread_data(SimpleNamespace(_writer=None))
