@@ -236,8 +236,9 @@ def format_rate(per_second: float | None) -> str:
     if not per_second:
         return f"{ZERO}/s"
     number, unit = next((per_second * n, u) for u, n in _SPANS if abs(per_second) * n >= 0.0995 or u == "h")
-    slow = 0 < abs(number) < 9.95
-    return f"{number:.1f}/{unit}" if slow and number % 1 else f"{format_short_count(round(number))}/{unit}"
+    return (
+        f"{number:.1f}/{unit}" if abs(number) < 9.95 and number % 1 else f"{format_short_count(round(number))}/{unit}"
+    )
 
 
 _SPANS = (("s", 1), ("m", 60), ("h", 3600))
@@ -274,7 +275,7 @@ def build_sparkline(values: Sequence[float], width: int | None = None, ascii_onl
     newest_values = list(values)[-width:] if width else []
     zero, levels = _SPARKS[ascii_only][0], _SPARKS[ascii_only][1:]
     top = max(newest_values, default=0)
-    step = top / len(levels) if top > 0 else 1
+    step = top / len(levels)
     cells = [zero if value <= 0 else levels[min(len(levels) - 1, ceil(value / step) - 1)] for value in newest_values]
     return "".join(cells).rjust(width)
 
@@ -300,10 +301,8 @@ def build_share_bar(counts: Iterable[tuple[S, int]], width: int, ascii_only: boo
 
     Returns an empty list if all counts are zero. The largest remainders get the cells that rounding down left over.
     """
-    present = [(key, number) for key, number in counts if number > 0]
+    present = [(key, number) for key, number in counts if number > 0][:width]
     total = sum(number for _, number in present)
-    if not present or width < len(present):
-        return [(key, _draw_bar_part(1, ascii_only)) for key, _ in present[:width]]
     free = width - len(present)
     exact = [free * number / total for _, number in present]
     cells = [int(part) for part in exact]

@@ -73,7 +73,7 @@ def _walk_value_paths(value: object, parent_path: str, depth: int) -> Iterator[s
             if not isinstance(member, dict) or not member:
                 yield path
             yield from _walk_value_paths(member, path, depth + 1)
-    elif isinstance(value, list) and depth < MAX_DEPTH:
+    elif isinstance(value, list):
         for member in value[:MAX_ITEMS]:
             if isinstance(member, dict):
                 yield from _walk_value_paths(member, parent_path, depth + 1)

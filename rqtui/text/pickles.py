@@ -123,7 +123,7 @@ def parse_pickled_dict(data: bytes) -> list[DictItem]:
     values = machine.list_outer_items()
     if values is None:
         raise ValueError("no pickle of a dict")
-    is_complete = at < len(data) and data[at : at + 1] == b"u"
+    is_complete = data[at : at + 1] == b"u"
     ends = [*starts[4::2], at if is_complete else len(data)]
     number = len(values) // 2 - (not is_complete and len(values) % 2 == 0)  # The last value may be cut off.
     return [
@@ -185,10 +185,8 @@ class _Machine:
         return value
 
     def _pop_values_to_mark(self) -> list[object]:
-        position = len(self._stack) - 1
-        while position >= 0 and self._stack[position] is not _MARK:
-            position -= 1
-        if position < 0:
+        position = next((at for at in reversed(range(len(self._stack))) if self._stack[at] is _MARK), None)
+        if position is None:
             raise ValueError("a mark is missing")
         values = self._stack[position + 1 :]
         del self._stack[position:]
@@ -363,7 +361,7 @@ def format_as_python(value: object, max_chars: int = MOST_SHOWN) -> str:
 
     def append_text(text: str) -> None:
         nonlocal characters_left
-        written.append(text if len(text) <= characters_left else text[: max(0, characters_left)])
+        written.append(text[:characters_left])
         characters_left -= len(text)
         if characters_left < 0:
             raise _Full

@@ -19,7 +19,7 @@ from kept_text import assert_lines_match_file
 
 from rqtui.errors import UsageError
 from rqtui.model import Fact, Ref
-from rqtui.text import body, causes, elision, facts, names, paths, pickles, pickling, sanitise, tracebacks
+from rqtui.text import body, causes, elision, facts, masking, names, paths, pickles, pickling, sanitise, tracebacks
 from rqtui.text import msgpack as packed
 from rqtui.text.causes import Grouping, Width
 
@@ -227,7 +227,8 @@ def bodies() -> Iterator[str]:
         yield f"JSON in {most}: {''.join(body._indent_json(b'[1, [2], 3]', False, most))!r}"
     for size in (32_767, 32_768, 32_769):
         pieces = [*body._regroup_at_line_ends(["x" * size, "y\n", "z"])]
-        yield f"a piece of {size}: {[*map(len, pieces)]}"
+        masked = [*masking.mask_text_chunks(["x" * size, "y"])]
+        yield f"a piece of {size}: {[*map(len, pieces)]}, masked: {[*map(len, masked)]}"
     for size in (4_095, 4_096, 4_097, 32_767, 32_768, 32_769, 65_535, 65_536, 65_537, 70_000):
         for title, long in {
             "text": b"x" * size,
@@ -329,6 +330,8 @@ def pickled_values() -> Iterator[str]:
         b"N.",
         b"(.",
         b"t.",
+        b"\x80\x02Nt.",
+        b"\x80\x02(Nt.",
         b"\x81\x02N.",
     ):
         yield f"pickle {data!r}: {pickles.is_pickle(data)}"

@@ -190,6 +190,9 @@ def previews() -> Iterator[str]:
         updated = preview.update_field_choice(choice, every["mails"])
         yield f"for mails: {[tuple(field) for field in updated.columns]} {[tuple(one) for one in updated.same]}"
     mails = pages()["mails"]
+    field = preview.Field("to", "to", beginning="ab:", end="@x")
+    values = ("ab:", "ab:c", "@x", "c@x", "ab:@x", "ab:c@x", "c")
+    yield f"without shared ends: {[field.format_value(value) for value in values]}"
     beside = preview.choose_preview_fields(rows_of(mails, ("user1@shop.example.org", "1")))
     yield f"beside: {[field.path for field in beside.columns]}"
     for number in (1, 7, 8, 16):
