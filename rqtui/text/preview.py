@@ -171,7 +171,7 @@ def update_field_choice(previous_choice: Preview, rows: Sequence[RowFields]) -> 
 def _widen_column(field: Field, rows: Sequence[RowFields]) -> Field:
     present_values = (value for row in rows if (value := row.fields.get(field.path)) is not None)
     cells = min(_LONGEST, max((cell_len(field.format_value(value)) for value in present_values), default=0))
-    return field._replace(cells=cells) if cells > field.cells else field
+    return field._replace(cells=max(cells, field.cells))
 
 
 def _has_shared_value(row: RowFields, same: SharedValue) -> bool:
@@ -218,9 +218,7 @@ def _choose_sample_row_indices(number: int) -> tuple[int, ...]:
 
     They are not evenly spaced, because kinds of jobs may alternate.
     """
-    if number <= _SAMPLE:
-        return tuple(range(number))
-    return tuple(sorted(random.Random(number).sample(range(number), _SAMPLE)))  # noqa: S311  no secret
+    return tuple(sorted(random.Random(number).sample(range(number), min(number, _SAMPLE))))  # noqa: S311  no secret
 
 
 def _rank_fields(weighed: Sequence[tuple[float, bool, Field]]) -> list[tuple[float, bool, Field]]:

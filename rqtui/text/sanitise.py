@@ -115,7 +115,7 @@ def _build_visible_symbol(char: str, ascii_only: bool) -> str:
         return _NAMED[char][ascii_only]
     code = ord(char)
     kind = category(char)
-    if kind == "Cc" and (code < 0x20 or code == 0x7F):
+    if kind == "Cc" and code < 0x80:
         return "^" + chr(code ^ 0x40) if ascii_only else chr(0x2421 if code == 0x7F else 0x2400 + code)
     if 0xDC80 <= code <= 0xDCFF:  # `names` keeps a byte that is not UTF-8 as such a surrogate.
         return f"\\x{code - 0xDC00:02x}"

@@ -175,7 +175,8 @@ def _parse_truncated_traceback(text: str) -> Trace:
         return _split_class_and_message(_find_summary_line(text), None, None)
     language, frames = match
     is_last = language.is_innermost_last
-    if (cut := text.find(CUT)) >= 0:  # The frames on the other side are those of the runtime and its job runner.
+    if CUT in text:  # The frames on the other side are those of the runtime and its job runner.
+        cut = text.index(CUT)
         frames = [match_and_frame for match_and_frame in frames if (match_and_frame.start() > cut) == is_last]
         if not frames:
             return _split_class_and_message(

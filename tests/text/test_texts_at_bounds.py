@@ -158,6 +158,8 @@ def pages() -> Mapping[str, list[object]]:
         "many fields": [{f"f{at}": (n * 7 + at) % (at + 1) for at in range(14)} for n in numbers],
         "long values": [{"long": f"{n}" * 60, "short": f"{n}"} for n in numbers],
         "secrets": [{"password": f"p{n}", "user": f"u{n}"} for n in numbers],
+        "empty values": [{"empty": "", "n": n} for n in numbers],
+        "lists": [[n, "same", {"id": n * n}] for n in numbers],
         "vague names": [
             {"type": "t", "value": n, "1": {"id": n + 5}, "order": {"id": n, "code": "c"}} for n in numbers
         ],
@@ -190,6 +192,18 @@ def previews() -> Iterator[str]:
         updated = preview.update_field_choice(choice, every["mails"])
         yield f"for mails: {[tuple(field) for field in updated.columns]} {[tuple(one) for one in updated.same]}"
     mails = pages()["mails"]
+    for number in (7, 8, 9):
+        is_suitable = preview.is_choice_still_suitable(choices["mails"], rows_of([mails[0]] * number))
+        yield f"the choice from mails suits {number} equal mails: {is_suitable}"
+    for number in range(5):
+        sample = [RowFields({"v": "a"}, ("a",) if at < number else ()) for at in range(4)]
+        values = [f"{at:032x}" if at < number else f"v{at}" for at in range(4)]
+        _field, weight = preview._compute_field_weight("v", values, 4)
+        yield f"{number} of 4 shown: {preview._is_value_shown_already('v', sample)}, generated: {weight:.3f}"
+    labels = preview._choose_field_labels(["a", "b.a", "c.a", "0", "d.0", "e\n", "e⏎"])
+    yield f"labels: {[*labels.values()]}"
+    weighed = [(weight, True, preview.Field(f"f{weight}", "")) for weight in (0.29, 0.3, 0.31)]
+    yield f"fields of enough weight: {[field.path for _weight, _is_common, field in preview._rank_fields(weighed)]}"
     field = preview.Field("to", "to", beginning="ab:", end="@x")
     values = ("ab:", "ab:c", "@x", "c@x", "ab:@x", "ab:c@x", "c")
     yield f"without shared ends: {[field.format_value(value) for value in values]}"
@@ -212,6 +226,10 @@ def ids() -> Iterator[str]:
         ]
         shown = [preview.shorten_id_to_format(id, chosen) for id in mixed[::9]]
         yield f"{share} of 10 generated: {tuple(chosen)} {lines} {shown}"
+    for number in range(5):
+        given = [*plain[:number], *generated[: 4 - number]]
+        is_suitable = preview._is_id_format_suitable(preview.IdFormat(7, "order-"), [id.decode() for id in given])
+        yield f"a beginning of {number} of 4 ids: {is_suitable}"
     for number in (0, 1, 2):
         yield f"{number} ids: {tuple(preview.choose_id_format(generated[:number]))}"
     before = preview.choose_id_format(generated)
