@@ -231,7 +231,7 @@ class Script(Header):
     def _build_shortest_argv(self) -> list[Wire]:
         """Return the arguments before the rows for a call without optional arguments and without optional columns."""
         needed = sum(not column.optional for column in self.each)
-        args = {"columns": needed} if self.has_column_count_argument and needed < len(self.each) else {}
+        args = {"columns": needed} if self.has_column_count_argument else {}
         return [convert_to_argv(args.get(arg.name), arg, self.name) for arg in self.args]
 
     @cached_property
@@ -274,9 +274,7 @@ class Script(Header):
             raise ScriptError(f"{self.path}:1: it returned {reply[0]!r:.80}; the header declares: {declared}")
         where = f"{self.path}:1: {word.word}"
         reply_values, expected = reply[1:], len(word.values) + bool(word.rows)
-        if (
-            len(reply_values) < expected and not word.rows
-        ):  # Lua cuts a table at its first nil; `parse_reply_value` refuses a required nil
+        if not word.rows:  # Lua cuts a table at its first nil; `parse_reply_value` refuses a required nil
             reply_values += [None] * (expected - len(reply_values))
         if len(reply_values) != expected:
             raise ScriptError(f"{where} came with {len(reply_values)} values; the header declares {expected}")
