@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from command_output import Output
-from kept_text import assert_lines_match_file
+from kept_text import assert_lines_match_file, utc_time_zone
 from service_stage import MAIL, NEWS, SYSTEMS, Recorder, describe
 from text_snapshots import stopped_clock  # noqa: F401
 
@@ -57,6 +57,7 @@ from rqtui.model import (
     Snapshot,
     State,
 )
+from rqtui.operations.journal import Operation, Sighting
 from rqtui.operations.migration import Report, Skipped
 from rqtui.reports.events import Event, Feed
 
@@ -1100,6 +1101,40 @@ def describe_incident(out: Output) -> Iterator[str]:
             )
 
 
+def describe_past_incident(out: Output) -> Iterator[str]:
+    """Yield which changes and findings the page of a past moment has, with and without an open recording."""
+    queue = Queue("mail", "native", findings=(Finding("failing", "critical", "mail", "51 % fail"),))
+    cause = SimpleNamespace(cause="Timeout", jobs=3)
+    moment = SimpleNamespace(
+        snapshot=Snapshot(NOW_MS, (queue,)), at_ms=NOW_MS, begin_ms=NOW_MS - 60_000, span_ms=60_000, causes=(cause,)
+    )
+    times = [NOW_MS + by_ms for by_ms in (-86_400_001, -86_400_000, -1, 0, 1)]
+    operations = [Operation(at_ms, "me", "requeue", "mail", "native") for at_ms in times]
+    sightings = [Sighting(at_ms, "mail", "native", "failing", "critical", "fails") for at_ms in times]
+
+    def add_past(report: Any, _recording: Any, earlier: Any, seen: Any) -> Any:
+        out.lines.append(
+            f"before: {[each.at_ms - NOW_MS for each in earlier]} {[each.at_ms - NOW_MS for each in seen]}"
+        )
+        return report
+
+    out.patch.setattr(incident, "read_recorded_moment", lambda _session, _at, _queues: moment)
+    out.patch.setattr(incident, "load_journal", lambda _url: (operations, sightings, ["the journal is damaged."]))
+    out.patch.setattr(incident, "_add_recorded_past", add_past)
+    for recording in (None, nullcontext("recording")):
+        out.patch.setattr(incident, "open_recording", lambda _session, recording=recording: recording)
+        for as_json in (False, True):
+            with utc_time_zone():
+                yield from out.run(
+                    f"past incident {recording is not None} {as_json}",
+                    incident._write_past_incident,
+                    Session(Settings("redis://here"), as_json),
+                    "mail",
+                    None,
+                    "1h",
+                )
+
+
 def describe_demo(out: Output) -> Iterator[str]:
     """Yield what is printed of the result of a demo, with each of its numbers at zero and one."""
     places = {"scheduled": 1, "ready": 2, "reserved": 3, "done": 4, "dead": 5}
@@ -1182,6 +1217,7 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
         describe_stats,
         describe_migrate,
         describe_incident,
+        describe_past_incident,
         describe_demo,
         describe_recorded_minutes,
     ):
