@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -40,6 +41,7 @@ from rqtui.cli import (
     put,
     reap,
     record,
+    schedules,
     search,
     set_fields,
     settled_snapshot,
@@ -48,22 +50,27 @@ from rqtui.cli import (
     undo,
     work,
 )
+from rqtui.cli import workers as workers_command
 from rqtui.cli.session import Session
 from rqtui.config.settings import Settings
 from rqtui.engine.loops import Round, ScriptStep
 from rqtui.errors import Refused, ServerError
 from rqtui.ids import ID_BYTES
-from rqtui.model import Attempt, Job, Outcome, Queue, Rate, Snapshot, State
+from rqtui.model import Attempt, Job, Outcome, Queue, Rate, Ref, Schedule, Snapshot, State
 from rqtui.operations.journal import Operation
 from rqtui.operations.undo_files import UndoRecord
+from rqtui.reports import loops as loop_reports
+from rqtui.reports.errors import Errors
 from rqtui.reports.errors import Group as ErrorGroup
 from rqtui.reports.groups import Group, Groups
-from rqtui.reports.kinds import Kind
+from rqtui.reports.kinds import Kind, Kinds
 from rqtui.reports.sampling import Extent
 from rqtui.reports.search import PlaceMatches, SearchResult
+from rqtui.reports.workers import WorkerEntry, WorkerHealth
 
 KEPT = Path(__file__).with_name("figures_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
+QUIET = Ref("quiet", "sms")
 JOB = Job(b"j1", "mail", "native", "dead", State.DEAD, b"j1", name="send", body=b"{}")
 
 
@@ -414,6 +421,62 @@ def find_printer() -> Any:
     return next(each for each in vars(work).values() if isinstance(each, type) and hasattr(each, "print_command_line"))
 
 
+def describe_reports(out: Output) -> Iterator[str]:
+    """Yield what commands print around their tables: of empty and partial reports, and of systems that store little."""
+    quiet = SimpleNamespace(
+        name="quiet", known_fields=frozenset(), events_since_ms=None, defaults={}, can=lambda _verb: False,
+        places=[SimpleNamespace(name="done", is_from_events=True), SimpleNamespace(name="wait", is_from_events=False)],
+    )  # fmt: skip
+    engine = Recorder(
+        "engine", out.lines, systems={**SYSTEMS, "quiet": quiet}, refs=[MAIL, JOBS], is_listening=False,
+        format_argument=lambda ref: ref.queue,
+    )  # fmt: skip
+    whole, part = Extent(NOW_MS, 9, 9, 2, 2), Extent(NOW_MS, 8, 9, 1, 2, ("mail: wrong type",))
+    error_group = ErrorGroup(("k",), "Boom: no", "Boom", "a.py:8", 2, 3, 1, None, None, ("send",), (MAIL,), (JOB,))
+    kind = Kind(MAIL, "send", {State.READY: 4}, 3, 61_000, 250, 900)
+    places = (PlaceMatches(MAIL, "dead", State.DEAD, 9, 9, 3, (JOB,)),)
+    worker = WorkerEntry(MAIL, "w1", WorkerHealth.UNSEEN, None, (JOB,), True)
+    schedule = Schedule("nightly", "rq", "mail", "0 3 * * *", "clean()", NOW_MS, None, "w1")
+    loop = loop_reports.Report(NOW_MS, (loop_reports.LoopState("dispatch", 2, -5_000, 1),), ())
+    made = (Group("a", 9, {"dead": 9}, 5, "kind:a"),)
+    cases: tuple[tuple[Any, str, tuple[Any, ...], tuple[Any, ...]], ...] = (
+        (errors.errors, "reports.errors.yield_error_reports", (), (
+            [None, Errors((), whole)], [Errors((error_group,), part)], [Errors((), part)])),
+        (kinds.kinds, "reports.kinds.yield_kind_reports", (), (
+            [Kinds((), whole)], [Kinds((kind,), part)], [Kinds((), whole, silent=("quiet",))])),
+        (search.search, "reports.search.yield_search_results", ("error~no",), (
+            [SearchResult((), whole)], [SearchResult(places, part)], [SearchResult(places, whole, cut_bodies=2)])),
+        (workers_command.workers, "reports.workers.load_workers", (), (([], NOW_MS, ()), ([worker], NOW_MS, ["away"]))),
+        (schedules.schedules, "reports.schedules.load_schedules", (), (
+            ([], NOW_MS, ()), ([schedule], NOW_MS, ["away"]))),
+        (loops.loops, "reports.loops.build_loop_report", (), (loop,)),
+        (group.group, "reports.groups.yield_group_reports", ("mail", "dead", "kind"), tuple(
+            [Groups(MAIL, "kind", ("dead",), found, size, 9, is_random, states={"dead": State.DEAD})]
+            for found, size, is_random in (
+                ((), whole, True), (made, whole, True), (made, part, True), (made, part, False)
+            )
+        )),
+    )  # fmt: skip
+    for command, build, args, reports in cases:
+        for number, report in enumerate(reports):
+            knows_quiet = command in (errors.errors, kinds.kinds, workers_command.workers)
+            for refs in ([MAIL], [QUIET], [QUIET, MAIL])[: 3 if knows_quiet else 1]:
+                for as_json in (False, True)[: 2 if refs == [MAIL] else 1]:
+                    with pytest.MonkeyPatch.context() as patch:
+                        patch.setattr(f"rqtui.{build}", lambda *_args, report=report, **_options: report)
+                        patch.setattr(sys.modules[command.__module__], "open_engine", lambda *_args: (engine, refs))
+                        if command is workers_command.workers:
+                            seconds = 1.5 * len(refs) - 1.5
+                            patch.setattr(workers_command, "listen_for_heartbeats", lambda *_args: seconds)
+                        session = Session(Settings("redis://here"), as_json)
+                        yield from out.run(
+                            f"{command.__name__} {number} of {[ref.system for ref in refs]} {as_json}",
+                            command,
+                            session,
+                            *args,
+                        )
+
+
 # ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -718,6 +781,7 @@ def test_what_numbers_commands_accept_and_print_matches_the_stored_text(
         describe_options,
         describe_bodies,
         describe_tables,
+        describe_reports,
         describe_loops,
         describe_waiting,
         describe_undo,
