@@ -230,12 +230,8 @@ def edit_in_editor(raw: bytes, suffix: str, editor: list[str]) -> bytes:
             file.write(raw)
         with _convert_os_errors(f"{editor[0]} cannot be run"), _ignore_signals(signal.SIGINT, signal.SIGQUIT):
             process = subprocess.run([*editor, name], check=False)
-        if process.returncode:
-            exit_text = (
-                f"was ended by signal {-process.returncode}"
-                if process.returncode < 0
-                else f"ended with {process.returncode}"
-            )
+        if code := process.returncode:
+            exit_text = f"was ended by signal {-code}" if -code in signal.valid_signals() else f"ended with {code}"
             raise UsageError(f"{editor[0]} {exit_text}; the body is as it was.")
         with _convert_os_errors(f"what {editor[0]} left cannot be read"):
             content = path.read_bytes()

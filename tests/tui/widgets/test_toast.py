@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from redis import Redis
 from screens import run_on_event_loop, screen
+from textual import notifications
 from textual.notifications import Notify
 from textual.widgets._toast import Toast as Shown
 
@@ -42,3 +44,10 @@ def test_a_toast_is_over_when_its_time_is_over() -> None:
     assert not toast.has_expired and 59 < toast.time_left <= 60
     toast.raised_at -= 61
     assert toast.has_expired and toast.time_left > 0
+
+
+def test_a_toast_is_over_at_the_end_of_its_time_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    toast = Toast("It is done.", timeout=60, raised_at=100)
+    for now_s, has_expired, left_s in ((159.5, False, 0.5), (160.0, True, 0.01), (170.0, True, 0.01)):
+        monkeypatch.setattr(notifications, "time", lambda now_s=now_s: now_s)
+        assert (toast.has_expired, toast.time_left) == (has_expired, left_s)
