@@ -200,7 +200,6 @@ class DueTimes:
         verbs: list[tuple[str, ...]] = []
         refs: list[Ref] = []
         keys: list[bytes] = []
-        groups: list[bytes] = []
         verb_tuples: dict[tuple[str, ...], tuple[str, ...]] = {}  # one shared tuple for many keys
         for ref in dict.fromkeys(ref for coverage in coverages.values() for ref in coverage.covered):
             verbs_by_key: dict[str, tuple[str, ...]] = {}
@@ -211,11 +210,9 @@ class DueTimes:
                 verbs.append(verb_tuples.setdefault(key_verbs, key_verbs))
                 refs.append(ref)
                 keys.append(to_bytes(key))
-            while len(keys) >= GROUP_KEYS:
-                groups.append(pack_command((b"EXISTS", *keys[:GROUP_KEYS])))
-                del keys[:GROUP_KEYS]
-        if keys:
-            groups.append(pack_command((b"EXISTS", *keys)))
+        groups = [
+            pack_command((b"EXISTS", *keys[start : start + GROUP_KEYS])) for start in range(0, len(keys), GROUP_KEYS)
+        ]
         return _PollPlan(coverages, verbs, refs, groups)
 
 

@@ -185,7 +185,7 @@ def _parse_truncated_traceback(text: str) -> Trace:
     ordered = [(frame_match, _build_frame(frame_match)) for frame_match in (reversed(frames) if is_last else frames)]
     if not is_last and (causes := list(_JAVA_CAUSE.finditer(text))):
         cause_frames = [
-            match_and_frame for match_and_frame in ordered if match_and_frame[0].start() > causes[-1].start()
+            match_and_frame for match_and_frame in ordered if match_and_frame[0].start() >= causes[-1].start()
         ]
         if cause_frames:  # Frameworks wrap the original exception; the last cause is the original one.
             return _split_class_and_message(causes[-1]["head"], *_choose_frames([frame for _at, frame in cause_frames]))
@@ -256,6 +256,8 @@ def _find_summary_line(text: str) -> str:
 
 def _split_class_and_message(line: str, own_frame: Frame | None, raising_frame: Frame | None) -> Trace:
     """Split the line that describes an error into exception class and message."""
+    if ruby_head := _RUBY_HEAD.match(line):
+        return Trace(ruby_head["kind"], ruby_head["said"][:MAX_LINE], own_frame, raising_frame)
     text = _PHP_PLACE.sub("", " ".join(line.split())[: 2 * MAX_LINE])[:MAX_LINE]
     text = text.removeprefix("Uncaught ").removeprefix("panic: ") if own_frame is None else text
     if code := _NODE_CODE.match(text):

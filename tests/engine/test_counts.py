@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import fuzz_databases
@@ -345,3 +346,17 @@ def test_a_recount_of_queues_may_fail_only_if_the_server_answered_anything(
 
     queues, _trips = counter.collect_counts(results, send_requests, is_answered)
     assert [request.may_fail for request in sent] == [may_fail] * (2 - counted) and len(queues) == 2
+
+
+def test_a_queue_is_counted_alone_for_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, now_s = Ref("native", "mail"), [1000.0]
+    monkeypatch.setattr(counts, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    counter = counts.QueueCounter({"native": registry.create_system("native")})
+    counter.build_requests(None, [ref])
+    counter.collect_counts([None], lambda _requests: [Counted("mail", "native", (), 0)], is_answered=True)
+    alone = []
+    for at_s in (1000.0, 1029.9, 1030.0):
+        now_s[0] = at_s
+        counter.build_requests(None, [ref])
+        alone.append(bool(counter._refs_counted_alone))
+    assert alone == [True, True, False]

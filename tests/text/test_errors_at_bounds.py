@@ -141,6 +141,10 @@ TRACES = {
     ),
     "java with one cause line": "a.B: first\n\tat c.D.e(D.java:5)\nCaused by: f.G: second",
     "ruby": "/app/job.rb:5:in `run': no card (Shop::Failed)\n\tfrom /app/main.rb:6:in `main'",
+    "ruby with a cause": (
+        "/app/job.rb:5:in `run': no card (Shop::Failed)\n\tfrom /app/main.rb:6:in `main'\n"
+        "Caused by: /app/db.rb:7:in `query': no row (PG::Error)\n\tfrom /app/job.rb:3:in `run'"
+    ),
     "ruby that repeats": "Net::ReadTimeout: Net::ReadTimeout with #<TCPSocket:(closed)>",
     "node": "TypeError [ERR_X]: bad\n    at run (/app/a.js:5:6)\n    at node:internal/x:1:2",
     "php": "App\\Failed: no card in /app/a.php:5\nStack trace:\n#0 /app/b.php(6): run()",
