@@ -88,7 +88,7 @@ class Server:
         """Let time pass until the next reply or interrupt, at most some seconds."""
         await asyncio.sleep(0)  # The task that reads the reply begins.
         self.log.append(f"wait {seconds:g}")
-        seconds = seconds or 0.001  # A clock never stands still for long.
+        seconds = seconds or 0.001  # A clock never stops for long.
         due_s = min([*(self.replies if self._reply else ()), *self.interrupts], default=1e9)
         is_due = due_s <= self.now_s + seconds
         self.now_s = due_s if is_due else self.now_s + seconds

@@ -7,6 +7,7 @@
     --map FILE      reads which tests run which line; a missing map is recorded by a run of the plain pytest. Tests that
                     were deleted since are not run; new tests are run if they mirror the source
     --results FILE  adds a line of JSON per fault; faults that are in the file are not planted again, and count
+    --limit S       runs tests of S seconds for each fault, by their recorded durations, and counts the others
     --again         plants those faults in the results again that no test noticed
 
 A fault is noticed when a test of the plain `pytest` that runs its line (its script, in Lua) fails or does not end, in a
@@ -44,7 +45,7 @@ from forks import CollectedTests
 from operators import Mutant
 
 FIRST_ROUND_S = 15.0  # seconds of tests in the first round; most faults are noticed there
-ALL_ROUNDS_S = 240.0  # seconds of tests in all rounds
+ALL_ROUNDS_S = 240.0  # seconds of tests in all rounds, unless `--limit` is given
 EXTRA_S = 60.0  # a run may take this long plus twice the time of its tests
 LISTED_FILE = Path(__file__).with_name("without_effect.toml")
 OF_ALL_SYSTEMS = ("tests/systems/test_input", "tests/systems/test_values_at_bounds")
@@ -95,7 +96,12 @@ def runs_at_import(source: str, line: int) -> bool:
 
 
 def choose_tests(
-    coverage: CoverageMap, mutant: Mutant, changed: Sequence[str], *, is_at_import: bool = False
+    coverage: CoverageMap,
+    mutant: Mutant,
+    changed: Sequence[str],
+    *,
+    is_at_import: bool = False,
+    limit_s: float = ALL_ROUNDS_S,
 ) -> tuple[list[list[str]], int]:
     """Choose the tests to run for a planted fault, in three rounds, and count the tests that would take too long.
 
@@ -117,14 +123,14 @@ def choose_tests(
     for number in order:
         spent_s += coverage.seconds[number]
         round_number = 0 if not rounds[0] or spent_s <= FIRST_ROUND_S else 1
-        if spent_s <= ALL_ROUNDS_S or not rounds[0]:
+        if spent_s <= limit_s or not rounds[0]:
             rounds[round_number].append(coverage.tests[number])
         else:
             left_out += 1
     spent_s = 0.0
     for number in sorted(mirrored - numbers, key=coverage.seconds.__getitem__):
         spent_s += coverage.seconds[number]
-        if spent_s <= ALL_ROUNDS_S and (coverage.is_new_test(number) or not mutant.path.startswith("lua/")):
+        if spent_s <= limit_s and (coverage.is_new_test(number) or not mutant.path.startswith("lua/")):
             rounds[2].append(coverage.tests[number])
     return rounds, left_out
 
@@ -155,20 +161,22 @@ def run_tests(tree: Path, tests: Sequence[str], limit_s: float) -> str:
     return failure[1] if failure else f"pytest ended with {code}"
 
 
-def try_mutant(tree: Path, coverage: CoverageMap, mutant: Mutant, area: str, collected: CollectedTests) -> Verdict:
+def try_mutant(
+    tree: Path, coverage: CoverageMap, mutant: Mutant, area: str, collected: CollectedTests, limit_s: float
+) -> Verdict:
     """Plant a fault in a copy of the repository, run the tests that may notice it, and return the verdict."""
     is_at_import = mutant.path.endswith(".py") and runs_at_import((tree / mutant.path).read_text(), mutant.line)
     new_code = collected.find_new_code(mutant)
     durations = dict(zip(coverage.tests, coverage.seconds, strict=True))
     with places.plant_mutant(tree, mutant) as changed:
-        rounds, left_out = choose_tests(coverage, mutant, changed, is_at_import=is_at_import)
+        rounds, left_out = choose_tests(coverage, mutant, changed, is_at_import=is_at_import, limit_s=limit_s)
         asked, by = sum(map(len, rounds)), ""
         for tests in filter(None, rounds):
-            limit_s = EXTRA_S + 2 * sum(durations[test] for test in tests)
+            patience_s = EXTRA_S + 2 * sum(durations[test] for test in tests)
             if new_code is not None:
-                by = collected.run(tests, new_code, limit_s)
+                by = collected.run(tests, new_code, patience_s)
             if not by and (new_code is None or tests is rounds[0]):
-                by = run_tests(tree, tests, limit_s)
+                by = run_tests(tree, tests, patience_s)
             if by:
                 return Verdict(mutant, area, "noticed", by, asked, left_out)
     return Verdict(mutant, area, "survived", "", asked, left_out)
@@ -230,9 +238,7 @@ def format_report(verdicts: Iterable[Verdict], seed: int, false_alarms: Sequence
         )
     lines += [f"unnoticed: {v.mutant} ({v.asked} tests ran)" for v in verdicts if v.outcome == "survived"]
     if incomplete := sum(v.left_out > 0 and v.outcome == "survived" for v in verdicts):
-        lines.append(
-            f"for {incomplete} of these only a part of the tests ran: all of them take more than {ALL_ROUNDS_S:.0f} s"
-        )
+        lines.append(f"for {incomplete} of these only a part of the tests ran: all of them take longer than the limit")
     lines += [f"noticed nothing, since it fails without a fault too: {test}" for test in false_alarms]
     return "\n".join(lines)
 
@@ -289,7 +295,7 @@ def try_all_mutants(tree: Path, collected: CollectedTests, options: argparse.Nam
         elif previous and not options.again and previous.outcome != "listed":
             verdict = previous
         else:
-            verdict = try_mutant(tree, coverage, mutant, area, collected)
+            verdict = try_mutant(tree, coverage, mutant, area, collected, options.limit)
         print(f"{number}/{len(todo)} {verdict.outcome:<9}{mutant}  {verdict.by}", flush=True)
         if options.results and verdict is not previous:
             with options.results.open("a") as file:
@@ -312,6 +318,7 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--under", action="append", type=_parse_folder, default=[])
     parser.add_argument("--map", type=Path, default=CACHE_FOLDER / "map.json")
     parser.add_argument("--results", type=Path)
+    parser.add_argument("--limit", type=float, default=ALL_ROUNDS_S)
     parser.add_argument("--again", action="store_true")
     return parser.parse_args(arguments)
 

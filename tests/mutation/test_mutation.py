@@ -171,7 +171,7 @@ def use(collected):
     coverage = recorded.update_tests(collected.names)
     for mutant in find_python_mutants(path, text):
         if mutant.new in (">=", "4"):
-            verdict = run.try_mutant(tree, coverage, mutant, "text", collected)
+            verdict = run.try_mutant(tree, coverage, mutant, "text", collected, 10.0)
             has_code = collected.find_new_code(mutant) is not None
             print("line", mutant.line, mutant.new, verdict.outcome, verdict.by, "in a fork" * has_code)
 forks.use_collected_tests(tree, use)
