@@ -248,7 +248,8 @@ ROWS: Mapping[str, Rows] = {
         {
             "score": (*TIMES, "99999999999.999", str(NOW_MS), "8999999999999999", "9000000000000000"),
             "beat_ms": ("0", str(LATE_MS - 1), str(LATE_MS), str(LATE_MS + 1), "-1"), "worker": ("w1",),
-            "cancelled": (1,), "cursor": ("7",), "runtime": ("0", "1.5", "-1", "1e11"), "size": (9000,), "tail": (b'"retry_count":4}',),
+            "cancelled": (1,), "cursor": ("7",), "runtime": ("0", "1.5", "-1", "1e11"),
+            "size": (9000,), "tail": (b'"retry_count":4}',),
         },
         {
             "iteration": {"executions": "3", "cursor": "7"},
