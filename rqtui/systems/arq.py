@@ -361,7 +361,7 @@ def _decode_result(data: bytes, tail: bytes) -> _DecodedResult:
         call,
         queue if isinstance(queue, str) else _read_tail_queue(tail),
         is_failed,
-        tries if isinstance(tries, int) and 0 <= tries < 1_000_000 else 0,
+        tries if isinstance(tries, int) and tries in range(1_000_000) else 0,
         _convert_time_ms(items.get("st")),
         _convert_time_ms(items.get("ft")),
         _format_error(value) if is_failed else "",
@@ -402,10 +402,11 @@ def _build_job_record(data: bytes, now_ms: int) -> bytes:
     """
     items = {item.key: item for item in pickles.parse_pickled_dict(data)}
     try:
-        tries, *_call, enqueued = (items[name] for name in ("t", "f", "a", "k", "et"))
+        tries, *call, enqueued = (items[name] for name in ("t", "f", "a", "k", "et"))
     except KeyError:
         raise ValueError("its bytes are no record of a job that arq's own serializer wrote") from None
-    if not tries.start < items["f"].start < items["a"].start < items["k"].start < enqueued.start:
+    starts = [item.start for item in (tries, *call, enqueued)]
+    if starts != sorted(starts):
         raise ValueError("its record has an unknown order")
     parts = (
         data[: tries.middle],

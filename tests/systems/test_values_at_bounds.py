@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from rqtui.errors import ServerError, UsageError
 from rqtui.model import MAX_BACKOFF_MS
 from rqtui.system_base.foreign_system import EntrySystem
-from rqtui.systems import dispatcher, native, registry
+from rqtui.systems import arq, dispatcher, native, registry
 from rqtui.systems.bullmq import job_format
 from rqtui.systems.celery import messages
 from rqtui.systems.celery.unplaced_events import UnplacedEvents
@@ -194,3 +195,12 @@ def test_events_of_unknown_tasks_of_celery_are_kept_up_to_both_limits(max_jobs: 
 )
 def test_a_count_in_a_new_job_of_rq_is_a_whole_number_below_a_million(value: object, *, is_valid: bool) -> None:
     assert rq_new_jobs._is_small_count(value) is is_valid
+
+
+@pytest.mark.parametrize("is_page", [True, False])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_result_of_arq_that_is_too_long_for_a_page_is_partial(more: int, *, is_page: bool) -> None:
+    size = arq._PAGE_BYTES + more
+    row = {"id": b"a", "record": b"x" * size, "size": size, "left_ms": -1, "tail": b""}
+    system: Any = registry.create_system("arq")
+    assert system.decode_record(row, 5, is_page).is_partial is (is_page and more > 0)
