@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -32,8 +33,11 @@ from rqtui.cli import (
     events,
     incident,
     jobs,
+    logs,
     migrate,
     output,
+    redis,
+    screen,
     session,
     settled_snapshot,
     signals,
@@ -42,6 +46,7 @@ from rqtui.cli import (
 from rqtui.cli.act_options import ActRequest, CanaryOptions, Target
 from rqtui.cli.session import Session
 from rqtui.config.settings import Settings
+from rqtui.connection.connect import ServerInfo
 from rqtui.engine import history
 from rqtui.model import (
     Count,
@@ -59,6 +64,7 @@ from rqtui.model import (
 )
 from rqtui.operations.journal import Operation, Sighting
 from rqtui.operations.migration import Report, Skipped
+from rqtui.reports import redis as redis_reports
 from rqtui.reports.events import Event, Feed
 
 KEPT = Path(__file__).with_name("commands_at_bounds.txt")
@@ -1202,6 +1208,72 @@ def describe_recorded_minutes(out: Output) -> Iterator[str]:
             yield from out.run(f"recorded {case}, then {facts}", use_recording, *case)
 
 
+def describe_redis(out: Output) -> Iterator[str]:
+    """Yield what `redis` prints of a server about which everything, or nothing, is known."""
+    empty = redis_reports.Report(ServerInfo("unknown"), {})
+    info = {
+        "used_memory_peak": "900", "evicted_keys": "3", "blocked_clients": "2", "instantaneous_ops_per_sec": "7.5",
+        "maxmemory_policy": "noeviction",
+    }  # fmt: skip
+    server = ServerInfo("redis", "7.0", "primary", "standalone", 500, 0, "noeviction", False, 4, 60)
+    slow = redis_reports.SlowCommand(NOW_MS, 12_000, ("GET", "k"), "native/ack", "w1")
+    finding = Finding("memory", "critical", "", "memory is full", remedy="add memory")
+    full = redis_reports.Report(
+        server, info, NOW_MS, 0.25, -3, (("w1", 2),), (redis_reports.Command("get", 5, 50, 1),),
+        (slow, replace(slow, script="", client="")), 10_000, (("0", 9, 1),), (finding,), {"slow": "no right"},
+    )  # fmt: skip
+    for name, report in {"empty": empty, "full": full}.items():
+        out.patch.setattr("rqtui.reports.redis.read_report", lambda _client, report=report: report)
+        for as_json in (False, True):
+            asked: Any = Session(Settings("redis://:pw@here"), as_json)
+            out.patch.setattr(Session, "create_engine", lambda _self: SimpleNamespace(client=None))
+            with utc_time_zone():
+                yield from out.run(f"redis, {name}, JSON {as_json}", redis.redis, asked)
+
+
+def describe_terminals(out: Output) -> Iterator[str]:
+    """Yield when a screen is opened, and how Python is set up for it."""
+    out.patch.setattr(screen, "gc", Recorder("gc", out.lines))
+    for has_input in (False, True):
+        for has_output in (False, True):
+            out.patch.setattr(
+                screen,
+                "sys",
+                SimpleNamespace(
+                    stdin=SimpleNamespace(isatty=lambda has_input=has_input: has_input),
+                    stdout=SimpleNamespace(isatty=lambda has_output=has_output: has_output),
+                    setswitchinterval=lambda seconds: out.lines.append(f"switch after {seconds} s"),
+                ),
+            )
+            for result in (7, errors.Refused("no."))[: 2 if has_input and has_output else 1]:
+
+                def open_app(_settings: Settings, *_rest: Any, result: Any = result) -> int:
+                    out.lines.append("open")
+                    if isinstance(result, Exception):
+                        raise result
+                    return int(result)
+
+                out.patch.setattr("rqtui.tui.app.run", open_app)
+                out.patch.setattr("rqtui.tui.app.run_replay", open_app)
+                title = f"terminal {has_input} {has_output} {result!r}"
+                yield from out.run(f"screen, {title}", screen.screen, Settings())
+                yield from out.run(f"replay, {title}", screen.replay_screen, Settings(), Path("recording"), None)
+
+
+def describe_logs(_out: Output) -> Iterator[str]:
+    """Yield log records as they are printed, as text and as JSON."""
+    record = logging.LogRecord("rqtui.client", logging.WARNING, "", 1, "lost %s\x1b[1m\x7f", ("redis://:pw@h",), None)
+    record.created = NOW_MS / 1000
+    for log_format in ("text", "json"):
+        with pytest.MonkeyPatch.context() as patch:
+            logger = logging.Logger("rqtui")
+            patch.setattr(logs, "logging", SimpleNamespace(**{**vars(logging), "getLogger": lambda _name: logger}))
+            logs.set_up_logging(log_format)
+        yield f"log as {log_format}: {logger.handlers[0].format(record)!r} from {logger.level}"
+        failed = logging.makeLogRecord({**vars(record), "exc_info": (ValueError, ValueError("token=abc"), None)})
+        yield f"  with an error: {logger.handlers[0].format(failed)!r}"
+
+
 def test_what_commands_do_at_bounds_matches_the_stored_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -1220,6 +1292,9 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
         describe_past_incident,
         describe_demo,
         describe_recorded_minutes,
+        describe_redis,
+        describe_terminals,
+        describe_logs,
     ):
         with pytest.MonkeyPatch.context() as patch:
             lines += part(Output(capsys, patch))
