@@ -9,7 +9,7 @@ those of the design drawings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 
 from rich.console import Console
 from rich.style import Style
@@ -50,7 +50,7 @@ def resolve_style(variables: Mapping[str, str], style_name: str) -> Style:
     return _build_rich_style(*(variables.get(variable, "") for variable in INKS.get(style_name, ("", "", ""))))
 
 
-@lru_cache(512)
+@cache
 def _build_rich_style(colour: str, background: str, text_style: str) -> Style:
     return Style(
         color=Color.parse(colour).rich_color if colour else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
@@ -294,7 +294,7 @@ def encode_style(style: Style, color_system: ColorSystem) -> Ink:
     )
 
 
-@lru_cache(4096)
+@cache
 def encode_style_change(previous: Ink, current: Ink) -> str:
     """Return the escape sequence that switches the terminal from one style to another, or "" if they are equal.
 

@@ -29,8 +29,9 @@ from service_stage import Recorder, Stage, describe
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App, SuspendNotSupported
+from textual.color import Color
 from textual.content import Content
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from rqtui.tui.terminal import (
@@ -43,6 +44,8 @@ from rqtui.tui.terminal import (
     hooks,
     job_control,
     line_cache,
+    scroll_length,
+    style_cache,
     typeahead,
     uncaught_error,
 )
@@ -436,6 +439,67 @@ def describe_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
                 vars(titled).pop(name, None)
 
 
+def describe_scrolling(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    stage = Stage()
+    for is_usable in (True, False):
+        for module in (scroll_length, style_cache):
+            monkeypatch.setattr(module, "is_hook_usable", lambda *_args, is_usable=is_usable: is_usable)
+        widget: Any = Recorder("widget", stage.lines)
+        yield from stage.run(f"length {is_usable}", scroll_length.change_scroll_size, widget, Size(80, 9))
+        StylesCache.get_inner_outer(StylesCache(), Color.parse("red"), Color.parse("blue"))
+        style_cache.clear_style_cache()
+        yield f"  cached styles {StylesCache.get_inner_outer.cache_info().currsize > 0}"
+
+
+def describe_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    stage = Stage()
+    steps = ("suspend_application_mode", "resume_application_mode", "stop_application_mode", "disable_input")
+    for name in (*steps, "run_input_thread"):
+
+        def write_call(self: Any, name: str = name) -> None:
+            stage.lines.append(f"{name} by Textual")
+            if name == "suspend_application_mode":
+                self.stop_application_mode()
+
+        monkeypatch.setattr(driver.LinuxDriver, name, write_call)
+
+    def build(**attributes: Any) -> Any:
+        made = object.__new__(driver.QuietDriver)
+        loop = Recorder("loop", stage.lines)
+        vars(made).update(_app=stage.app, _loop=loop, _auto_restart=True, _key_thread=None, **attributes)
+        return made
+
+    suspend, resume, stop, disable = steps
+    for sequence in (
+        (disable, stop, resume), (suspend, disable, resume, disable, stop), (suspend, stop, resume), (resume, suspend),
+    ):  # fmt: skip
+        made = build()
+        for step in sequence:
+            yield from stage.run(step, getattr(made, step))
+            yield f"  ended {made.has_ended}, suspended {made._is_suspended} {made._is_suspending}"
+    for has_ended in (False, True):
+        for is_alive in (None, False, True):
+            thread = None if is_alive is None else SimpleNamespace(is_alive=lambda is_alive=is_alive: is_alive)
+            made = build(has_ended=has_ended)
+            made._key_thread = thread
+            yield from stage.run(f"continued, ended {has_ended}, keys {is_alive}", made._resume_after_sigcont)
+    made = build()
+    yield from stage.run("SIGCONT", made._sigcont_application, signal.SIGCONT, None)
+    made._loop.call_soon_threadsafe = lambda _function: (_ for _ in ()).throw(RuntimeError("closed"))
+    yield from stage.run("SIGCONT after the end", made._sigcont_application, signal.SIGCONT, None)
+    made._auto_restart = False
+    yield from stage.run("SIGCONT without a restart", made._sigcont_application, signal.SIGCONT, None)
+    for attributes in ({}, {"fileno": 0, "_debug": False}, {"fileno": 0, "_debug": False, "exit_event": "other"}):
+        yield from stage.run(f"keys with {list(attributes)}", build(**attributes).run_input_thread)
+    made.process_message = lambda message: stage.lines.append(f"message {message}")
+    yield from stage.run("input", made._send_input_events, iter(("a", "b")))
+    event = driver.SelectableEvent()
+    event.set()
+    yield f"an event that was set: {event.is_set()} {os.read(event.woken, 9)!r}"
+    os.close(event.woken)
+    os.close(event.wakes)
+
+
 def describe_errors(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
     for is_usable in (True, False):
         for is_debug in (True, False):
@@ -470,6 +534,8 @@ def test_what_the_terminal_gets_matches_the_stored_text(
         describe_signals,
         lambda _patch: describe_typeahead(),
         describe_caches,
+        describe_scrolling,
+        describe_driver,
         lambda patch: describe_errors(patch, capsys),
     )
     for part in parts:
