@@ -50,9 +50,9 @@ def choose_drains(engine: Engine, source: Ref, target: Ref) -> list[Drain]:
     waiting_places = [
         place for place in _sort_places(system) if holds_waiting_jobs(place) and system.can("delete", place.name)
     ]
-    if {"park", "forget"} <= system.scripts.keys():
+    if {"park", "forget"}.issubset(system.scripts):
         return [ParkDrain(engine, source, target)]
-    if not {"reserve", "ack", "release"} <= system.scripts.keys():
+    if not {"reserve", "ack", "release"}.issubset(system.scripts):
         if not ((system.can_find_by_id or system.has_ids) and waiting_places):
             raise UsageError(f"jobs of {system.name} cannot be taken safely: it has neither leases nor the verb park.")
         dead_places = [

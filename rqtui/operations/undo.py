@@ -86,7 +86,7 @@ def is_too_large_to_undo(operation: Operation) -> bool:
 
 def can_restore_exactly(system: System) -> bool:
     """Return whether a system has the scripts that save and restore jobs with every field."""
-    return {"records", "revert", "restore"} <= system.scripts.keys()
+    return {"records", "revert", "restore"}.issubset(system.scripts)
 
 
 def find_inverse_script(system: System, verb: str) -> str:

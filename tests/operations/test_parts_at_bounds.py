@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rqtui.durations import MAX_INSTANT_MS
-from rqtui.errors import UsageError
+from rqtui.errors import Refused, UsageError
 from rqtui.model import Job, MigrationTerms, Outcome, Ref, State
-from rqtui.operations import canary, canary_jobs, journal, migration, undo
+from rqtui.operations import canary, canary_jobs, drain, journal, migration, undo, undo_files
+from rqtui.systems import registry
 
 
 @pytest.mark.parametrize(
@@ -83,3 +86,103 @@ def test_a_canary_has_1_to_100_jobs(size: int, is_valid: bool) -> None:
         return
     with pytest.raises(UsageError, match=f"a canary has 1 to 100 jobs, not {size}"):
         canary.check_canary([], size)
+
+
+def test_a_file_that_is_refused_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[int] = []
+
+    def refuse(descriptor: int, _path: Path) -> None:
+        refused.append(descriptor)
+        raise PermissionError("no")
+
+    monkeypatch.setattr(journal, "_remove_rights_of_others", refuse)
+    with pytest.raises(PermissionError, match="no"):
+        journal._open_own_file(tmp_path / "a")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(refused[0])
+
+
+@pytest.mark.parametrize(("size", "is_renamed"), [(0, False), (9, False), (10, False), (11, True)])
+def test_a_journal_is_renamed_if_it_is_longer_than_its_limit(
+    size: int, *, is_renamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "FILE_BYTES", 10)
+    path = tmp_path / journal.FILE_NAME
+    path.write_bytes(b"x" * size)
+    journal._append_and_rotate(path, b"line\n")
+    assert path.read_bytes() == (b"line\n" if is_renamed or not size else b"x" * size + b"\nline\n")
+    assert path.with_name(journal.FILE_NAME + ".1").exists() is is_renamed
+
+
+class Clock:
+    """A clock that only moves while a program sleeps, by powers of 2, which are exact."""
+
+    def __init__(self) -> None:
+        self.now_s, self.sleeps_s = 1_024.0, list[float]()
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def time(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps_s.append(seconds)
+        self.now_s += 0.25
+
+
+def test_the_lock_of_a_journal_is_awaited_for_half_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(journal, "time", clock)
+    with (tmp_path / "a").open("w") as held, (tmp_path / "a").open("w") as other:
+        assert journal._lock_file(held.fileno()) and not clock.sleeps_s
+        assert not journal._lock_file(other.fileno())
+    assert clock.sleeps_s == [0.001, 0.001]
+
+
+def test_the_lock_of_a_migration_is_awaited_until_it_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = Clock(), list[dict[str, object]]()
+    monkeypatch.setattr(drain, "time", clock)
+    client = SimpleNamespace(set=lambda _key, _token, **options: asked.append(options))
+    state: Any = SimpleNamespace(_client=client, _lock_key=b"lock", _lock_token="t", ref="rq:mail")
+    with pytest.raises(Refused, match="another migration of rq:mail is running"):
+        drain.BatchDrain.prepare_drain(state)
+    assert asked == [{"nx": True, "px": drain.LOCK_MS}] * (len(clock.sleeps_s) + 1)
+    assert clock.sleeps_s == [0.2] * (4 * (drain.LOCK_MS // 1000 + 1) + 1)
+
+
+@pytest.mark.parametrize(("more_ms", "is_alive"), [(-1, True), (0, False), (1, False)])
+def test_a_change_of_another_machine_is_interrupted_after_a_silence(
+    more_ms: int, *, is_alive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "time", Clock())
+    begin_line = {"who": "me@another machine", "process": "1"}
+    change = journal._BegunChange(begin_line, 1_024_000 - journal.SILENT_MS - more_ms)
+    assert change.is_alive is is_alive
+
+
+@pytest.mark.parametrize(
+    ("most", "most_bytes", "kept"),
+    [(4, 99, "abc"), (3, 99, "bc"), (2, 99, "c"), (1, 99, ""), (9, 15, "abc"), (9, 14, "bc"), (9, 5, "c"), (9, 4, "")],
+)
+def test_the_oldest_undo_records_are_deleted_beyond_both_limits(
+    most: int, most_bytes: int, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo_files, "MAX_RECORDS", most)
+    monkeypatch.setattr(undo_files, "MAX_FOLDER_BYTES", most_bytes)
+    for at, name in enumerate("abc"):
+        (tmp_path / f"{at + 1}-{name}.jsonl").write_bytes(b"12345")
+    undo_files._delete_oldest_records(tmp_path)
+    assert "".join(sorted(path.stem[-1] for path in tmp_path.iterdir())) == kept
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_change_of_too_many_jobs_cannot_be_undone(more: int, tmp_path: Path) -> None:
+    number = undo.MAX_SAVED_JOBS + more
+    system = registry.create_system("native")
+    assert ("no undo" in undo.describe_undo(system, "kill", number)) is (more > 0)
+    operation = journal.Operation(1, "me", "kill", "mail", "native", count=number)
+    assert undo.is_too_large_to_undo(operation) is (more > 0)
+    recorder = undo.UndoRecorder(tmp_path)
+    recorder.begin_change("kill", Ref("native", "mail"), number)
+    assert list(recorder._open_files.values()) == [None] * (more > 0)
