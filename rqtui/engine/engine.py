@@ -798,7 +798,7 @@ class _SentRequests:
         """Count the commands of one round trip. Called before they are sent, because parsing changes some requests."""
         commands = sum(call.reply_count for request in requests for call in request.calls)
         self.commands += commands
-        self.round_trips += commands > 0
+        self.round_trips += bool(commands)
 
 
 def _list_matching_names(ref: Ref) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
-from rqtui.engine.health import rules, server_rules
+from rqtui.engine.health import evaluation, rules, server_rules
 from rqtui.engine.health.probe_results import (
     LongRun,
     OvertakenJob,
@@ -27,7 +27,7 @@ from rqtui.engine.health.probe_results import (
     find_failing_since_ms,
 )
 from rqtui.engine.health.urgency import compute_queue_urgency, compute_urgency_step
-from rqtui.model import Cause, Count, FailedStreak, Finding, Queue, Rate, RecentActivity, State
+from rqtui.model import Cause, Count, EventCoverage, FailedStreak, Finding, Queue, Rate, RecentActivity, State
 
 KEPT = Path(__file__).with_name("findings_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
@@ -196,6 +196,22 @@ def attach_idle() -> Iterator[str]:
             yield f"watched for {watched_ms}, waits {oldest_ms}: {found.verdict.text}"
 
 
+def unknown() -> Iterator[str]:
+    """Yield what is unknown of a queue by the time since when it is watched, and how long an evaluation is valid."""
+    for since_ms in (None, 3_599_999, 3_600_000, 3_600_001):
+        coverage = EventCoverage(None if since_ms is None else NOW_MS - since_ms)
+        queue = QUEUE._replace(counts=(Count("done", State.DONE, 1, coverage=coverage),))
+        yield f"events since {since_ms}: {rules._find_unknown_facts(queue, Rate(), None)}"
+    for watched_ms in (999, 1_000, 1_001):
+        yield f"idle for {watched_ms}: growth known {rules._is_growth_known(RecentActivity(watched_ms))}"
+    cached = evaluation._CachedEvaluation(Rate(), 1_000)
+    for previous_ms, age_ms in ((500, 500), (500, 999), (500, 1_000), (500, 499), (None, None), (500, None)):
+        previous = QUEUE._replace(oldest_ready_ms=previous_ms)
+        queue = QUEUE._replace(oldest_ready_ms=age_ms, counted_ms=NOW_MS + (age_ms or 0) - (previous_ms or 0))
+        is_valid = evaluation._is_evaluation_valid(cached, previous, queue, Rate())
+        yield f"the oldest job waits {previous_ms}, then {age_ms}: valid {is_valid}"
+
+
 def variations(given: Situation) -> Iterator[tuple[str, str, Situation]]:
     """Yield situations with another number, the part that it is in, and the number."""
     yield "as it is", "", given
@@ -266,6 +282,7 @@ def text() -> Iterator[str]:
             yield f"{part}: {actual_text} #{sha256(''.join(wholes[part]).encode()).hexdigest()[:8]}"
     yield from combine()
     yield from attach_idle()
+    yield from unknown()
 
 
 def test_findings_begin_and_end_at_the_numbers_of_the_stored_text() -> None:
