@@ -64,10 +64,10 @@ def compute_board_layout(
     `empty_names` names the places without jobs; None means that they are not counted yet. `list_rows` is the number of
     rows that the current pane needs, if the job detail fits below it on a narrow terminal.
     """
-    if width < SIDE_BY_SIDE_FROM and list_rows and not is_zoomed:
-        return BoardLayout(current, rows=f"{list_rows} 1fr", has_detail=True)
-    if width < SIDE_BY_SIDE_FROM or is_zoomed:
+    if is_zoomed:
         return BoardLayout(current)
+    if width < SIDE_BY_SIDE_FROM:
+        return BoardLayout(current, rows=f"{list_rows} 1fr" if list_rows else "1fr", has_detail=bool(list_rows))
     has_detail = width >= DETAIL_FROM
     detail = f" {_compute_share_of_width(width, 29, _DETAIL_CELLS)}" if has_detail else ""
     others = tuple(name for name in names if name != current)

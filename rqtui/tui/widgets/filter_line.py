@@ -153,7 +153,7 @@ class FilterLine(Input):
             return
         if self._chosen < 0:
             self._word_start = self.cursor_position - len(self._find_word_at_cursor())
-            self._chosen = 0 if step > 0 else len(self._matching_paths) - 1
+            self._chosen = min(step, 0) % len(self._matching_paths)
         else:
             self._chosen = (self._chosen + step) % len(self._matching_paths)
         rest = self.value[self.cursor_position :]

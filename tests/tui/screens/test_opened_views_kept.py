@@ -18,7 +18,7 @@ from kept_text import assert_lines_match_file
 
 from rqtui.model import Count, Finding, Job, Page, Queue, Ref, State
 from rqtui.tui.screens import board, events, job, kinds, metrics, operations, overview, redis, workers
-from rqtui.tui.screens.board_layout import choose_first_place
+from rqtui.tui.screens.board_layout import choose_first_place, compute_board_layout
 from rqtui.tui.screens.metrics import CHANGE, FINDING, Chart, Mark
 from rqtui.tui.widgets.pane import MAX_LIVE_JOBS, JobState, Pane
 
@@ -215,6 +215,19 @@ def describe_first_places() -> Iterator[str]:
             yield f"opens for {kinds_found} of {counted}: {choose_first_place(places, queue, keys)}"
 
 
+def describe_layouts() -> Iterator[str]:
+    names = ["ready", "held", "dead"]
+    for width in (80, 119, 120, 139, 140, 151, 160, 275, 276, 300):
+        for is_zoomed in (False, True):
+            for list_rows in (0, 9):
+                for empty in (None, [], ["held"], ["ready"], ["held", "dead"]):
+                    layout = compute_board_layout(
+                        width, names, "ready", empty, is_zoomed=is_zoomed, list_rows=list_rows
+                    )
+                    if empty == [] or (width in (119, 120, 140) and not is_zoomed):
+                        yield f"layout of {width}, zoomed {is_zoomed}, {list_rows} rows, {empty}: {describe([*layout])}"
+
+
 def test_opened_views_match_the_stored_text() -> None:
-    parts = (describe_opening, describe_keys, describe_charts, describe_panes, describe_first_places)
+    parts = (describe_opening, describe_keys, describe_charts, describe_panes, describe_first_places, describe_layouts)
     assert_lines_match_file((line for part in parts for line in (f"== {part.__name__[9:]}", *part())), KEPT)

@@ -41,7 +41,8 @@ click 0 3 | flag tints_arrivals | rows 0-12 | rows 0-11 | flag tints_arrivals | 
 dim | size 60 6 | press G | rows 1-30 | press G | size 60 12 | size 20 12 | size 9 12 | size 60 12 | rows
 flag has_marks
 press a | rows 1-3 | press space | press a | press v | press j j | flag has_marks | keep | blur | rows 0-3
-press G | replace 3 | rows 0-2 | press k
+press G | replace 3 | rows 0-2 | press k | clear | rows 1-40
+press pagedown j j j j | scroll 3 | rows 1-6 99 7-40 | scroll 5 | rows 1-40
 """
 
 
@@ -99,6 +100,7 @@ async def take_step(app: TableApp, pilot: Pilot[None], name: str, words: list[st
         "next": lambda: table.move_to_next(lambda row: row.id == ids[0]),
         "similar": lambda: table.expect_similar_list(*map(int, words)),
         "first": table.move_to_first,
+        "scroll": lambda: table.scroll_to_line(int(words[0])),
         "clear": table.clear_rows,
         "keep": table.keep_cursor_on_row,
         "foot": lambda: setattr(table, "foot", words[0]),

@@ -915,7 +915,7 @@ def describe_finder() -> Iterator[str]:
                     f"hit {len(title)} {len(help_text)} in {cells} {is_whole}: "
                     f"{finder.format_hit(hit, cells, is_whole=is_whole).plain!r}"
                 )
-    for height in (3, 4, 20, 30):
+    for height in (3, 4, 20, 28, 29, 30):
         for width in (40, 87, 88, 120):
             hits = [SimpleNamespace(prompt="open", help="word " * 30, score=0.5)] * 6
             hit_list = SimpleNamespace(styles=SimpleNamespace())
