@@ -561,6 +561,85 @@ def describe_loops(out: Output) -> Iterator[str]:
         yield f"due {in_ms}: {loops._format_due_time(in_ms) if hasattr(loops, '_format_due_time') else ''}"
 
 
+def describe_loop_runs(out: Output) -> Iterator[str]:
+    """Yield which queues a dispatcher works on, what it says about the others, and how its rounds are printed."""
+
+    def system(name: str, verbs: str, *, is_explicit: bool, needs_key_walk: bool = False) -> Any:
+        args = [SimpleNamespace(name="limit")]
+        return SimpleNamespace(
+            name=name, is_explicit=is_explicit, needs_key_walk=needs_key_walk, can=verbs.split().__contains__,
+            script=lambda _verb: SimpleNamespace(args=args),
+        )  # fmt: skip
+
+    systems = {
+        each.name: each
+        for each in (
+            system("asked", "dispatch", is_explicit=True),
+            system("found", "dispatch", is_explicit=False),
+            system("idle", "", is_explicit=False),
+        )
+    }
+    refs = {"mail": Ref("asked", "mail"), "news": Ref("found", "news"), "sms": Ref("idle", "sms")}
+
+    def refuse(verb: str, ref: Ref) -> None:
+        out.lines.append(f"check {verb} {ref}")
+
+    def build_engine(*names: str, others: Any = (), needs_key_walk: bool = False) -> Any:
+        systems["asked"].needs_key_walk = needs_key_walk
+        return SimpleNamespace(
+            systems=systems, refs=[refs[name] for name in names], others=others, raise_if_refused=refuse,
+            explain_denial=lambda _verb, _ref: "", discover=lambda: out.lines.append("search") or (),
+            resolve=lambda name: out.lines.append(f"resolve {name}") or Ref(*name.split(":")),
+            resolve_or_discover=lambda name: out.lines.append(f"find {name}") or refs[name],
+        )  # fmt: skip
+
+    for able, args in (([], {}), (["asked"], {}), (["asked"], {"limit": 1}), (["asked", "found"], {"delayed": "x"})):
+        chosen = [systems[name] for name in able]
+        yield from out.run(
+            f"systems {able} {args}", loop_runner._check_loop_systems, build_engine(), "dispatch", chosen, args
+        )
+    for names in ((), ("mail",), ("sms",), ("asked:q", "news")):
+        for needs_key_walk in (False, True):
+            queues = loop_runner._LoopQueues(build_engine(*refs, needs_key_walk=needs_key_walk), "dispatch", names)
+            yield from out.run(f"named {names}, searches {needs_key_walk}", queues.check_named_queues)
+            queues.names = [name for name in names if ":" not in name]
+            yield from out.run("queues", queues)
+        yield from out.run(
+            f"start with {names}", loop_runner._report_loop_start, SESSION, build_engine(), queues, ["asked"]
+        )
+    for names in ((), ("news",), ("sms",), ("news", "sms", "mail")):
+        for others in ((), ("x",)):
+            engine = build_engine(*names, others=others)
+            yield f"no queue, {names} {others}: {loop_runner._explain_no_queue(engine, 'dispatch', ['asked'])}"
+    step = ScriptStep("dispatch", refs["mail"], 2, 500, {"moved": 2}, NOW_MS / 1000)
+    unasked = ScriptStep("dispatch", refs["news"], 0, 500, {"ready": 0}, NOW_MS / 1000)
+    failed = ScriptStep("dispatch", refs["mail"], 0, 500, {}, NOW_MS / 1000, error="wrong type")
+    rounds = {
+        "error": [Round(error="away", wait_s=2.0)] * 2, "nothing": [Round()], "moved": [Round((step,))],
+        "failed": [Round((failed,)), Round((failed,)), Round((step,)), Round((failed,))],
+        "unasked": [Round((unasked,)), Round((unasked, replace(unasked, values={"ready": 1})))],
+        "idle": [Round((unasked,))],
+    }  # fmt: skip
+    for name, each in rounds.items():
+        for every_step, as_json, named in (
+            (False, False, ()),
+            (True, False, ()),
+            (False, True, ()),
+            (True, True, ("mail",)),
+        ):
+            session: Any = SimpleNamespace(
+                as_json=as_json, format_retry_message=lambda error, wait_s: f"{error}, again in {wait_s} s."
+            )
+            line = dispatch._build_dispatch_line
+            with loop_runner.Report(session, line, ("queue", "dispatched"), every_step, "found") as report:
+                report.refs = loop_runner._LoopQueues(build_engine(), "dispatch", named)
+                for number, finished in enumerate(each):
+                    yield from out.run(f"{name} {number} {every_step} {as_json} {named}", report, finished)
+            loop: Any = SimpleNamespace(step=lambda each=each: each[0])
+            run = loop_runner._run_one_step
+            yield from out.run(f"one step, {name} {named}", run, build_engine(), loop, report, report.refs, ["asked"])
+
+
 def describe_waiting(out: Output) -> Iterator[str]:
     clock = [100.0]
 
@@ -783,6 +862,7 @@ def test_what_numbers_commands_accept_and_print_matches_the_stored_text(
         describe_tables,
         describe_reports,
         describe_loops,
+        describe_loop_runs,
         describe_waiting,
         describe_undo,
         describe_command_lines,
