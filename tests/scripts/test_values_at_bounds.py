@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 from kept_text import assert_lines_match_file
 from redis import exceptions
 
+from rqtui.aio import transport as aio_transport
 from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import Elsewhere, RqtuiError
 from rqtui.scripts import include, transport
@@ -518,6 +520,33 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"as expected {is_expected}: {found} {found is transport._AS_EXPECTED} {line.log}"
 
 
+def failovers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield which calls are sent again after a refusal, by a client that can change its server or not."""
+    for can_change in (False, True):
+        for first in (["a", "b"], [Elsewhere("moved"), "b"], [OSError("away"), "b"]):
+            pending, log = [[*first], ["again"]], list[str]()
+
+            def send(_client: Any, calls: Sequence[Any], log: list[str] = log, pending: Any = pending) -> list[Any]:
+                log.append(f"{calls}")
+                return list(pending.pop(0))
+
+            async def send_once(calls: Sequence[Any], send: Any = send) -> list[Any]:
+                return list(send(None, calls))
+
+            with monkeypatch.context() as patch:
+                patch.setattr(transport, "_send_to_server", send)
+                patch.setattr(
+                    transport, "topology", SimpleNamespace(can_change_server=lambda _client, can=can_change: can)
+                )
+                patch.setattr(aio_transport, "has_failover", lambda _pool, can=can_change: can)
+                found = [*map(str, transport.send_calls_now(SimpleNamespace(), ["c1", "c2"]))]  # type: ignore[arg-type]
+                yield f"failover {can_change}, first {[*map(str, first)]}: {found}, sent {log}"
+                log.clear()
+                pending[:] = [[*first], ["again"]]
+                results = asyncio.run(aio_transport._send_with_failover(None, send_once, ["c1", "c2"]))  # type: ignore[arg-type]
+                yield f"on a loop: {[*map(str, results)]}, sent {log}"
+
+
 def read_ahead() -> Iterator[str]:
     """Yield which calls are sent after replies were stored."""
     reading = build_script("KEYS k list\nARGV a int\nreturns done", name="read")
@@ -556,5 +585,5 @@ def test_scripts_match_the_stored_text() -> None:
     parts = (values, rows, headers, generated, calls, resent, read_ahead)
     lines = [f"{line}" for part in parts for line in (f"== {part.__name__}", *part())]
     with pytest.MonkeyPatch.context() as patch:
-        lines += ["== trips", *trips(patch)]
+        lines += ["== trips", *trips(patch), "== failovers", *failovers(patch)]
     assert_lines_match_file([line.replace("\n", "\\n") for line in lines], KEPT)
