@@ -29,6 +29,7 @@ from rqtui.cli import (
     act,
     act_confirmation,
     act_options,
+    check,
     demo,
     events,
     incident,
@@ -66,6 +67,7 @@ from rqtui.operations.journal import Operation, Sighting
 from rqtui.operations.migration import Report, Skipped
 from rqtui.reports import redis as redis_reports
 from rqtui.reports.events import Event, Feed
+from rqtui.scripts.script import Reply
 
 KEPT = Path(__file__).with_name("commands_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
@@ -124,6 +126,8 @@ def describe_page(result: Any) -> str:
 
 
 def describe_jobs(out: Output) -> Iterator[str]:
+    out.describe_progress()
+
     def last_is_even(job: Job) -> bool:
         return int(job.id.rsplit(b"-")[-1]) % 2 == 0
 
@@ -1005,6 +1009,7 @@ def describe_stats(out: Output) -> Iterator[str]:
 
 
 def describe_migrate(out: Output) -> Iterator[str]:
+    out.describe_progress()
     skipped = Skipped(b"s", "asks for more")
     for report in (
         Report(),
@@ -1105,6 +1110,51 @@ def describe_incident(out: Output) -> Iterator[str]:
             yield from out.run(
                 f"commands {groups and len(groups)} {compared is not None}", incident.list_commands, report, "mail"
             )
+
+
+def describe_check(out: Output) -> Iterator[str]:
+    """Yield what `check` prints of misplaced jobs, found in several calls, and what it repairs."""
+    out.describe_progress()
+    twice, nowhere = (b"j1", "two_places", "ready dead"), (b"j2", "no_place", "")
+    stories: dict[str, list[Any]] = {
+        "nothing": [Reply("end", "", {"checked": 0})],
+        "found": [Reply("more", "", {"checked": 5, "walk": "ready", "cursor": "7"}, [twice, nowhere]),
+                  Reply("more", "", {"checked": 3, "walk": "jobs", "cursor": "0"}, [twice]),
+                  Reply("end", "", {"checked": 2})],
+    }  # fmt: skip
+    for name, replies in stories.items():
+        for repaired in (None, (), (b"j1",)):
+            for as_json in (False, True):
+                left = [*replies, *([Reply("end", "", {"checked": 8})] if repaired else replies)]
+
+                def run_call(_client: Any, call: Any, left: Any = left) -> Reply:
+                    out.lines.append(f"call {describe(call.keys[1:2])} {describe(call.argv)}")
+                    return left.pop(0)  # type: ignore[no-any-return]
+
+                def yield_steps(_verb: str, _ref: Ref, jobs: Any, repaired: Any = repaired) -> Iterator[Any]:
+                    yield [Outcome("repair", job.id, "moved", "", int(job.id in repaired)) for job in jobs]
+
+                queue = Queue("mail", "native", (Count("ready", State.READY, 6), Count("dead", State.DEAD, 2)))
+                engine = SimpleNamespace(
+                    systems=SYSTEMS, client=None, resolve_or_discover=lambda _name: MAIL,
+                    take_snapshot=lambda _focus: Snapshot(NOW_MS, (queue,)), format_argument=lambda ref: ref.queue,
+                    yield_verb_steps=yield_steps, raise_if_refused=lambda *_args: None, change_recorder=None,
+                )  # fmt: skip
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr("rqtui.scripts.script.run_call", run_call)
+                    patch.setattr(check, "report_unknown_queue", lambda *_args: out.lines.append("is it known?"))
+                    patch.setattr(Session, "create_engine", lambda _self, engine=engine: engine)
+                    yield from out.run(
+                        f"check, {name}, repairs {repaired}, JSON {as_json}",
+                        check.check,
+                        Session(Settings(), as_json),
+                        "mail",
+                        repair=repaired is not None,
+                    )
+    queue = queue._replace(error="wrong type")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "create_engine", lambda _self: engine)
+        yield from out.run("check of a broken queue", check.check, Session(Settings()), "mail")
 
 
 def describe_past_incident(out: Output) -> Iterator[str]:
@@ -1289,6 +1339,7 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
         describe_stats,
         describe_migrate,
         describe_incident,
+        describe_check,
         describe_past_incident,
         describe_demo,
         describe_recorded_minutes,

@@ -423,6 +423,7 @@ def find_printer() -> Any:
 
 def describe_reports(out: Output) -> Iterator[str]:
     """Yield what commands print around their tables: of empty and partial reports, and of systems that store little."""
+    out.describe_progress()
     quiet = SimpleNamespace(
         name="quiet", known_fields=frozenset(), events_since_ms=None, defaults={}, can=lambda _verb: False,
         places=[SimpleNamespace(name="done", is_from_events=True), SimpleNamespace(name="wait", is_from_events=False)],
@@ -738,6 +739,8 @@ def describe_waiting(out: Output) -> Iterator[str]:
 
 
 def describe_undo(out: Output) -> Iterator[str]:
+    out.describe_progress()
+
     def change(number: int, *names: str, **fields: Any) -> Any:
         return tuple(
             UndoRecord(f"u{number}", "requeue", system, name, "redis://x", "me", NOW_MS - number, **fields)

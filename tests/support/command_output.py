@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from service_stage import describe
+
+from rqtui.cli import output
 
 
 class Output:
@@ -27,3 +31,17 @@ class Output:
         yield from (f"  {line}" for line in self.lines)
         yield from (f"  {line}" for line in printed.out.splitlines())
         yield from (f"  stderr: {line}" for line in printed.err.splitlines())
+
+    def describe_progress(self) -> None:
+        """Describe each progress bar by a line at its end, until the patches of this object are undone."""
+
+        @contextmanager
+        def show_progress(label: str, total: int | None = None) -> Iterator[Any]:
+            bar = SimpleNamespace(total=total, steps=[])
+            bar.add_steps = bar.steps.append
+            try:
+                yield bar
+            finally:
+                self.lines.append(f"progress of {label}: {sum(bar.steps)} of {bar.total}")
+
+        self.patch.setattr(output, "show_progress", show_progress)
