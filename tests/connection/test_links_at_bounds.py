@@ -25,7 +25,7 @@ from bare_objects import Actor, Bare, take
 from kept_text import assert_lines_match_file
 from redis import exceptions
 
-from rqtui.connection import cluster, embedded, pool, sentinels, subscriber, watchdog
+from rqtui.connection import cluster, embedded, pool, sentinels, subscriber, tls, watchdog
 from rqtui.connection.cluster import Cluster
 from rqtui.connection.embedded import EmbeddedServer
 from rqtui.connection.passwords import add_url_password, has_url_password
@@ -540,6 +540,32 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"options: {sorted((name, str(value)) for name, value in copied.items() if name != 'parser_class')}"
 
 
+# -- certificates -----------------------------------------------------------------------------------------------------
+
+
+def certificates(folder: Path) -> Iterator[str]:
+    """Yield which TLS options are refused, with files of each kind."""
+    files = folder / "tls"
+    files.mkdir()
+    (files / "folder").mkdir()
+    os.mkfifo(files / "pipe")
+    (files / "text").write_text("no certificate")
+    paths = {name: str(files / name) for name in ("missing", "folder", "pipe", "text")}
+    cases: list[dict[str, str]] = [
+        {}, *({"ssl_cert_reqs": demand} for demand in ("none", "required", "optional")),
+        {"ssl_keyfile": paths["text"]}, {"ssl_ca_certs": ""}, {"ssl_certfile": ""},
+        *({"ssl_ca_certs": path} for path in paths.values()), *({"ssl_certfile": path} for path in paths.values()),
+        *({"ssl_certfile": paths["text"], "ssl_keyfile": path} for path in paths.values()),
+        {"ssl_certfile": paths["text"], "ssl_password": "pw"},
+    ]  # fmt: skip
+    for options in cases:
+        try:
+            found: Any = tls.check_tls_options("URL", options)
+        except RqtuiError as error:
+            found = describe_error(error)
+        yield f"{options}: {found}".replace(str(files), "…")
+
+
 # -- sentinels --------------------------------------------------------------------------------------------------------
 
 
@@ -827,7 +853,7 @@ def test_links_match_the_stored_text(tmp_path: Path) -> None:
         lambda patch: private_servers(patch, tmp_path),
         lambda _patch: plain_requests(),
         watched_commands, subscribers, pools, watched_servers, nodes, addresses,
-        lambda _patch: urls(),
+        lambda _patch: urls(), lambda _patch: certificates(tmp_path),
     ):  # fmt: skip
         with pytest.MonkeyPatch.context() as patch:
             lines += [line.replace(str(tmp_path), "FOLDER") for line in part(patch)]
