@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
+from rqtui.connection.connect import ServerInfo
 from rqtui.engine.health import evaluation, rules, server_rules
 from rqtui.engine.health.probe_results import (
     LongRun,
@@ -212,6 +213,15 @@ def unknown() -> Iterator[str]:
         yield f"the oldest job waits {previous_ms}, then {age_ms}: valid {is_valid}"
 
 
+def server_memory() -> Iterator[str]:
+    """Yield the findings about the memory of a server."""
+    for max_bytes in (None, 0, 1_000):
+        for used_bytes in (None, 0, 899, 900, 901, 999, 1_000, 1_001):
+            info = ServerInfo("redis", used_bytes=used_bytes, maxmemory_bytes=max_bytes, policy="allkeys-lru")
+            found = [f"{finding.severity} {finding.text}" for finding in server_rules.check_server_info(info)]
+            yield f"{used_bytes} of {max_bytes} bytes: {found}"
+
+
 def variations(given: Situation) -> Iterator[tuple[str, str, Situation]]:
     """Yield situations with another number, the part that it is in, and the number."""
     yield "as it is", "", given
@@ -283,6 +293,7 @@ def text() -> Iterator[str]:
     yield from combine()
     yield from attach_idle()
     yield from unknown()
+    yield from server_memory()
 
 
 def test_findings_begin_and_end_at_the_numbers_of_the_stored_text() -> None:

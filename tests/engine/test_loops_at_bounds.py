@@ -142,6 +142,9 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "batches of two busy queues": lambda: run_rounds(
             monkeypatch, ["a", "b", "c"], lambda queue, _round: {"moved": 999 * (queue != "c")}, ms=lambda _: 3.90625
         ),
+        "batches of a busy and an idle queue": lambda: run_rounds(
+            monkeypatch, ["a", "b"], lambda queue, _round: {"moved": 999 * (queue == "a")}, ms=lambda _: 3.0
+        ),
         "batches that shrink": lambda: run_rounds(
             monkeypatch, ["a"], lambda _queue, _round: {"moved": 999}, ms=lambda round: 8.0 + round
         ),
@@ -160,6 +163,9 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             lambda queue, _round: {"q1": {"next_ms": 250}, "q2": {"moved": 1}}.get(queue, {"next_ms": -1}),
             rounds=8,
             max_idle=1,
+        ),
+        "turns and work that is due at once": lambda: run_rounds(
+            monkeypatch, many, lambda queue, _round: {"next_ms": 0 if queue == "q0" else -1}, rounds=4, max_idle=1
         ),
         "turns and an urgent queue": lambda: run_rounds(
             monkeypatch, many, lambda _queue, _round: {}, rounds=3, max_idle=1, urgent_refs=lambda: [Ref("any", "q5")]

@@ -707,7 +707,7 @@ def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _res
     are not higher than those of 15 to 30 seconds ago, is not reported.
     """
     recent = rate.recent
-    if recent.growing_ms < MIN_GROWING_MS or recent.growing_ready <= 0 or queue.is_paused or queue.workers == 0:
+    if recent.growing_ms < MIN_GROWING_MS or queue.is_paused or queue.workers == 0:
         return None
     if recent.latest_growth is not None and recent.latest_growth <= 0:
         return None
