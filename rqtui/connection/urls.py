@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from rqtui.errors import UsageError
 
@@ -42,6 +42,13 @@ def format_address(address: Address) -> str:
     """Format the host and port of a server as in a URL: `[::1]:6379`."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def find_database(url: str) -> str:
+    """Return the number of the database in the URL of one server: its option `db`, or else its path."""
+    parts = urlsplit(url)
+    path = "" if parts.scheme == "unix" else parts.path.strip("/")
+    return parse_qs(parts.query).get("db", [path])[0] or "0"
 
 
 def parse_multi_host_url(url: str, shown: str) -> Hosts | None:

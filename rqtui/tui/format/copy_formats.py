@@ -204,20 +204,21 @@ def _build_connection_options(url: str) -> list[str]:
     """Return the connection options of redis-cli for a Redis URL; default values are left out."""
     parts = urlsplit(url)
     user = ["--user", unquote(parts.username)] if parts.username else []
+    number = urls.find_database(url)
+    database = ["-n", number] if number != "0" else []
     if parts.scheme == "unix":
-        return ["-s", unquote(parts.path), *user]
+        return ["-s", unquote(parts.path), *database, *user]
     hosts = urls.parse_multi_host_url(url, "the URL")
     if hosts is not None and hosts.kind == "cluster":
         return ["-c", *_build_connection_options(hosts.single)]
     if hosts is not None:  # redis-cli cannot ask sentinels: the user fills in the address that they return
         return ["-h", f"PRIMARY-OF-{hosts.service}", "-p", "PORT", *_build_connection_options(hosts.single)[4:]]
-    database = parts.path.strip("/")
     return [
         "-h",
         parts.hostname or "localhost",
         "-p",
         str(parts.port or 6379),
-        *(["-n", database] if database not in ("", "0") else []),
+        *database,
         *(["--tls"] if parts.scheme == "rediss" else []),
         *user,
     ]

@@ -139,7 +139,7 @@ def _label_url_parts(url: str) -> list[tuple[str, str]]:
     """Return (label, value) of the parts of a Redis URL: host, port, database, TLS and user."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
-        return [("socket", unquote(parts.path))]
+        return [("socket", unquote(parts.path)), ("database", urls.find_database(url))]
     hosts = urls.parse_multi_host_url(url, connect.hide_url_passwords(url))
     user = unquote(parts.username or "") or ("default" if parts.password else "")
     common = [
@@ -152,7 +152,7 @@ def _label_url_parts(url: str) -> list[tuple[str, str]]:
     return [
         ("host", parts.hostname or "localhost"),
         ("port", str(parts.port or 6379)),
-        ("database", parts.path.strip("/") or "0"),
+        ("database", urls.find_database(url)),
         *common,
     ]
 

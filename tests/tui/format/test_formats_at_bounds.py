@@ -623,7 +623,8 @@ def describe_copies() -> Iterator[str]:
         yield f"id {job_id!r}: {copy_formats.format_job_ids([replace(JOB, id=job_id)], None)!r}"  # type: ignore[arg-type]
     for url in (
         "redis://localhost", "redis://u:p@h:6380/0", "rediss://u@h/2", "unix:///tmp/a%20b?db=1", "unix://u@/tmp/s",
-        "redis://h:6379/1?password=x&db=2", "redis://:p@h/3?a=1",
+        "redis://h:6379/1?password=x&db=2", "redis://:p@h/3?a=1", "redis://h?db=0", "redis://h/4?db=",
+        "redis+sentinel://u:p@a,b/mymaster", "rediss+sentinel://a,b/mymaster/2", "redis+cluster://u@a:1,b",
     ):  # fmt: skip
         yield f"url {url}: {copy_formats._build_connection_options(url)} {copy_formats._remove_url_password(url)}"
     for name in ("native", "celery", "dispatcher", "rq"):

@@ -81,6 +81,7 @@ def describe_lost_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "redis+sentinel://a:1,b:2/mymaster/1",
         "redis+cluster://a:1,b:2",
         "redis:///2",
+        "redis://host/1?db=2",
     )
     for url in urls:
         for is_low in (False, True):
