@@ -35,7 +35,7 @@ def parse_set_options(script: Script, assignments: Sequence[str], options: Colle
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         name = name.strip().replace("-", "_")
-        in_seconds = name not in args and f"{name}_ms" in args
+        in_seconds = name not in args
         arg = args.get(f"{name}_ms" if in_seconds else name)
         if not equals or arg is None:
             known = f"its fields: {', '.join(args)}" if args else "it takes none"

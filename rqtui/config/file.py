@@ -309,8 +309,6 @@ def _parse_refresh_interval(value: Any) -> float:
     from rqtui.durations import parse_duration
 
     try:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise UsageError("no duration")
         seconds = parse_duration(value) / 1000
     except RqtuiError:
         seconds = 0.0
