@@ -640,6 +640,14 @@ def describe_sessions(out: Output) -> Iterator[str]:
                     )
     for code in (None, 0, 5):
         yield from out.run(f"code {code}", session.run_with_error_handling, work(None, code))
+    for error in (BrokenPipeError(), OSError(errno.ENOSPC, "No space left")):
+
+        def flush(error: OSError = error) -> None:
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(session, "sys", SimpleNamespace(argv=[], stdout=SimpleNamespace(flush=flush)))
+            yield from out.run(f"{error!r} at the end", session.run_with_error_handling, work(None, 5))
     for received in (
         (),
         (signals.signal.SIGINT,),
