@@ -308,6 +308,78 @@ def describe_jobs(out: Output) -> Iterator[str]:
             yield from out.run("document", jobs._build_recorded_place_document, queue, of_place, recorded, None)
 
 
+def describe_job_lists(out: Output) -> Iterator[str]:
+    """Yield what `jobs` prints of a whole queue and of one place, which pages it reads, and what it reports."""
+    full, empty = Page("mail", "native", "dead", (JOB,), 1), Page("mail", "native", "dead", (), 0)
+    pages: dict[str, Any] = {"ready": full, "scheduled": empty, "dead": full, "done": errors.WrongType("done: a list.")}
+
+    def read(_engine: Any, _ref: Ref, name: str, limit: int, offset: int, accepts: Any) -> Page:
+        out.lines.append(f"read {name} {limit} {offset} {accepts is not None}")
+        page = pages.get(name, empty)
+        if isinstance(page, Exception):
+            raise page
+        return replace(page, place=name)
+
+    out.patch.setattr(jobs, "_read_filtered_page", read)
+    out.patch.setattr(jobs, "_build_scan_request", lambda _engine, _ref, name, first, size: f"{name} {first} {size}")
+    for name in ("report_unknown_queue", "report_places_without_events"):
+        out.patch.setattr(jobs, name, lambda *_args, name=name: out.lines.append(name))
+    wrong = Finding("wrong-type", "critical", "mail", "x", keys=("rqtui:{mail}:done",))
+    stories: dict[str, tuple[tuple[Count, ...], tuple[Finding, ...], str]] = {
+        "nothing": ((Count("ready", State.READY, 0), Count("dead", State.DEAD, 0)), (), ""),
+        "one": ((Count("ready", State.READY, 0), Count("dead", State.DEAD, 1)), (), ""),
+        "an estimate": ((Count("scheduled", State.SCHEDULED, 0, is_exact=False),), (), ""),
+        "unknown": ((Count("dead", State.DEAD, 0, coverage=EventCoverage(None)),), (), ""),
+        "a wrong key": ((Count("ready", State.READY, 1),), (wrong,), ""),
+        "only a wrong key": ((), (wrong,), ""),
+        "another finding": ((), (replace(wrong, kind="other"),), ""),
+        "broken": ((), (), "cannot be counted"),
+    }
+    for name, (counts, found, error) in stories.items():
+        queue = Queue("mail", "native", counts, findings=found, error=error)
+        engine = Recorder(
+            "engine", out.lines, systems=SYSTEMS, take_snapshot=lambda _focus: Snapshot(NOW_MS, (queue,)),
+            resolve_or_discover=lambda _name: MAIL, format_argument=lambda ref: ref.queue,
+            fetch_server_time_ms=lambda: out.lines.append("time") or NOW_MS,
+        )  # fmt: skip
+        out.patch.setattr(Session, "create_engine", lambda _self, engine=engine: engine)
+        for expression in (None, "x"):
+            for as_json in (False, True):
+                asked = Session(Settings(), as_json)
+                title = f"jobs, {name}, filter {expression}, JSON {as_json}"
+                yield from out.run(title, jobs.jobs, asked, "mail", None, 7, expression=expression)
+    for place in ("dead", "reserved"):
+        for as_json in (False, True):
+            yield from out.run(f"place {place}", jobs.jobs, Session(Settings(), as_json), "mail", place, 7)
+    yield from out.run("a cursor without a place", jobs.jobs, SESSION, "mail", None, 7, cursor="5")
+    yield from out.run("a cursor and a time", jobs.jobs, SESSION, "mail", "dead", 7, cursor="5", at="1h")
+    recorded = SimpleNamespace(taken_ms=NOW_MS, total=3, is_exact=True)
+    cases: tuple[tuple[Count, Any], ...] = (
+        (Count("ready", State.READY, 0), None), (Count("ready", State.READY, 2), None),
+        (Count("ready", State.READY, 0, is_exact=False), None), (Count("ready", State.READY, 0), recorded),
+    )  # fmt: skip
+    moment = SimpleNamespace(
+        snapshot=Snapshot(NOW_MS, (Queue("mail", "native"),)), at_ms=NOW_MS, begin_ms=NOW_MS, span_ms=60_000
+    )
+    out.patch.setattr(jobs, "_select_recorded_jobs", lambda recorded, *_rest: ([JOB] * (recorded is not None), None))
+    for count, page in cases:
+        for number, place in ((1, None), (1, "ready"), (2, "ready")):
+            if number == 1 or page is not None:
+                out.patch.setattr(jobs, "read_recorded_pages", lambda *_args: (moment, [(count, page)] * number))
+                for as_json in (False, True)[: 2 if page else 1]:
+                    with utc_time_zone():
+                        yield from out.run(
+                            f"recorded {count.count} {count.is_exact} {page is not None} {number} {place} {as_json}",
+                            jobs._write_recorded_jobs,
+                            Session(Settings(), as_json),
+                            "1h",
+                            "mail",
+                            place,
+                            7,
+                            lambda _job: True,
+                        )
+
+
 # ── act ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -1338,6 +1410,7 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
     lines: list[str] = []
     for part in (
         describe_jobs,
+        describe_job_lists,
         describe_act,
         describe_act_steps,
         describe_sessions,
