@@ -46,7 +46,7 @@ _TIME_TITLES = {
     State.DEAD: "died",
 }
 _COLUMNS = {
-    "job": Column("job", "job", 8, weight=3, drop=2),
+    "job": Column("job", "job", weight=3, drop=2),
     "call": Column("call", "call", 14, weight=5, drop=1),
     "fields": Column("fields", "body", 14, weight=5, drop=5),
     "time": Column("time", "", 6, align="right", style="muted"),
@@ -300,12 +300,12 @@ def _build_named_columns(name: str, state: State, choice: ColumnChoice, *, is_ti
 
 def _build_time_column(state: State, choice: ColumnChoice, *, is_timed: bool) -> Column:
     """Return the column of the time that matters in a state, such as `due in`; narrower beside the bar of a lease."""
-    title = _TIME_TITLES[state]
+    column, title = _COLUMNS["time"], _TIME_TITLES[state]
     if state is State.SCHEDULED and not is_timed:
         title = "waits"
     if state is State.RESERVED:
-        return Column("time", title if _DEADLINE in choice.filled else "runs", 5, align="right")
-    return Column("time", title, 6, align="right", style="muted")
+        return column._replace(title=title if _DEADLINE in choice.filled else "runs", width=5, style="")
+    return column._replace(title=title)
 
 
 def _build_field_columns(body_preview: preview.Preview) -> list[Column]:

@@ -211,14 +211,14 @@ def _find_former_index(previous: ListWindow, fresh: ListWindow, cursor_row: Row,
 
     That is after the nearest row that was above `cursor_row`, or before the nearest below it.
     """
-    index = previous.places[cursor_row.id] - previous.offset if cursor_row.id in previous.places else 0
-    above, below = (previous.rows[:index], previous.rows[index + 1 :]) if cursor_row.id in previous.places else ((), ())
-    for row in reversed(above):
-        if row.id in fresh.places:
-            return fresh.places[row.id] - fresh.offset + 1
-    for row in below:
-        if row.id in fresh.places:
-            return fresh.places[row.id] - fresh.offset
+    if cursor_row.id in previous.places:
+        index = previous.places[cursor_row.id] - previous.offset
+        for row in reversed(previous.rows[:index]):
+            if row.id in fresh.places:
+                return fresh.places[row.id] - fresh.offset + 1
+        for row in previous.rows[index + 1 :]:
+            if row.id in fresh.places:
+                return fresh.places[row.id] - fresh.offset
     return min(max(position - fresh.offset, 0), len(fresh.rows))
 
 

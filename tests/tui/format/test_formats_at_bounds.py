@@ -260,6 +260,7 @@ def describe_tables() -> Iterator[str]:
                     )
                 if offset == previous_offset or fresh in ("abde", "xabcdey"):
                     yield f"{previous_offset} of {previous_total}, {fresh!r} at {offset} of {total}: {' '.join(parts)}"
+    yield f"new window: {ListWindow()}"
     window = ListWindow(previous_rows, 10, 30, 12)
     found = [(place, row.id if (row := window.find_row(place)) else None) for place in (9, 10, 14, 15)]
     bare = window.remove_ghost()
@@ -362,7 +363,8 @@ def describe_overview() -> Iterator[str]:
         ({}, {}),
     ):
         more = full._replace(counters=current, counts=(Count("ready", State.READY, 15),))
-        changes = [queues.compute_changes(full._replace(counters=previous), more), queues.compute_changes(more, full)]
+        former = full._replace(counters=previous)
+        changes = [queues.compute_changes(*pair) for pair in ((former, more), (more, former), (more, full))]
         yield f"changes {previous} {current}: {describe(changes)}"
     measured = [full._replace(verdict=Verdict(text="x" * cells)) for cells in (57, 58, 59)]
     longest_cells = [
@@ -442,6 +444,7 @@ def describe_recent() -> Iterator[str]:
         "none": [],
         "joined": [event(1.0), event(11.0)],
         "apart": [event(1.0), event(11.001)],
+        "joined after another": [event(1.0, ref=NEWS), event(2.0), event(3.0)],
         "other queue": [event(1.0), event(2.0, ref=NEWS)],
         "other verb": [event(1.0), event(2.0, "reap")],
         "a change": [event(1.0), event(2.0, moved=0, words="w"), event(3.0)],
