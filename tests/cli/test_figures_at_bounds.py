@@ -181,7 +181,8 @@ def describe_options(out: Output) -> Iterator[str]:
             yield from served
     out.patch.undo()
     for seconds in (-1.0, 0.0, 0.001, demo.MAX_SECONDS, demo.MAX_SECONDS + 1):
-        yield from out.run(f"scenario for {seconds}", demo.run_scenario, "delays", seconds=seconds)
+        for scenario in ("delays", "chaos"):
+            yield from out.run(f"{scenario} for {seconds}", demo.run_scenario, scenario, seconds=seconds)
     for seed in (-1, 0, 1, 2**63 - 1, 2**63):
         yield from out.run(f"seed {seed}", demo.run_scenario, "delays", seed=seed)
 

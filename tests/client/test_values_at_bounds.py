@@ -134,6 +134,15 @@ def test_a_command_that_a_signal_ended_is_described_by_the_signal(code: int, tex
     assert subprocess_worker._describe_exit_code(code) == text
 
 
+def test_each_acked_job_has_its_outcome() -> None:
+    jobs: list[Any] = [SimpleNamespace(words=[]) for _number in range(2)]
+    for job in jobs:
+        job.record_outcome = job.words.append
+    reply = calls.Reply("", each=[calls.Reply("moved"), calls.Reply("stale")])
+    assert calls.record_ack_outcomes(jobs, reply) == ["moved", "stale"]
+    assert [job.words for job in jobs] == [["moved"], ["stale"]]
+
+
 @run_in_one_test("confirmed, is_safe", [(0, False), (1, True), (2, True)])
 def test_a_write_is_safe_if_one_file_or_replica_confirmed_it(confirmed: int, is_safe: bool) -> None:
     async def confirm_file(*_words: Any) -> list[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kept_text import assert_lines_match_file
 
+from rqtui.config import file
 from rqtui.config.file import parse_config_text
 from rqtui.config.thresholds import DEFAULTS, RULES, Limit, find_queue_thresholds, format_threshold, parse_threshold
 
@@ -50,6 +51,13 @@ def text() -> Iterator[str]:
         for value in values:
             config = parse_config_text(Path("config.toml"), f"{key} = {value}\n")
             yield f"{key} = {value}: {dict(config.top)} {[*config.format_problem_lines()]}"
+    profile_keys = [f"profiles.live.{name}" for name in file._PROFILE if name not in file._TOP]
+    for key in (*file._TOP, *profile_keys):
+        for value in ("1", '""', '" a "', "true", '["", "a"]', '[" a "]', '{"x*" = ["purge", "purg"]}'):
+            url = '\nprofiles.live.url = "redis://here"' if key in profile_keys[1:] else ""
+            config = parse_config_text(Path("config.toml"), f"{key} = {value}{url}\n")
+            found = config.profiles if key.startswith("profiles.") else dict(config.top)
+            yield f"{key} = {value}: {found} {[*config.format_problem_lines()]}"
     for name in RULES:
         for value in LIMITS:
             try:

@@ -184,6 +184,26 @@ def private_servers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[s
         yield f"stop: {' | '.join(waited)} | removed {removed}"
 
 
+def full_buffers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield what the server in Python does while the buffer of a client's socket is full."""
+    log: list[str] = []
+    accepted: list[int | None] = [2, None, None, 3, 1]
+
+    def send(data: memoryview) -> int:
+        number = accepted.pop(0)
+        log.append(f"send {bytes(data)!r}")
+        if number is None:
+            raise BlockingIOError
+        return number
+
+    monkeypatch.setattr(
+        embedded, "select", SimpleNamespace(select=lambda *words: log.append(f"wait {words[0], words[2]}"))
+    )
+    writer = embedded._WaitingWriter(cast(Any, SimpleNamespace(send=send)))
+    yield f"written: {writer.write(b'abcdef')} {take(log)}"
+    yield f"nothing to write: {writer.write(b'')} {take(log)}"
+
+
 def plain_requests() -> Iterator[str]:
     for parts in (
         [b"-no\r\n"],
@@ -851,7 +871,7 @@ def test_links_match_the_stored_text(tmp_path: Path) -> None:
     lines = []
     for part in (
         lambda patch: private_servers(patch, tmp_path),
-        lambda _patch: plain_requests(),
+        lambda _patch: plain_requests(), full_buffers,
         watched_commands, subscribers, pools, watched_servers, nodes, addresses,
         lambda _patch: urls(), lambda _patch: certificates(tmp_path),
     ):  # fmt: skip
