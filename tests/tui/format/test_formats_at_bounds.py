@@ -219,6 +219,13 @@ def describe_cells() -> Iterator[str]:
         job = replace(JOB, body=body, member=member)
         row = columns.build_job_row(job, NOW_MS, 16, ("body.a", "call"))
         yield f"missing in {body!r} {member!r}: {write_cells(row.cells)}"
+    for length in (8, 9, 16, 17, 64, 65):
+        job = replace(JOB, id=b"x" * length)
+        short, long = (
+            [write_cells(columns.build_job_row(job, NOW_MS, cells, names).cells[:1]) for names in ((), ("job",))]
+            for cells in (columns.SHORT_ID_CELLS, columns.LONG_ID_CELLS)
+        )
+        yield f"id of {length}: {short} {long}"
 
 
 # ── rows and windows of tables ───────────────────────────────────────────────────────────────────────────────────────
@@ -237,6 +244,7 @@ def describe_tables() -> Iterator[str]:
         ),
         "limited below": (Column("a", width=6, weight=1, most=4), Column("b", width=4, weight=3)),
     }
+    yield f"a usual column: {Column('a')}"
     for title, each in sets.items():
         for gap in (1, 2):
             texts = {}
