@@ -16,8 +16,8 @@ from typing import Any
 from bare_objects import SYSTEMS, Actor, Bare, build_bare_view, describe, silence, take
 from kept_text import assert_lines_match_file
 
-from rqtui.model import Count, Finding, Job, Page, Queue, Ref, State
-from rqtui.tui.screens import board, events, job, kinds, metrics, operations, overview, redis, workers
+from rqtui.model import Count, Finding, Job, Page, Queue, Ref, Snapshot, State
+from rqtui.tui.screens import board, errors, events, job, kinds, metrics, operations, overview, redis, workers
 from rqtui.tui.screens.board_layout import choose_first_place, compute_board_layout
 from rqtui.tui.screens.metrics import CHANGE, FINDING, Chart, Mark
 from rqtui.tui.widgets.pane import MAX_LIVE_JOBS, JobState, Pane
@@ -136,6 +136,17 @@ def describe_keys() -> Iterator[str]:
         view.table.painter.columns = shown
         view.apply_report()
         yield f"columns of kinds {shown}: {take(log)}"
+    view = silence(build_bare_view(log, kinds.Kinds(), MAIL, _plot=Actor(log, "plot")), "recompute", "draw")
+    view.show_snapshot(Snapshot(NOW_MS))
+    yield f"snapshot of kinds: {take(log)} {view._now_ms - NOW_MS}"
+    for frame, is_touched in (("a.py:8", True), ("a.py:8", False), ("", True)):
+        group = SimpleNamespace(frame=frame)
+        view = silence(build_bare_view(log, errors.Errors(), MAIL, _frame_cells=12), "_keep_cursor_on_group",
+                       "_update_frame")  # fmt: skip
+        vars(view).update(list_error_groups=lambda: [group], build_columns=lambda: [])
+        vars(view.table).update(cursor_id="Boom", is_touched=is_touched)
+        view._draw_rows_with_frames()
+        yield f"errors raised at {frame!r}, touched {is_touched}: {take(log)} {view._frame_cells}"
 
 
 def describe_charts() -> Iterator[str]:

@@ -180,6 +180,9 @@ def describe_lines() -> Iterator[str]:
         yield f"line {text!r}: {take(log)} {strip.text!r}"
     text_pane = LongText(id="body", classes="pane")
     yield f"long text: {text_pane.id} {[*text_pane.classes]}"
+    text_pane._visual_style, text_pane.refresh = Style(), lambda: log.append("refresh")  # type: ignore[assignment]
+    text_pane.notify_style_update()
+    yield f"  after a change of the theme: {take(log)} {text_pane._visual_style}"
     preview = FindingsPane(lambda _width, _height: [], lambda _y: FINDING, "preview")
     yield f"preview: {preview.id} {[*preview.classes]} {preview.find_finding_at(0) is FINDING}"
     yield f"findings: {Findings('findings').id}"
