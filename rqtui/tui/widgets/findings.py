@@ -108,9 +108,8 @@ def _format_finding(finding: Finding, more_text: str, width: int, now_ms: int, m
         lines = _wrap_around_command(Content.assemble(head, (addition, "$muted")), width_left)
         if len(lines) <= max_lines:
             break
-    if len(lines) > max_lines:
-        rest = Content(" ").join(lines[max_lines - 1 :])
-        lines = [*lines[: max_lines - 1], rest.truncate(width_left, ellipsis=True)]
+    if rest := lines[max_lines - 1 :]:
+        lines = [*lines[: max_lines - 1], Content(" ").join(rest).truncate(width_left, ellipsis=True)]
     sign = (f"{formats.SEVERITY_SIGNS[finding.severity]} ", hue)
     return [
         (Content.assemble(" " * _INDENT, line), Content()) if number else (Content.assemble(sign, line), key_hints)

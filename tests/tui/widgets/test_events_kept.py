@@ -27,12 +27,14 @@ from textual.widget import Widget
 
 from rqtui.errors import UsageError
 from rqtui.model import Finding, Ref
+from rqtui.text.pieces import Piece
 from rqtui.tui.widgets import body_editor, findings, frame, lines_pane, question_dialog
 from rqtui.tui.widgets.body_editor import edit_in_editor
 from rqtui.tui.widgets.finder import Finder, RedisHits
 from rqtui.tui.widgets.findings import Findings, FindingsPane
 from rqtui.tui.widgets.leavable import Leavable
 from rqtui.tui.widgets.long_text import LongText
+from rqtui.tui.widgets.paint import GLYPHS, Painter
 from rqtui.tui.widgets.pane import Pane
 from rqtui.tui.widgets.question_dialog import Question
 from rqtui.verbs import Field
@@ -178,6 +180,18 @@ def describe_lines() -> Iterator[str]:
             widget: Any = SimpleNamespace(visual_style=Style(), rich_style=None)
             strip = lines_pane.render_text_line(widget, Content(text), 4)
         yield f"line {text!r}: {take(log)} {strip.text!r}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame, "render_text_line", lambda _widget, line, width: f"{line.plain!r} {width}")
+        bar = Bare(frame.Bar, _lines=[(Content("a"), Content("b"))], size=Size(4, 1))
+        yield f"lines of a bar: {[bar.render_line(y) for y in range(3)]}"
+    hint = frame.format_key_hint("R", "requeue")
+    yield f"keys of {hint.plain!r}: {[frame.find_key_at_cell(hint, at) for at in range(-1, hint.cell_length + 2)]}"
+    painter = Bare(Painter, glyphs=GLYPHS[0], ascii_only=False)
+    cell = (Piece("+ ", "muted"), Piece("name", "strong"))
+    for fit in (None, lambda text, cells: text[-cells:]):
+        for align in ("left", "right"):
+            fitted = [painter._fit_cell_to_width(cell, width, align, fit) for width in range(8)]
+            yield f"cell, {align} {fit is not None}: {describe(fitted)}"
     text_pane = LongText(id="body", classes="pane")
     yield f"long text: {text_pane.id} {[*text_pane.classes]}"
     text_pane._visual_style, text_pane.refresh = Style(), lambda: log.append("refresh")  # type: ignore[assignment]
