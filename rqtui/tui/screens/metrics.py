@@ -139,9 +139,8 @@ class PlotPane(Widget):
         cells = [(" ", "$muted")] * width
         step_ms = (self._end_ms - self._begin_ms) / width
         for mark in sorted(self._marks, key=lambda mark: mark.kind == FINDING):
-            if self._begin_ms <= mark.at_ms < self._end_ms:
-                style = "$state-dead" if mark.kind == FINDING else "$strong"
-                cells[min(width - 1, int((mark.at_ms - self._begin_ms) / step_ms))] = MARK_SIGNS[mark.kind], style
+            style = "$state-dead" if mark.kind == FINDING else "$strong"
+            cells[min(width - 1, int((mark.at_ms - self._begin_ms) / step_ms))] = MARK_SIGNS[mark.kind], style
         return cells
 
     def _format_time_axis(self, width: int) -> str:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from textual.app import RenderResult
@@ -119,10 +120,9 @@ class LongText(ScrollView, can_focus=True):
         """
         self._matches, self._current_match = [], -1
         if pattern is not None:
-            for number, line in enumerate(self._lines):
-                self._matches += [Match(number, *match.span()) for match in pattern.finditer(line) if match[0]]
-                if len(self._matches) >= _MAX_MATCHES:
-                    break
+            found = ((number, match) for number, line in enumerate(self._lines) for match in pattern.finditer(line))
+            matches = (Match(number, *match.span()) for number, match in found if match[0])
+            self._matches = list(islice(matches, _MAX_MATCHES))
         self.refresh()
         if not self._matches or not self._rows:
             return 0, 0
@@ -140,7 +140,7 @@ class LongText(ScrollView, can_focus=True):
         self._current_match = index % len(self._matches)
         match = self._matches[self._current_match]
         row = self._first_row[match.line]
-        while row + 1 < len(self._rows) and self._rows[row][0] == match.line and self._rows[row][2] <= match.start:
+        while self._rows[row][2] <= match.start:
             row += 1
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if not top <= row < top + height:

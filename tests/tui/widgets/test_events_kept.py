@@ -8,6 +8,7 @@ The methods are called without a screen (`support/bare_objects.py`).
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
@@ -197,6 +198,10 @@ def describe_lines() -> Iterator[str]:
     text_pane._visual_style, text_pane.refresh = Style(), lambda: log.append("refresh")  # type: ignore[assignment]
     text_pane.notify_style_update()
     yield f"  after a change of the theme: {take(log)} {text_pane._visual_style}"
+    for size in (9_999, 10_000, 10_001):
+        searched = Bare(LongText, _lines=["x" * size, "xx"], _rows=[], refresh=lambda: log.append("refresh"))
+        searched.find_first_match(re.compile("x|y*"))
+        yield f"matches in {size + 2} letters: {len(searched._matches)} {searched._matches[-1]} {take(log)}"
     preview = FindingsPane(lambda _width, _height: [], lambda _y: FINDING, "preview")
     yield f"preview: {preview.id} {[*preview.classes]} {preview.find_finding_at(0) is FINDING}"
     yield f"findings: {Findings('findings').id}"
