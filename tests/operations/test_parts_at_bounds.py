@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 from rqtui.durations import MAX_INSTANT_MS
 from rqtui.errors import Refused, UsageError
 from rqtui.model import Job, MigrationTerms, Outcome, Ref, State
-from rqtui.operations import canary, canary_jobs, drain, journal, migration, undo, undo_files
+from rqtui.operations import canary, canary_jobs, drain, journal, migration, revert, undo, undo_files
 from rqtui.systems import registry
 
 
@@ -186,3 +187,75 @@ def test_a_change_of_too_many_jobs_cannot_be_undone(more: int, tmp_path: Path) -
     recorder = undo.UndoRecorder(tmp_path)
     recorder.begin_change("kill", Ref("native", "mail"), number)
     assert list(recorder._open_files.values()) == [None] * (more > 0)
+
+
+@pytest.mark.parametrize(("sizes", "lengths"), [((4, 5), [2]), ((5, 5), [2]), ((5, 6), [1, 1]), ((11, 1), [1, 1])])
+def test_a_chunk_of_an_undo_is_as_long_as_a_reply_may_be(
+    sizes: tuple[int, ...], lengths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revert, "ANSWER_BYTES", 10)
+    jobs: Any = [(SimpleNamespace(id=b"a", place="dead", size=size), None) for size in sizes]
+    state: Any = SimpleNamespace(chunk_numbers={})
+    chunks = revert._split_into_undo_chunks(registry.create_system("native"), "restore", state, jobs)
+    assert [len(chunk) for chunk in chunks] == lengths
+
+
+@pytest.mark.parametrize(("count", "expected", "is_begun"), [(0, 0, False), (1, 0, False), (2, 0, True), (1, 2, True)])
+def test_the_beginning_of_a_change_of_several_jobs_is_in_the_journal(
+    count: int, expected: int, *, is_begun: bool, tmp_path: Path
+) -> None:
+    ref, begun = Ref("native", "mail"), list[int]()
+    begin: Any = SimpleNamespace(begin_change=lambda _verb, _queue, _system, total: begun.append(total))
+    recorder = undo.UndoRecorder(tmp_path, journal=begin)
+    recorder._expected_totals["kill", ref] = expected
+    engine: Any = SimpleNamespace(systems={"native": registry.create_system("native")})
+    recorder._begin_journal_entry(engine, "kill", ref, count)
+    assert begun == [max(count, expected)] * is_begun
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_jobs_are_read_ahead_if_one_call_reads_them(more: int, tmp_path: Path) -> None:
+    system: Any = registry.create_system("rq")
+    ids = [b"a"] * (system.jobs_per_call + more)
+    requests = undo.UndoRecorder(tmp_path).build_read_requests(system, "delete", "mail", ids)
+    assert len(requests) == (more <= 0)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "more_bytes", "is_full"), [(-2, 0, False), (-1, 0, False), (0, 0, True), (-2, -1, False), (-2, 1, True)]
+)
+def test_jobs_beyond_the_limits_of_an_undo_record_are_only_counted(
+    jobs: int, more_bytes: int, *, is_full: bool, tmp_path: Path
+) -> None:
+    class IsRead(Exception):
+        pass
+
+    def read(_self: object) -> str:
+        raise IsRead
+
+    ref, unsaved = Ref("native", "mail"), list[int]()
+    file_type = type(
+        "File", (), {"to_queue": property(read), "write_unsaved": lambda _self, number: unsaved.append(number)}
+    )
+    file: Any = file_type()
+    file.jobs, file.bytes = undo.MAX_SAVED_JOBS + jobs, undo_files.OPERATION_BYTES + more_bytes
+    recorder = undo.UndoRecorder(tmp_path)
+    recorder._open_files["kill", ref] = file
+    engine: Any = SimpleNamespace(systems={"native": registry.create_system("native")})
+    job = Job(b"a", "mail", "native", "ready", State.READY, b"a")
+    if is_full:
+        assert recorder.save_jobs(engine, "kill", ref, [job]) is None
+    else:
+        with pytest.raises(IsRead):
+            recorder.save_jobs(engine, "kill", ref, [job])
+    assert unsaved == [1] * is_full
+
+
+@pytest.mark.parametrize(("ends", "number"), [(["x"], 1), (["y"], 2), (["x", "y"], 2), ([], 2)])
+def test_an_interrupted_change_that_two_programs_recovered_is_one_operation(
+    ends: list[str], number: int, tmp_path: Path
+) -> None:
+    operation = journal.Operation(5, "me", "kill", "mail", "native", count=3)
+    lines = [json.dumps({**journal.to_document(operation), "ends": each}) for each in (["x"], ends)]
+    (tmp_path / journal.FILE_NAME).write_text("\n".join(lines))
+    assert len(journal._load_journal_entries(tmp_path)) == number
