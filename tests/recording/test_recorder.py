@@ -8,8 +8,11 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from bare_objects import Actor, Bare
 from recordings import END_MS, MAIL, NOW_MS
 from waiting import wait_until
 
@@ -376,3 +379,56 @@ def test_a_file_that_cannot_be_opened_is_the_answer_of_a_read(tmp_path: Path) ->
     wait_until(lambda: bool(problems), 30, "the read is answered")
     assert "is no recording of rqtui, or is damaged" in problems[0]
     recorder.close(30)
+
+
+@pytest.mark.parametrize(("wait_s", "closes_file"), [(recording.RETRY_S, True), (recording.RETRY_S / 2, False)])
+def test_records_that_were_not_written_are_returned_to_all_parts(
+    wait_s: float, closes_file: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+    writer = Actor(log, "writer")
+    failed = Bare(
+        Recorder, _lock=threading.Lock(), _accumulator=Actor(log, "accumulator"), _pages=Actor(log, "pages"),
+        _journal=Actor(log, "journal"), _writer=writer, problem="", _report=log.append,
+    )  # fmt: skip
+    batch: Any = SimpleNamespace(pages=["page"], changes=["change"])
+    failed._handle_failure(batch, wait_s, "the disk is full")
+    batch.changes = []
+    failed._handle_failure(batch, wait_s, "the disk is full")
+    returned = [
+        "accumulator.return_batch(SimpleNamespace)",
+        "pages.return_pages(['page'])",
+        "journal.forget(['change'])",
+    ]
+    closed = ["writer.close()"] if closes_file else []
+    assert log == [*returned, *closed, "Nothing is recorded: the disk is full", *returned[:2]]
+    assert failed._writer is (None if closes_file else writer) and failed._retry_s == 1000.0 + wait_s
+
+
+def test_the_last_records_are_written_before_the_file_is_closed() -> None:
+    log: list[str] = []
+    stop = threading.Event()
+    stop.set()
+    ended = Bare(
+        Recorder, _stop=stop, _lock=threading.Lock(), _accumulator=Actor(log, "accumulator"),
+        _try_write=lambda: log.append("write"), _writer=Actor(log, "writer"),
+    )  # fmt: skip
+    ended._run()
+    assert log == ["accumulator.flush_minutes()", "write", "writer.close()"]
+
+
+def test_returned_records_of_more_than_ten_minutes_are_dropped() -> None:
+    accumulator = Accumulator()
+    accumulator.taken_ms = NOW_MS
+    rows = [
+        SimpleNamespace(at_ms=at_ms, seen_ms=at_ms, ref=MAIL, cause="Timeout", kind="failing", begin_ms=at_ms)
+        for at_ms in (NOW_MS - recording.MAX_PENDING_MS + by_ms for by_ms in (-1, 0, 1))
+    ]
+    batch: Any = SimpleNamespace(periods=rows, server=rows, errors=rows, findings=rows, ended=rows)
+    accumulator.return_batch(batch)
+    for pending in (
+        accumulator._pending_periods.values(), accumulator._pending_server.values(),
+        accumulator._pending_errors.values(), accumulator._pending_findings.values(), accumulator._pending_ends,
+    ):  # fmt: skip
+        assert [*pending] == rows[1:]

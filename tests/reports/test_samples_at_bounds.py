@@ -172,6 +172,17 @@ def complete_deaths() -> Iterator[str]:
             yield f"{read} of 3, counted {[*counted.values()]}: {errors._count_complete_deaths(survey, pairs)}"
 
 
+def counted_places() -> Iterator[str]:
+    """Yield how many jobs a queue has in a shared place of ten entries, after so many of them were scanned."""
+    for scanned in (0, 9, 10, 11):
+        for number in (1, 2, 3, 4):
+            part = Part(MAIL, "dead", State.DEAD, 9, 3, of=10)
+            survey = Survey((part,), NOW_MS, 1, [])
+            page = Page("mail", "native", "dead", tuple(map(job, range(number))), 12, next=scanned)
+            read = [*survey._count_pages(part, iter([page]))]
+            yield f"{number} jobs in {scanned} of 10 entries: {survey.counted[part]} jobs, {len(read)} page"
+
+
 def walks() -> Iterator[str]:
     """Yield which pages are read of places whose numbers are at the limits of a sample."""
 
@@ -225,7 +236,7 @@ def walks() -> Iterator[str]:
 
 
 def text() -> Iterator[str]:
-    for part in (time_windows, ages, planned_changes, precedents, samples, complete_deaths, walks):
+    for part in (time_windows, ages, planned_changes, precedents, samples, complete_deaths, counted_places, walks):
         yield f"== {part.__name__}"
         yield from part()
 
