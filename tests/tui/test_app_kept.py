@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bare_objects import Bare
 from kept_text import assert_lines_match_file
 from service_stage import JOBS, MAIL, NEWS, SYSTEMS, Recorder, Stage, describe
 from text_snapshots import stopped_clock  # noqa: F401
@@ -34,6 +35,7 @@ from rqtui.tui.app import Cockpit
 from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.services import copying
 from rqtui.tui.session import Session
+from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets.frame import VIEWS_FROM_ROWS
 
@@ -209,6 +211,39 @@ def describe_views() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(view, "line_cache", Recorder("line_cache", stage.lines))
         yield from stage.run("mounting", View.on_mount, self)
+
+
+def describe_bare_views() -> Iterator[str]:
+    app = SimpleNamespace(screen_stack=[])
+    first, second = (Bare(View, app=app, title=title) for title in ("first", "second"))
+    dialog = SimpleNamespace(title="dialog")
+    for stack in ([], [dialog], [first], [first, dialog], [first, second], [second, first, dialog]):
+        app.screen_stack = stack
+        titles = [[each.title for each in screens] for screens in (stack, view.filter_views(stack))]
+        top = view.find_top_view(stack)
+        yield f"views of {titles[0]}: {titles[1]}, top {top and top.title}, first on top {first.is_on_top}"
+    for is_composed in (False, True):
+        for children in ((), ("header",)):
+            drawn = Bare(View, is_composed=is_composed, header="header", children=children).is_drawn
+            yield f"composed {is_composed} of {len(children)}: drawn {drawn}"
+    for demo in (None, "demo"):
+        for is_replay in (False, True):
+            lines: list[str] = []
+            composed = Bare(
+                View, header="header", footer="footer", filter_line=SimpleNamespace(name="filter line", paths="paths"),
+                strip=SimpleNamespace(name="strip", display=None), _diagnosis="diagnosis", _too_small="too small",
+                session=SimpleNamespace(demo=demo, is_replay=is_replay), compose_view=lambda: iter(("list",)),
+                check_terminal_size=lambda lines=lines: lines.append("checked"),
+            )  # fmt: skip
+            widgets = [getattr(each, "name", each) for each in composed.compose()]
+            yield f"demo {demo}, replay {is_replay}: {lines} {widgets} strip {composed.strip.display}"
+    usual = Bare(View)
+    yield f"usual: {describe(usual.build_target())} {usual.build_focus([MAIL])} {describe(usual.list_scope_queues())}"
+    yield f"usual line: {describe(usual.build_second_line(80))}, views {[*usual.compose_view()]}"
+    asked = [usual.allows_verb(None), usual.handle_verb(None), usual.offers_action("x"), usual.is_list_of_queue(MAIL)]
+    yield f"usual answers: {asked} {usual.find_list()} {usual.find_selected_operation()} {usual.move_to_other_job(1)}"
+    scoped = Bare(View, build_target=lambda: Target(NEWS))
+    yield f"scope of a queue: {describe(scoped.list_scope_queues())}"
 
 
 # ── the app ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -725,6 +760,7 @@ def test_what_app_views_and_session_do_matches_the_stored_text(
     parts: tuple[Callable[[], Iterator[str]], ...] = (
         describe_sizes,
         describe_views,
+        describe_bare_views,
         describe_toasts,
         describe_messages,
         describe_actions,
