@@ -671,6 +671,17 @@ def describe_checks() -> Iterator[str]:
             yield f"{title} {place!r}: " + " ".join(f"{key}={str(check)[0]}" for key, check in checks.items())
             if place is not None and title in ("usual", "read-only", "lost", "denied"):
                 yield f"  offered {[(verb.label, summary) for verb, summary in starter.list_offered_verbs()]}"
+    for ref in (MAIL, JOBS):
+        for denied in ("", "requeue", "every verb"):
+            stage = Stage(
+                snapshot="snapshot",
+                explain_denial=lambda verb, _ref: "" if denied not in (verb, "every verb") else "denied",
+            )
+            stage.target = Target(ref)
+            starter = build_starter(stage)
+            checks = {key: starter.check_verb_key(key) for key in keys.VERB_KEYS}
+            shown = " ".join(f"{key}={str(check)[0]}" for key, check in checks.items())
+            yield f"keys of {describe(ref)}, denied {denied!r}: {shown}"
     for system in SYSTEMS.values():
         for verb in VERBS:
             fields = [
