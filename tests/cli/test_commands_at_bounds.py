@@ -26,6 +26,7 @@ from text_snapshots import stopped_clock  # noqa: F401
 
 from rqtui import errors, verbs
 from rqtui.cli import (
+    acl,
     act,
     act_confirmation,
     act_options,
@@ -36,6 +37,7 @@ from rqtui.cli import (
     jobs,
     logs,
     migrate,
+    new_system,
     output,
     redis,
     screen,
@@ -43,9 +45,11 @@ from rqtui.cli import (
     settled_snapshot,
     signals,
     stats,
+    work,
 )
 from rqtui.cli.act_options import ActRequest, CanaryOptions, Target
 from rqtui.cli.session import Session
+from rqtui.client.subprocess_worker import JobRun
 from rqtui.config.settings import Settings
 from rqtui.connection.connect import ServerInfo
 from rqtui.engine import history
@@ -1338,6 +1342,89 @@ def describe_recorded_minutes(out: Output) -> Iterator[str]:
             yield from out.run(f"recorded {case}, then {facts}", use_recording, *case)
 
 
+def describe_work(out: Output) -> Iterator[str]:
+    """Yield what `work` needs before it begins, and how it prints runs, lines of the command, and its end."""
+    run = JobRun("j1", "send", 2, "acked", 0, 1.2345)
+    runs = (
+        run, replace(run, id="\udcff", name=""), replace(run, outcome="lost", exit_code=-9, error="one\ntoken=abc\n"),
+        replace(run, exit_code=None, seconds=0.0004), replace(run, error="e" * 200), replace(run, error="e" * 201),
+    )  # fmt: skip
+    printer: Any
+    for as_json in (False, True):
+        printer = work._RunPrinter(Session(Settings(), as_json), "mail")
+        for each in runs:
+            yield from out.run(f"a run, JSON {as_json}", printer, each)
+        for stream in (1, 2):
+            yield from out.run(f"a line of {stream}, JSON {as_json}", printer.print_command_line, "j1", stream, b"text")
+    for has_client in (False, True):
+        engine = Recorder(
+            "engine", out.lines, resolve_or_discover=lambda _name: MAIL,
+            systems={"native": SimpleNamespace(has_client=has_client)},
+        )  # fmt: skip
+        asked: Any = SimpleNamespace(create_engine=lambda runs_on, engine=engine: engine)
+        yield from out.run(f"work on a queue with a client: {has_client}", work._resolve_work_queue, asked, "mail")
+    stop = signals.Stop()
+    out.patch.setattr(work, "stop_on_signals", lambda _client: nullcontext(stop))
+    out.patch.setattr(work, "set_up_logging", lambda log_format: out.lines.append(f"logs as {log_format}"))
+    out.patch.setattr(work, "_resolve_work_queue", lambda _session, _queue: MAIL)
+    out.patch.setattr("rqtui.client.queue.Queue", lambda *_args, **_options: nullcontext(SimpleNamespace(client=None)))
+    for counts in ({}, {"acked": 2, "rejected": 1}):
+        for as_json in (False, True):
+
+            def run_commands(_queue: Any, *args: Any, counts: Any = counts, **options: Any) -> Any:
+                del options["report"], options["say"], options["stop"]
+                out.lines.append(f"run {args} {options}")
+                return counts
+
+            out.patch.setattr("rqtui.client.subprocess_worker.run_command_per_job", run_commands)
+            for ttr in (None, "5s"):
+                yield from out.run(
+                    f"work with {counts} {as_json} {ttr}",
+                    work.work,
+                    Session(Settings(), as_json),
+                    "mail",
+                    ["true"],
+                    ttr=ttr,
+                    no_wait=True,
+                )
+    for options in ({"concurrency": 0}, {"max_jobs": 0}, {"ttr": "x"}, {"command": ["/nosuch"]}, {"command": None}):
+        given = {"command": ["true"], **options}
+        yield from out.run(f"work with {options}", work.work, Session(Settings()), "mail", **given, no_wait=True)
+    yield from out.run("work, read-only", work.work, Session(Settings(read_only=True)), "mail", ["true"])
+
+
+def describe_names(out: Output) -> Iterator[str]:
+    """Yield which names a new system and a user can have."""
+    for name in (
+        "a",
+        "ab",
+        "a_b",
+        "a1",
+        "1a",
+        "_a",
+        "a_",
+        "A b",
+        "class",
+        "Class",
+        "a" * 40,
+        "a" * 41,
+        "native",
+        "-",
+        "é",
+    ):
+        yield from out.run(f"system {name}", new_system.check_system_name, name)
+    engine = SimpleNamespace(systems=SYSTEMS, resolve=lambda name: Ref("native", name))
+    out.patch.setattr(acl, "create_engine", lambda _settings: engine)
+    out.patch.setattr(
+        "rqtui.reports.acl.compute_rights", lambda *args, **options: out.lines.append(f"{args[0]} {options}")
+    )
+    out.patch.setattr("rqtui.reports.acl.format_acl_command", lambda *_args, **options: f"ACL {options}")
+    for user in ("", "me", "a b", "a\tb", "a\x1bb"):
+        yield from out.run(f"user {user!r}", acl.acl, SESSION, "viewer", ["mail"], user=user)
+    for flags in ({"is_old": True}, {"with_server": True}, {"with_nodes": True}):
+        yield from out.run(f"rights {flags}", acl.acl, SESSION, "viewer", [], user="", **flags)
+
+
 def describe_redis(out: Output) -> Iterator[str]:
     """Yield what `redis` prints of a server about which everything, or nothing, is known."""
     empty = redis_reports.Report(ServerInfo("unknown"), {})
@@ -1424,6 +1511,8 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
         describe_past_incident,
         describe_demo,
         describe_recorded_minutes,
+        describe_work,
+        describe_names,
         describe_redis,
         describe_terminals,
         describe_logs,
