@@ -185,8 +185,10 @@ def describe_lines() -> Iterator[str]:
         patch.setattr(frame, "render_text_line", lambda _widget, line, width: f"{line.plain!r} {width}")
         bar = Bare(frame.Bar, _lines=[(Content("a"), Content("b"))], size=Size(4, 1))
         yield f"lines of a bar: {[bar.render_line(y) for y in range(3)]}"
-    hint = frame.format_key_hint("R", "requeue")
-    yield f"keys of {hint.plain!r}: {[frame.find_key_at_cell(hint, at) for at in range(-1, hint.cell_length + 2)]}"
+    hints = [frame.format_key_hint("R", "requeue"), frame.format_key_hint("D", "delete")]
+    for line in (hints[0], Content(" ").join(hints), Content("  ").join(hints)):
+        found = [frame.find_key_at_cell(line, at) for at in range(line.cell_length + 2)]
+        yield f"keys of {line.plain!r}: {found}"
     painter = Bare(Painter, glyphs=GLYPHS[0], ascii_only=False)
     cell = (Piece("+ ", "muted"), Piece("name", "strong"))
     for fit in (None, lambda text, cells: text[-cells:]):

@@ -326,7 +326,7 @@ def describe_plots() -> Iterator[str]:
     for number in (0, 1, 4, 8):
         for is_level in (False, True):
             yield f"{number} values {is_level}: {plot.resample_points(points, 0, 40, number, is_level=is_level)}"
-    greatest = (-1, 0, 0.0004, 0.9, 1, 1.0009, 1.01, 2, 2.1, 5, 5.1, 10, 99, 101)
+    greatest = (-1, 0, 0.0004, 0.9, 1, 1.0009, 1 / 0.999, 1.01, 2, 2.1, 5, 5.1, 10, 99, 101)
     yield f"maxima: {[plot.round_axis_maximum(value) for value in greatest]}"
     values: list[float | None] = [None, 0, 0.001, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     lower = [0, 0, 1, 1, 2, 2, 0, 3, 0, 0, 8, 8]
