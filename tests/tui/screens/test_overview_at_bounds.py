@@ -127,6 +127,9 @@ def describe_requests() -> Iterator[str]:
             view._table.rows, view._table.visible_range = rows, (1, 5)
             counted = [int(ref.queue[1:]) for ref in view.build_focus(many).queues]
             yield f"counted from {position} of 200 with {len(items)} rows: {len(counted)} {counted}"
+    for number in (0, 100, 101):
+        counted_refs = build_view(log, *many[:number]).build_focus(many[:number]).queues
+        yield f"counted of {number}: {len(counted_refs)}"
     view = build_view(log, *many)
     first = view._find_or_create_request(many[0], "workers", object)
     assert view._find_or_create_request(many[0], "workers", object) is first
