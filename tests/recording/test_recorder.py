@@ -199,6 +199,18 @@ def test_a_process_continues_the_minute_that_another_one_began() -> None:
     assert [(one.enqueued, one.watched_ms) for one in list_periods(accumulator)] == [(8, 30_000)]
 
 
+@pytest.mark.parametrize(("begin_ms", "is_continued"), [(9_999, False), (10_000, True), (10_001, True)])
+def test_a_minute_is_continued_if_the_earlier_part_had_ended(begin_ms: int, is_continued: bool) -> None:
+    before = accumulate(
+        (build_snapshot(NOW_MS), Totals(10)), (build_snapshot(NOW_MS + 10_000), Totals(14))
+    ).take_batch()  # fmt: skip
+    accumulator = accumulate((build_snapshot(NOW_MS + begin_ms), Totals(14)))
+    accumulator.set_earlier_periods(before.periods, ())
+    accumulate((build_snapshot(NOW_MS + 20_000), Totals(20)), accumulator=accumulator)
+    (period,) = list_periods(accumulator)
+    assert (period.enqueued, period.begin_ms - NOW_MS) == ((10, 0) if is_continued else (6, begin_ms))
+
+
 def test_records_that_cannot_be_written_are_dropped_after_ten_minutes_and_old_queues_after_an_hour() -> None:
     accumulator = Accumulator()
     for minute in range(30):

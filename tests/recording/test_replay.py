@@ -116,6 +116,14 @@ def test_a_played_recording_follows_the_clock_and_stops_at_its_end(opened: Opene
     assert engine.toggle_playing() == "This is the end of the recording."
 
 
+def test_a_change_is_searched_from_the_moment_that_a_played_recording_has_reached(opened: Opened) -> None:
+    now_s = 100.0
+    engine = opened(CHANGE_MS - MINUTE_MS, lambda: now_s)
+    engine.toggle_playing()
+    now_s += 2.0  # two minutes
+    assert engine.move("change", -1) == "requeue mail 37 × ready again" and read_time(engine) == CHANGE_MS
+
+
 def test_speeds_have_a_lowest_and_a_highest(opened: Opened) -> None:
     engine = opened()
     speeds = []

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -381,3 +382,12 @@ def test_one_queue_is_found_with_its_last_places_and_its_own_findings(tmp_path: 
         assert [each.ref for each in store.read_findings(0, END_MS, other)] == [other]
         assert len(store.read_findings(0, END_MS)) == 3
         assert store.read_findings(0, END_MS, MAIL._replace(queue="none")) == []
+
+
+def test_a_file_can_make_sqlite_do_little() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        store._protect_connection(connection)
+        settings = [connection.execute(f"PRAGMA {name}").fetchone() for name in ("trusted_schema", "cell_size_check")]
+        assert settings == [(0,), (1,)] and connection.text_factory is bytes
+        limits = [connection.getlimit(kind) for kind in (sqlite3.SQLITE_LIMIT_LENGTH, sqlite3.SQLITE_LIMIT_ATTACHED)]
+        assert limits == [store.MAX_VALUE_BYTES, 0]
