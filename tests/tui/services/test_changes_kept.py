@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -528,6 +529,12 @@ def describe_rate_limited() -> Iterator[str]:
     )
     yield from stage.run("a late step", stage.session.find_last_call("call_engine")[1], CallFinished(1, steps["sent"]))
     yield f"nothing left {service.stop_change()} {service.format_progress()}"
+    for name in ("over", "stopped", "idle"):
+        stage = Stage()
+        service = start(stage, limits["rate"])
+        service.stop_change()
+        handle = stage.session.find_last_call("call_engine")[1]
+        yield from stage.run(f"stopped before the step {name}", handle, CallFinished(1, steps[name]))
     for failures in (0, 1, 3_000):
         for done in (39, 40):
             stage = Stage()
@@ -567,6 +574,9 @@ def describe_canary_pages(
         handle = stage.session.find_last_call("call_engine")[1]
         yield from stage.run("passed", handle, CallFinished(1, steps["passed"]))
         yield f"  {change.is_question_open} {change.is_page_wanted}"
+        stage.app.screen = stage.app.focused = None
+        yield from stage.run(f"after the {is_used}", service._request_step)
+        yield from stage.run("once", service._request_step)
 
 
 # ── starting verbs ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -691,27 +701,17 @@ def describe_checks() -> Iterator[str]:
 
 
 def describe_running() -> Iterator[str]:
-    for number in range(4):
+    for are_running in product((False, True), repeat=3):
         stage = Stage()
         starter = build_starter(stage)
-        for index, (service, stop) in enumerate(
-            (
-                (starter.rate_limited, "stop_change"),
-                (starter._undo, "stop_undo"),
-                (starter._batches, "stop_long_change"),
-            )
+        services = ((starter.rate_limited, "stop_change"), (starter._undo, "stop_undo"))
+        for is_running, (service, stop) in zip(
+            are_running, (*services, (starter._batches, "stop_long_change")), strict=True
         ):
-
-            def answer(index: int = index, number: int = number) -> bool:
-                stage.lines.append(f"stop {index}")
-                return index == number
-
-            setattr(service, stop, answer)
-            service.format_progress = lambda index=index, number=number: (
-                Content(f"p{index}") if index >= number else None
-            )
-        yield from stage.run(f"stopping {number}", starter.stop_running_changes)
-        yield from stage.run(f"progress {number}", starter.format_progress)
+            setattr(service, stop, lambda stop=stop, is_running=is_running: stage.lines.append(stop) or is_running)
+            service.format_progress = lambda stop=stop, is_running=is_running: Content(stop) if is_running else None
+        yield from stage.run(f"stopping {are_running}", starter.stop_running_changes)
+        yield from stage.run(f"progress {are_running}", starter.format_progress)
 
 
 # ── values of forms ──────────────────────────────────────────────────────────────────────────────────────────────────
