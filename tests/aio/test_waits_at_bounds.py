@@ -7,7 +7,6 @@ text; review the difference as code.
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from redis import exceptions
 
 from rqtui.aio import wakeup
 from rqtui.aio.wakeup import WakeWaiter
-from rqtui.client.wakeup import BLOCK_S, GRACE_S, UNBLOCK_LAG_S, WakeReason
+from rqtui.client.wakeup import BLOCK_S, GRACE_S, UNBLOCK_LAG_S
 
 KEPT = Path(__file__).with_name("waits_at_bounds.txt")
 MARKER = [b"key", b"wake", b"0"]
@@ -171,19 +170,6 @@ def cancelled_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     yield f"continued: {run(wait_on, Server({1.5: MARKER}), monkeypatch)}"
     yield f"restored: {run(lambda waiter: waiter.restore_marker(), Server({}), monkeypatch)}"
-
-
-def test_an_error_after_the_end_of_a_wait_is_not_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def interrupt(waiter: WakeWaiter) -> WakeReason:
-        waiter._pool.interrupts[0.5] = lambda: (waiter.interrupt(), server.answer(LOST))  # type: ignore[attr-defined]
-        return await waiter.wait(None)
-
-    server = Server({})
-    assert run(interrupt, server, monkeypatch).startswith("WakeReason.INTERRUPTED at 0.5 s")
-    gc.collect()
-    assert caplog.messages == []
 
 
 def test_waits_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
