@@ -82,6 +82,9 @@ def _format_ruby(value: object, max_length: int, depth: int = 0) -> str:
         parts, free_characters = [], max_length
         pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
         for key, item in pairs:
+            if free_characters <= 0:
+                parts.append("…")
+                break
             text = _format_ruby(item, free_characters, depth + 1)
             if key is not None:
                 text = (
@@ -89,9 +92,6 @@ def _format_ruby(value: object, max_length: int, depth: int = 0) -> str:
                 )
             parts.append(text)
             free_characters -= len(text) + 2
-            if free_characters <= 0:
-                parts.append("…")
-                break
         opening, closing = "{}" if isinstance(value, dict) else "[]"
         return f"{opening}{', '.join(parts)}{closing}"
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 3000:
