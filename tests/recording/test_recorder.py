@@ -444,3 +444,18 @@ def test_returned_records_of_more_than_ten_minutes_are_dropped() -> None:
         accumulator._pending_errors.values(), accumulator._pending_findings.values(), accumulator._pending_ends,
     ):  # fmt: skip
         assert [*pending] == rows[1:]
+
+
+def test_the_minute_of_the_first_snapshot_is_continued() -> None:
+    log: list[str] = []
+    begin_ms = NOW_MS // MINUTE_MS * MINUTE_MS
+    started = Bare(
+        Recorder, _lock=threading.Lock(), _accumulator=Actor(log, "accumulator", taken_ms=begin_ms + 59_999)
+    )  # fmt: skip
+    writer = SimpleNamespace(
+        read_all_periods=lambda *span: ["queues", span], read_server_periods=lambda *span: ["server", span]
+    )
+    started._continue_minute(writer)
+    span = f"[{begin_ms}, {begin_ms + 1}]"
+    assert log == [f"accumulator.set_earlier_periods(['queues', {span}], ['server', {span}])"]
+    assert started._is_continued
