@@ -135,8 +135,7 @@ def align_sides(left: Content, right: Content, width: int) -> Content:
         left_width = width - right.cell_length - 1
         if left_width < 12:
             right, left_width = Content(), width
-        if left.cell_length > left_width:
-            left = left.truncate(max(1, left_width), ellipsis=True)
+        left = left.truncate(max(1, left_width), ellipsis=True)
     return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
 
 

@@ -184,8 +184,7 @@ def _yield_wrapped_rows(line: str, width: int) -> Iterator[tuple[int, int]]:
         if end >= len(line):
             yield start, len(line)
             return
-        space = line.rfind(" ", start + width // 2, end)
-        end = space + 1 if space > 0 else end
+        end = line.rfind(" ", start + width // 2, end) + 1 or end
         yield start, end
         start = end
 

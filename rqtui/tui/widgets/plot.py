@@ -34,11 +34,11 @@ def resample_points(
         column = number - 1 if at_ms == end_ms else floor((at_ms - begin_ms) / step)
         if column < 0:
             previous = value
-        elif column < number and value is not None:
+        elif value is None:
+            unknown.add(column)
+        elif column < number:
             sums[column] = value if is_level else sums[column] + value
             counts[column] = 1 if is_level else counts[column] + 1
-        elif column < number:
-            unknown.add(column)
     for column in range(number):
         if counts[column]:
             previous = sums[column] / counts[column]
