@@ -29,6 +29,7 @@ from rqtui.tui.services import frame_content, slow_link, time_bar, view_counts
 from rqtui.tui.services.frame_content import FrameContent
 from rqtui.tui.services.time_bar import TimeBar
 from rqtui.tui.target import Target
+from rqtui.tui.widgets.queue_preview import DeathCauses
 from rqtui.verbs import VERBS_BY_NAME
 
 KEPT = Path(__file__).with_name("frame_kept.txt")
@@ -323,6 +324,29 @@ def describe_counts() -> Iterator[str]:
         yield f"relevant for {describe(refs)}: {relevant}"
 
 
+def describe_error_counts() -> Iterator[str]:
+    session = Stage().session
+    failed = {
+        ref: Queue(ref.queue, ref.system, (Count("dead", State.DEAD, 2), Count("later", State.SCHEDULED, later)))
+        for ref, later in ((MAIL, 0), (NEWS, 3))
+    }
+    empty = Queue("mail", "native", (Count("dead", State.DEAD, 0),))
+    read: Any = DeathCauses((SimpleNamespace(id="Boom"),), dead=2, read=2)
+    known = {
+        "complete": read,
+        "partial": read._replace(read=1),
+        "outdated": read._replace(dead=99, read=99),
+        "with retries": read._replace(retrying=0),
+    }
+    for queues in ({}, {MAIL: empty}, {MAIL: failed[MAIL]}, {NEWS: failed[NEWS]}, failed):
+        session.latest_queues = queues
+        for title, causes in (("nothing", None), *known.items()):
+            for refs in ((), (MAIL,)) if causes else ((),):
+                session.death_causes = dict.fromkeys(refs or queues, causes) if causes else {}
+                shown = describe(view_counts.count_view_rows("errors", session, ()))
+                yield f"errors of {[ref.queue for ref in queues]}, read {title} {len(session.death_causes)}: {shown}"
+
+
 def describe_slow_link() -> Iterator[str]:
     for number in (2, 3):
         link = slow_link.SlowLink(Stage().host, False)
@@ -350,5 +374,5 @@ def test_what_the_frame_shows_matches_the_stored_text(monkeypatch: pytest.Monkey
     keys.set_keymap({})
     monkeypatch.setattr(frame_content, "time", SimpleNamespace(monotonic=lambda: NOW_S))
     parts = (describe_status, describe_header, describe_footer, describe_strip, describe_time_bar, describe_moves,
-             describe_counts, describe_slow_link)  # fmt: skip
+             describe_counts, describe_error_counts, describe_slow_link)  # fmt: skip
     assert_lines_match_file((line for part in parts for line in part()), KEPT)
