@@ -77,7 +77,7 @@ def test_the_values_of_a_question_are_checked_before_it_is_sent(
 ) -> None:
     target = Target(MAIL, "ready", (JOB,), state=State.READY)
     selection = build_state(refs=(MAIL,), verb=VERBS_BY_NAME[verb], target=target)
-    state = build_state(_session=build_state(systems={"native": NATIVE}))
+    state = build_state(_session=build_state(systems={"native": NATIVE}, snapshot=None))
     if not problem:
         bulk_changes.BulkChanges._validate_values(state, selection, values)
         return
