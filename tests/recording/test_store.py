@@ -327,6 +327,18 @@ def test_a_full_disk_is_a_sentence_and_what_was_written_stays(tmp_path: Path) ->
         writer.append(build_minutes(NOW_MS + 300 * MINUTE_MS, 1))
 
 
+def test_the_queue_and_cause_of_a_batch_that_was_rolled_back_are_stored_with_the_next_one(tmp_path: Path) -> None:
+    error = ErrorCount(MAIL, NOW_MS, "ValueError: x", 3)
+    batch = build_minutes(NOW_MS, 1)._replace(errors=[error])
+    with open_writer(tmp_path / "a.rqt") as writer:
+        with pytest.raises(RecordingError, match="not JSON serializable"):
+            writer.append(batch._replace(changes=[RecordedChange(NOW_MS, "a", {"what": object()})]))
+        assert (writer.read_periods(MAIL, 0, END_MS), writer.read_errors(0, END_MS)) == ([], [])
+        writer.append(batch)
+        assert writer.read_periods(MAIL, 0, END_MS) == [build_period(NOW_MS)]
+        assert writer.read_errors(0, END_MS) == [error]
+
+
 def test_a_killed_writer_loses_nothing_that_it_appended(tmp_path: Path) -> None:
     path = tmp_path / "a.rqt"
     program = f"""

@@ -219,6 +219,8 @@ class BulkChanges:
             except UsageError:
                 return ""
             others = selection.total - (int(canary) if canary.isdecimal() else 0)
+            if others <= 0:
+                return "The first jobs are all of them."
             duration = formats.spell_duration(others / jobs_per_s)
             rate = f"At {formats.format_rate(jobs_per_s)}"
             return f"{rate} the others take {duration} after the first." if canary else f"{rate} this takes {duration}."
