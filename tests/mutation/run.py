@@ -48,7 +48,7 @@ FIRST_ROUND_S = 15.0  # seconds of tests in the first round; most faults are not
 ALL_ROUNDS_S = 240.0  # seconds of tests in all rounds, unless `--limit` is given
 EXTRA_S = 60.0  # a run may take this long plus twice the time of its tests
 LISTED_FILE = Path(__file__).with_name("without_effect.toml")
-OF_ALL_SYSTEMS = ("tests/systems/test_input", "tests/systems/test_values_at_bounds")
+OF_ALL_SYSTEMS = re.compile(r"tests/systems/test_(?:input|\w+_at_bounds)\.py")
 CACHE_FOLDER = ROOT / ".pytest_cache" / "mutation"
 
 
@@ -82,7 +82,8 @@ def is_test_of_source(path: str, test: str) -> bool:
             return test.endswith(f"[{system_name}]")
         if test.startswith("tests/systems/test_effects.py"):
             return test.endswith(f"[{folder}/{stem}]")
-        return test.startswith((f"tests/systems/{system_name}/", f"tests/systems/test_{system_name}", *OF_ALL_SYSTEMS))
+        own_tests = (f"tests/systems/{system_name}/", f"tests/systems/test_{system_name}")
+        return test.startswith(own_tests) or OF_ALL_SYSTEMS.match(test) is not None
     folders = ("aio", "client") if folder == "aio" else (folder,)  # the tests of the client run with both
     return test.startswith((f"tests/test_{stem}.py", *(f"tests/{folder}/" for folder in folders)))
 

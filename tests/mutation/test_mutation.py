@@ -65,6 +65,8 @@ def test_a_line_outside_of_functions_is_tested_by_all_tests_of_its_file() -> Non
     assert coverage.find_tests("rqtui/x.py", 2, 2) == {0} and coverage.find_tests("rqtui/x.py", 4, 5) == {1, 2}
     assert coverage.find_tests("rqtui/x.py", 7, 7) == {0, 1, 2}
     assert run.is_test_of_source("rqtui/durations.py", "tests/test_durations.py::test_a")
+    assert run.is_test_of_source("rqtui/systems/rq/jobs.py", "tests/systems/test_jobs_at_bounds.py::test_a[rq]")
+    assert not run.is_test_of_source("rqtui/systems/rq/jobs.py", "tests/systems/test_sidekiq.py::test_a")
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ import pytest
 from bare_objects import describe
 from kept_text import assert_lines_match_file
 
-from rqtui.model import State
+from rqtui.model import MAX_BACKOFF_MS, State
 from rqtui.scripts.script import Reply
 from rqtui.systems import native
+from rqtui.systems.rq import job_format
 from rqtui.systems.sidekiq import ruby_calls
 from rqtui.systems.sidekiq.ruby_calls import BareText
 
@@ -81,11 +82,21 @@ def numbers_of_native_queues() -> Iterator[str]:
         yield f"errors {errors!r}: {native.parse_history(errors)}"
 
 
+def retries_of_rq() -> Iterator[str]:
+    for text in ("[0]", "[-1]", "[0, 60]", "[99999999999]", "[100000000000]", "60", "1.5", "{", '["x"]', "[]", ""):
+        yield f"intervals {text}: {job_format.parse_retry_intervals(text)}"
+    for intervals in ([], [0], [10], [10, 60], [10, 20, 40], [60, 10], [0.0004, 0.0006], [MAX_BACKOFF_MS / 1000 + 1]):
+        for left in (0, 1, 2, 3, 4):
+            found = [job_format.compute_native_backoff(intervals, left, attempts) for attempts in (0, 1, 2, 62)]
+            yield f"intervals {intervals}, {left} retries left: {found}"
+
+
 def test_formats_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = (
         calls_of_ruby(monkeypatch),
         workers_of_native_queues(),
         pages_of_native_queues(),
         numbers_of_native_queues(),
+        retries_of_rq(),
     )
     assert_lines_match_file((line for part in parts for line in (f"== {part.__name__}", *part)), KEPT)

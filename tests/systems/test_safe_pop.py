@@ -112,6 +112,13 @@ def test_a_job_is_shown_by_its_id_and_by_its_entry(any_client: Redis) -> None:
         )
 
 
+def test_a_list_of_a_thousand_entries_is_counted_whole(client: Redis) -> None:
+    push(client, *(f"w{n}" for n in range(1000)))
+    assert run_script(client, "counts").values["exact"] is True
+    push(client, "one-more")
+    assert run_script(client, "counts").values["exact"] is False
+
+
 def test_a_long_list_is_sampled_and_reports_it(client: Redis) -> None:
     push(client, *(f"old-{n}" for n in range(5000)), *(f"new-{n}" for n in range(5000)))
     client.lpush(QUEUE, *(f"held-{n}|{RUNNING}" for n in range(40)))

@@ -155,8 +155,10 @@ def _parse_message_end(tail: bytes) -> dict[str, Any]:
     tail_text = tail.decode("utf-8", "replace")
     position = tail_text.find('"content-encoding":')
     position = tail_text.find('"headers":') if position < 0 else position
+    if position < 0:
+        return {}
     try:
-        fields, _end = json.JSONDecoder().raw_decode("{" + tail_text[position:]) if position >= 0 else ({}, 0)
+        fields, _end = json.JSONDecoder().raw_decode("{" + tail_text[position:])
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}

@@ -132,6 +132,8 @@ def test_a_job_that_was_in_none_runs_again_with_its_priority_and_its_attempts(se
     client.zrem(build_key("ready"), b"x")
     run_script(client, "repair", [(b"x",)])
     assert list_ids(client, "ready") == [b"x", b"a"]
+    run_script(client, "enqueue", [{"id": b"a-later-one", "body": b"{}", "priority": -2}])
+    assert list_ids(client, "ready") == [b"x", b"a-later-one", b"a"], "behind the repaired job of its priority"
     assert run_script(client, "reserve", limit=1).rows[0][2] == 4
 
 
