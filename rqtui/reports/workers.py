@@ -121,6 +121,10 @@ def _combine_page_requests(pages: Sequence[Request[Page]]) -> Request[Page]:
     return Request(calls, parse_as_one_page)
 
 
+def _count_calls(requests_by_queue: Iterable[tuple[Request[Any], ...]]) -> int:
+    return sum(len(request.calls) for requests in requests_by_queue for request in requests)
+
+
 def group_worker_requests(requests_by_queue: Iterable[tuple[Request[Any], ...]]) -> dict[str, tuple[Request[Any], ...]]:
     """Separate the requests for workers from those for held jobs, by the names in `GROUPS`, for a poll."""
     pairs = [pair for pair in requests_by_queue if pair]
@@ -276,9 +280,7 @@ def load_workers(engine: Engine, refs: Sequence[Ref]) -> tuple[tuple[WorkerEntry
         requests = [build_worker_requests(engine.systems[ref.system], ref.queue, len(chunk)) for ref in chunk]
         snapshot = engine.take_snapshot(Focus(queues=tuple(chunk), requests=group_worker_requests(requests)))
         new_requests = [build_worker_requests(engine.systems[ref.system], ref.queue, len(chunk)) for ref in chunk]
-        if any(
-            len(pair[0].calls) > len(old[0].calls) for old, pair in zip(requests, new_requests, strict=True) if pair
-        ):
+        if _count_calls(new_requests) > _count_calls(requests):
             # The first snapshot counted more workers than a request reads before their number is known.
             snapshot = engine.take_snapshot(Focus(queues=tuple(chunk), requests=group_worker_requests(new_requests)))
         now_ms = snapshot.taken_ms
