@@ -557,6 +557,7 @@ def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
 
 def plant_abandoned_run(client: Redis) -> None:
     job(client, "a", "started", at_s=-30, worker_name="w9")
+    client.sadd("rq:worker:w9:executions", "a:e-a")  # what is left of a worker that died
     job(client, "ended already", "started", at_s=-30, status="finished")
     job(client, "runs", "started", at_s=600)
     for id in ("beats", "is held"):  # their worker lives, so reap leaves them
