@@ -105,8 +105,6 @@ def build_worker_requests(system: System, queue: str, queue_count: int = 1) -> t
 
 def _combine_page_requests(pages: Sequence[Request[Page]]) -> Request[Page]:
     """Combine the page requests of several places into one request, whose result is one page."""
-    if len(pages) == 1:
-        return pages[0]
     calls = tuple(call for page in pages for call in page.calls)
 
     def parse_as_one_page(replies: Replies) -> Page:
