@@ -73,9 +73,10 @@ class PageCollector:
             fingerprint = hash(page.jobs[: self._limit])
         except TypeError:  # A system put a list into a fact.
             return True
-        stored, stored_ms = self._stored.get(key, (0, 0))
-        if stored == fingerprint and 0 <= minute_ms - stored_ms < PAGE_REPEAT_MS:
-            return False
+        if key in self._stored:
+            stored, stored_ms = self._stored[key]
+            if stored == fingerprint and 0 <= minute_ms - stored_ms < PAGE_REPEAT_MS:
+                return False
         self._stored[key] = fingerprint, minute_ms
         return True
 
