@@ -106,15 +106,14 @@ class LimitedReader(Reader):
             if not missing:  # The next reply begins here.
                 missing, items, reply_start, self._reply_bytes = 1, 0, position, 0
             missing -= 1
-            kind = head[position]
-            number = _parse_header_number(head[position + 1 : line_end]) if kind in _SIZED else 0
+            kind, header = head[position], head[position + 1 : line_end]
             position = line_end + 2
-            if kind == _ARRAY and number > 0:
+            if kind == _ARRAY and (number := _parse_header_number(header)) > 0:
                 missing += number
                 items += number
                 if items > REPLY_ITEMS:
                     raise ReplyTooLong(f"its reply has {items} values, and rqtui reads {REPLY_ITEMS} at most")
-            elif kind == _VALUE and number >= 0:
+            elif kind == _VALUE and (number := _parse_header_number(header)) >= 0:
                 if number > VALUE_BYTES:
                     raise ReplyTooLong(
                         f"its reply has a value of {number} bytes, and Redis allows {_format_megabytes(VALUE_BYTES)}"
@@ -132,7 +131,6 @@ class LimitedReader(Reader):
 _LONG_TABLE = re.compile(rb"\*\d{7}")
 _SMALL_VALUE = re.compile(rb"\$([0-9]{1,6})\r\n")
 _ARRAY, _VALUE = b"*$"
-_SIZED = frozenset(b"*$")
 
 
 def _format_megabytes(number: int) -> str:

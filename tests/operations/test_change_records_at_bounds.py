@@ -598,7 +598,11 @@ def followed_jobs() -> Iterator[str]:
             has_ids=True,
         )
         followed = canary.Canary(queues.engine, [queues.engine.systems["native"]], 1)
-        yield f"walked over {number}: {attempt(lambda followed=followed: len(followed._walk_to_jobs(MAIL, {b'a'})))}"
+
+        def find(followed: Any = followed) -> list[tuple[bytes, str]]:
+            return [(id, found.place) for id, found in followed._walk_to_jobs(MAIL, {b"a"}).items()]
+
+        yield f"walked over {number}: {attempt(find)}"
         yield f"  {queues.reads[0]} … {queues.reads[-1]}, {len(queues.reads)}"
 
 
