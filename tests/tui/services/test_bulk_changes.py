@@ -150,6 +150,8 @@ def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded
     ran = shell(url, "act", "requeue", "mail", "--place", "dead", "--all", "--dry-run", "--json")
     assert ran.code == 0
     assert ran.json["dry_run"] is True and len(ran.json["results"]) == 4
+    purge = shell(url, "act", "purge", "mail", "--place", "dead", "--dry-run", "--json")
+    assert (ran.json["moved"], purge.code, purge.json["moved"], purge.json["plan"]["total"]) == (0, 0, 0, 4)
     plan = ran.json["plan"]
     assert (plan["total"], plan["looked_at"], plan["exact"]) == (4, 4, True)
     assert plan["by_error"] == [

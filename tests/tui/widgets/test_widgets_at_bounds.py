@@ -559,6 +559,10 @@ def describe_panes() -> Iterator[str]:
                 f"{pane.left_places} {pane.skips_missing_rows}"
             )
             log.clear()
+            pane._choose_columns = lambda jobs, _now_ms: log.append(f"columns of {[job.id for job in jobs]}")
+            pane.show_page(page, NOW_MS)
+            yield f"  {log[0]}"
+            log.clear()
     for offset, limit in ((0, 0), (100, 0), (129, 0), (500, 200)):
         pane = build_pane(log, scan_result=found, wanted_offset=offset, wanted_limit=limit)
         pane.show_scan_result(NOW_MS)
