@@ -95,7 +95,6 @@ def _find_distinctive_name_parts(names: Iterable[str]) -> frozenset[tuple[str, s
         for part in _PART.findall(name):
             following.setdefault(name[:position], set()).add(part)
             position += len(part)
-        following.setdefault(name, set()).add("")
     return frozenset((prefix, part) for prefix, parts in following.items() if len(parts) > 1 for part in parts)
 
 
