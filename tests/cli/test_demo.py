@@ -161,6 +161,7 @@ def test_a_demo_that_is_killed_leaves_no_folder_behind(tmp_path: Path, words: li
             terminal.until(b"No answer")
             terminal.press(key)
         wait_until(is_at_play, 30, "it plays, and can be undone")
+        assert words[0] != "demo" or b"rush: " in terminal.output
         terminal.process.kill()
         terminal.process.wait()
         wait_until(lambda: not [*folder.iterdir()], 30, "its folder is gone")
