@@ -177,6 +177,16 @@ def test_a_prefix_that_all_keys_have_is_used_and_named_in_each_remedy(any_client
     assert Ref("celery", "plain") in engine.refs and engine.systems["celery"].options["prefix"] == ""
 
 
+def test_a_queue_without_timed_and_taken_messages_has_no_next_time(any_client: Redis) -> None:
+    bind(any_client, "celery", "mail")
+    any_client.lpush("mail", message("letter", "mail"))
+    hold(any_client, "soon", eta=format_instant(600), taken_s=60)
+    engine = open_engine(any_client)
+    idle, timed = count_queue(engine, MAIL), count_queue(engine)
+    assert (idle.next_due_ms, idle.next_expiry_ms) == (None, None)
+    assert timed.next_due_ms is not None and timed.next_expiry_ms is not None
+
+
 def test_a_key_that_is_called_celery_is_nobodys_where_nothing_is_bound(any_client: Redis) -> None:
     any_client.lpush("celery", "anything")
     any_client.hset("unacked", "a", "b")

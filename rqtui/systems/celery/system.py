@@ -1142,7 +1142,7 @@ class Celery(EntrySystem):
 SYSTEM = Celery
 
 _MAX_BINDINGS = 10_000
-_NO_COUNTS = dict.fromkeys(("eta", "unacked", "late", "expired"), 0) | {"due_ms": -1, "deadline_ms": -1}
+_NO_COUNTS = dict.fromkeys(("eta", "unacked", "late", "expired"), 0)
 
 
 class NextMessage(NamedTuple):
