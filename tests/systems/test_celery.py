@@ -187,6 +187,19 @@ def test_a_queue_without_timed_and_taken_messages_has_no_next_time(any_client: R
     assert timed.next_due_ms is not None and timed.next_expiry_ms is not None
 
 
+@pytest.mark.parametrize(("first", "step"), [(4_900, 1), (7_100, -1)], ids=["from the front", "from the back"])
+def test_neighbours_are_found_deeper_in_a_list_than_a_search_from_its_ends(
+    client: Redis, first: int, step: int
+) -> None:
+    bind(client, "celery")
+    client.lpush("celery", *(message(f"n{number}") for number in range(12_000)))
+    engine = open_engine(client)
+    jobs = engine.fetch_page(CELERY, "queue", min(first, first + 200 * step), 200).jobs[::step]
+    outcomes = engine.apply_verb("delete", CELERY, jobs, {})
+    assert [outcome.word for outcome in outcomes] == ["moved"] * 200
+    assert client.llen("celery") == 11_800
+
+
 def test_a_key_that_is_called_celery_is_nobodys_where_nothing_is_bound(any_client: Redis) -> None:
     any_client.lpush("celery", "anything")
     any_client.hset("unacked", "a", "b")
