@@ -720,6 +720,15 @@ def describe_tables() -> Iterator[str]:
             table = build_table(log, *"abcdefgh", _cursor_place=4, visible_lines=lines, first_visible_line=3)
             table.action_page(pages)
             yield f"page {pages} of {lines} lines: {table._cursor_place} {take(log)}"
+    for name in ("on_focus", "on_blur", "on_resize", "watch_dimmed", "action_first", "action_last", "action_mark",
+                 "action_range", "action_end_range", "action_mark_loaded", "action_unmark_all"):  # fmt: skip
+        for marks, begin in (((), None), (("b", "c"), None), (("b", "c"), "d")):
+            table = build_table(
+                log, *"abcd", _cursor_place=1, _cursor_row=Row("b", ()), _marks=dict.fromkeys(marks), _range_from=begin
+            )
+            getattr(table, name)()
+            cursor = table._cursor_place, table._is_touched
+            yield f"{name} {marks} {begin}: {cursor} {[*table._marks]} {table._range_from} {take(log)}"
     for is_match in ("a", "c", "e", "x", "b"):
         table = build_table(log, *"abcd", "e", _cursor_place=1)
         yield (
