@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rqtui.model import Place, Queue
+from rqtui.model import Page, Place, Queue
 from rqtui.text import elision, event_coverage, formats
 from rqtui.text.pieces import Cell, Piece, convert_cell_to_pieces
 from rqtui.text.preview import format_field_value
@@ -352,12 +352,13 @@ def _join_fitting_texts(texts: Sequence[Piece], cells_left: int) -> list[Piece]:
 
 def _format_match_count(pane: Pane) -> list[Piece]:
     """Return how many jobs match the pane's filter, and how much of the place was searched."""
-    if pane.job_filter is None or (pane.page is None and pane.scan_result is None):
+    page, scan = pane.page, pane.scan_result
+    if pane.job_filter is None:
         return []
     number = _format_number(pane.count_matches())
-    if pane.scan_result is None:
-        return [Piece(f"{number} of {_format_loaded_total(pane)} match", "strong"), *_format_scan_hint(pane)]
-    scan = pane.scan_result
+    if scan is None:
+        total = _format_loaded_total(page, pane.has_more) if page is not None else ""
+        return [Piece(f"{number} of {total} match", "strong"), *_format_scan_hint(pane)] if total else []
     if not scan.is_finished:
         progress = f"{formats.format_long_count(scan.scanned)} of {formats.format_long_count(scan.total)} searched"
         return [
@@ -374,11 +375,8 @@ def _format_match_count(pane: Pane) -> list[Piece]:
     return [Piece(f"{number}+ match", "state-reserved"), Piece(scope_text, "state-reserved"), *problem]
 
 
-def _format_loaded_total(pane: Pane) -> str:
-    page = pane.page
-    if page is None:
-        return formats.ZERO
-    is_complete = len(page.jobs) >= page.total and not pane.has_more
+def _format_loaded_total(page: Page, has_more: bool) -> str:
+    is_complete = len(page.jobs) >= page.total and not has_more
     return _format_number(page.total) if is_complete else f"the {_format_number(len(page.jobs))} loaded"
 
 

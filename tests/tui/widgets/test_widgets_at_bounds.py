@@ -527,6 +527,8 @@ def describe_panes() -> Iterator[str]:
     pane.show_scan_result(NOW_MS)
     yield f"an empty scan: {log[-1]}"
     log.clear()
+    pane.advance_marks()
+    yield f"advanced: {pane._refresh_count}"
     pane = build_pane(log, marks=dict([*marks.items()][:3]))
     requests = pane.build_job_requests(NATIVE)
     yield f"requests: {len(requests)} {pane.build_job_requests(NATIVE) is requests} {pane._refresh_count}"
