@@ -57,7 +57,7 @@ def text() -> Iterator[str]:
             url = '\nprofiles.live.url = "redis://here"' if key in profile_keys[1:] else ""
             config = parse_config_text(Path("config.toml"), f"{key} = {value}{url}\n")
             found = config.profiles if key.startswith("profiles.") else dict(config.top)
-            guards = " (rqtui does not start)" if any(problem.is_guard for problem in config.problems) else ""
+            guards = " (changes are off)" if any(problem.is_guard for problem in config.problems) else ""
             yield f"{key} = {value}: {found} {[*config.format_problem_lines()]}{guards}"
     for name in RULES:
         for value in LIMITS:
