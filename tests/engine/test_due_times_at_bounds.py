@@ -62,6 +62,11 @@ def polls(redis: Redis) -> Iterator[str]:
         before = heads.poll(None, "dispatch", REFS)
         redis.now_s += passed_s
         yield f"after {passed_s} s: a new poll {heads.poll(None, 'dispatch', REFS) is not before}"
+    for refs in (REFS, REFS[:], REFS[:5]):
+        redis.now_s, heads = 1000.0, DueTimes(NATIVE)
+        before = heads.poll(None, "dispatch", REFS)
+        is_new = heads.poll(None, "dispatch", refs) is not before
+        yield f"{'the same list' if refs is REFS else 'another list'} of {len(refs)} queues: a new poll {is_new}"
     for passed_s in (2.999, 3.0, 3.001):
         redis.now_s, heads = 1000.0, DueTimes(NATIVE)
         before = heads.poll(None, "reap", REFS)

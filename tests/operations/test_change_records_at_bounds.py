@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from kept_text import assert_lines_match_file, utc_time_zone
-from memory_queues import NOW_MS, MemoryQueues
+from memory_queues import NOW_MS, MemoryQueues, constant
 
 from rqtui.errors import Refused, RqtuiError, ServerError, Unknown, UsageError
 from rqtui.model import Job, Outcome, Page, Ref, State
@@ -420,6 +420,23 @@ def recorders(folder: Path) -> Iterator[str]:
     yield f"with a problem: {recorder.build_read_requests(registry.create_system('native'), 'kill', 'mail', [b'i'])}"
 
 
+def jobs_for_enqueue() -> Iterator[str]:
+    due = {"due_ms": NOW_MS + 5_000}
+    for state, now in (
+        ("ready", job("a", body=b"x")),
+        ("ready", job("a", body=b"x", **due)),
+        ("scheduled", job("a", "scheduled", body=b"x", **due)),
+        ("scheduled", job("a", "scheduled", body=b"x")),
+        ("scheduled", job("a", body=b"x", **due)),
+        ("ready", job("a", body=None)),
+        ("ready", None),
+    ):
+        queues = MemoryQueues({MAIL: {"ready": []}})
+        queues.engine.systems["native"].job_request = lambda _queue, _id, _bytes, now=now: constant(now)
+        rows = undo._read_jobs_for_enqueue(queues.engine, MAIL, [job("a", state)])
+        yield f"{state}, now {now and (now.place, now.due_ms, now.body)}: {[row.put for row in rows.values()]}"
+
+
 def undo_chunks() -> Iterator[str]:
     def describe(chunks: Iterable[list[tuple[SavedJob, AfterState]]]) -> list[str]:
         return [f"{len(chunk)} from {chunk[0][0].id.decode()}" for chunk in chunks]
@@ -772,6 +789,7 @@ def text(folder: Path) -> Iterator[str]:
         "questions": questions(),
         "recorders": recorders(folder / "recorders"),
         "undo chunks": undo_chunks(),
+        "jobs for enqueue": jobs_for_enqueue(),
         "canaries": canaries(),
         "followed jobs": followed_jobs(),
         "drains": drains(),
