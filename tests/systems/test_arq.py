@@ -230,6 +230,70 @@ def test_with_more_due_jobs_than_are_looked_at_both_counts_are_samples(client: R
     assert counts["deferred"].is_exact
 
 
+def test_of_the_due_jobs_the_first_500_are_searched_for_running_ones(client: Redis) -> None:
+    client.zadd(QUEUE, {f"due-{number:03}": NOW - HOUR + number for number in range(499)})
+    plant_job(client, "in_progress", "last", 1)
+    for waiting, exact in ((499, True), (501, False)):
+        counted = run_script(client, "counts").values
+        assert (counted["queued"], counted["in_progress"], counted["queued_exact"]) == (waiting, exact, exact)
+        page = run_script(client, "page", place="queued", offset=0, limit=1, body_bytes=0)
+        assert (page.values["total"], page.values["exact"]) == (waiting, exact)
+        client.zadd(QUEUE, {"one-more": 0})
+
+
+def test_a_long_record_is_cut_in_a_page_and_for_one_job(client: Redis) -> None:
+    client.zadd(QUEUE, {"a": NOW})
+    for size, body_bytes, in_page, shown in (
+        (4096, 0, 4096, 4096), (4097, 0, 4096, 4096), (4097, 4096, 4096, 4096), (5000, 5000, 5000, 5000),
+        (5001, 5000, 4096, 4096), (5001, -1, 5001, 5001), (20, 20, 20, 20),
+    ):  # fmt: skip
+        client.set("arq:job:a", b"x" * size)
+        (row,) = run_script(client, "page", place="queued", offset=0, limit=1, body_bytes=body_bytes).rows
+        assert (row[2], len(row[3])) == (size, in_page)
+        found = run_script(client, "show", id=b"a", body_bytes=body_bytes).values
+        assert (found["size"], len(found["record"])) == (size, shown)
+    client.set("arq:retry:a", "1" * 21)
+    assert run_script(client, "show", id=b"a", body_bytes=0).values["tries"] == "1" * 20
+
+
+def test_a_long_result_is_cut_where_results_are_read(client: Redis) -> None:
+    for size, record, tail in ((65536, 65536, 0), (65537, 8192, 512)):
+        client.set("arq:result:a", b"x" * size)
+        (row,) = run_script(client, "record_walk", [(b"a", True)], cursor="0", keys=1, read_bytes=0).rows
+        assert (row[2], len(row[3]), len(row[4])) == (size, record, tail)
+        found = run_script(client, "show", id=b"a", body_bytes=65536).values
+        assert (found["size"], len(found["result"]), len(found["tail"])) == (size, record, tail)
+    client.set("arq:result:b", b"x" * 8192)
+    rows = run_script(client, "record_walk", [(b"a", True)], cursor="0", keys=9, read_bytes=8192).rows
+    assert [(row[0], len(row[3])) for row in rows] == [(b"a", 8192), (b"b", 0)], "all bytes are used"
+    rows = run_script(client, "record_walk", [(b"a", True)], cursor="0", keys=9, read_bytes=8193).rows
+    assert [(row[0], len(row[3])) for row in rows] == [(b"a", 8192), (b"b", 8192)]
+
+
+def test_a_search_for_faults_looks_at_the_first_due_jobs_and_abort_requests(client: Redis) -> None:
+    def find(kind: str) -> list[object]:
+        return [row[2:5] for row in run_script(client, "faults").rows if row[0] == kind]
+
+    client.zadd(QUEUE, {f"a{number:03}": NOW - HOUR + number for number in range(501)})
+    assert find("expired") == [(b"a000", 500, 0)]
+    client.mset({f"arq:in-progress:a{number:03}": "1" for number in range(99)})
+    assert find("starved") == []
+    client.set("arq:in-progress:a099", "1")
+    assert find("starved") == [(b"a100", 100, 401)]
+    client.zremrangebyrank(QUEUE, 100, -1)
+    assert find("starved") == [], "nothing waits"
+    client.zadd("arq:abort", {"new": NOW - 59_999})
+    assert find("abort_leak") == []
+    client.zadd("arq:abort", {f"old{number:03}": NOW - 60_000 for number in range(301)})
+    assert find("abort_leak") == [(b"old000", 300, 0)]
+
+
+def test_the_next_due_time_is_at_most_the_last_one_that_a_number_holds(client: Redis) -> None:
+    for score, due_ms in ((NOW, -1), (NOW + 1, NOW + 1), (9e15 - 1, 9 * 10**15 - 1), (float("inf"), 9 * 10**15)):
+        client.zadd(QUEUE, {"a": score})
+        assert run_script(client, "counts").values["due_ms"] == due_ms
+
+
 def test_queues_are_found_by_the_default_name_and_by_the_report_of_a_worker(client: Redis) -> None:
     client.set("mail:health-check", "Nov-22 04:50:04 j_complete=2 j_failed=0 j_retried=0 j_ongoing=0 queued=0")
     client.set("web:health-check", "ok")

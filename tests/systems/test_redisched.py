@@ -110,6 +110,45 @@ def test_a_body_of_30_mb_causes_no_large_page_and_is_complete_when_requested(cli
     assert run_script(client, "reserve", limit=1).rows[0][3] == big
 
 
+def test_a_page_leaves_out_a_body_of_more_than_16_kib_unless_all_of_it_is_requested(client: Redis) -> None:
+    for size, body_bytes, shown in (
+        (16384, 9, 9), (16385, 9, 0), (16385, 16384, 0), (16385, 16385, 16385), (16385, -1, 16385),
+    ):  # fmt: skip
+        plant_job(client, "due", "a", NOW, b"x" * size)
+        (row,) = run_script(client, "page", place="due", offset=0, limit=1, body_bytes=body_bytes).rows
+        assert (row[2], len(row[3])) == (size, shown)
+
+
+@pytest.mark.parametrize("verb", ["pull", "reserve"])
+def test_a_job_behind_up_to_ten_thousand_ids_without_a_body_is_found(verb: str, client: Redis) -> None:
+    for number in (50, 51, 9_999, 10_000):
+        client.flushall()
+        client.zadd(KEYS["queued"], {f"ghost{n}": 1 for n in range(number)})
+        plant_job(client, "due", "job", 2)
+        assert [row[0] for row in run_script(client, verb, limit=1).rows] == ([b"job"] if number < 10_000 else [])
+
+
+def test_a_search_for_faults_reads_samples_of_long_places(client: Redis) -> None:
+    client.hset(KEYS["jobs"], mapping={f"lost{n}": "" for n in range(600)})
+    lost = run_script(client, "faults", unit="ms")
+    assert (lost.values["looked"], [row[:4:3] for row in lost.rows]) == (400, [("no_place", 600)])
+    client.delete(KEYS["jobs"])
+    for key in ("queued", "reserved"):
+        client.zadd(KEYS[key], {f"ghost{n}": NOW for n in range(301)})
+    found = run_script(client, "faults")
+    numbers = [row[:4:3] for row in found.rows]
+    assert (found.values["looked"], numbers) == (600, [("ghost", 300), ("ghost", 300), ("two_places", 300)])
+
+
+def test_a_job_whose_leases_expired_five_times_is_reported_unless_many_deleted_ones_have_more(client: Redis) -> None:
+    for expiries, deleted, is_found in ((4, 0, False), (5, 19, True), (5, 20, False)):
+        client.flushall()
+        plant_job(client, "due", "bad", NOW)
+        client.zadd(KEYS["expiries"], {"bad": expiries, **{f"deleted{n}": 9 for n in range(deleted)}})
+        rows = run_script(client, "faults").rows
+        assert [row[:5] for row in rows] == ([("poison", KEYS["reserved"], b"bad", 5, 0)] if is_found else [])
+
+
 def test_a_put_into_an_empty_topic_requires_the_unit(any_client: Redis) -> None:
     with pytest.raises(Refused, match="--system redisched:unit=ms"):
         run_script(any_client, "enqueue", [(b"a", b"", None, None)])
@@ -133,11 +172,68 @@ def test_a_lost_job_is_not_put_back_if_nothing_shows_the_unit(any_client: Redis)
     assert any_client.zcard(KEYS["queued"]) == 2
 
 
-def test_the_last_score_that_is_a_time_is_one_in_milliseconds(any_client: Redis) -> None:
-    for score, is_ms in ((9e15, True), (9e15 + 2, False)):  # beyond all time: in the unit of the others, of which none
-        plant_job(any_client, "queued", "a", score)
-        assert read_outcomes(run_script(any_client, "reschedule", [(b"a",)], due_ms=NOW + HOUR)) == ["moved"]
-        assert (any_client.zscore(KEYS["queued"], "a") == NOW + HOUR) == is_ms
+def test_a_new_due_time_has_the_unit_of_the_old_one_or_of_the_other_scores(client: Redis) -> None:
+    low, high = 5, 9e15 + 2  # no times: in the unit of the others
+    for score, other, is_ms in (
+        (1e8 - 1, NOW, True), (1e8, NOW, False), (1e11 - 1, NOW, False), (1e11, 1e9, True), (9e15, 1e9, True),
+        (low, 1e9, False), (low, 1e11 - 1, False), (low, 1e11, True), (low, 9e15 - 1, True), (low, 9e15, False),
+        (high, 1e9, False), (high, NOW, True),
+    ):  # fmt: skip
+        for place in ("queued", "reserved"):
+            client.flushall()
+            plant_job(client, "queued", "a", score)
+            plant_job(client, place, "other", other)
+            assert read_outcomes(run_script(client, "reschedule", [(b"a",)], due_ms=NOW + HOUR)) == ["moved"]
+            assert (client.zscore(KEYS["queued"], "a") == NOW + HOUR) == is_ms, (score, other)
+
+
+def test_a_time_is_over_at_its_own_instant_in_either_unit(client: Redis) -> None:
+    for score, is_over in (
+        (NOW, True), (NOW + 1, False), (NOW / 1000, True), (NOW / 1000 + 0.001, False), (1e11 - 1, False), (1e11, True),
+    ):  # fmt: skip
+        client.flushall()
+        plant_job(client, "queued", "due", score)
+        plant_job(client, "reserved", "held", score)
+        for id, place in ((b"due", "due" if is_over else "queued"), (b"held", "expired" if is_over else "reserved")):
+            assert run_script(client, "show", id=id, body_bytes=-1).values["place"] == place, score
+            page = run_script(client, "page", place=place, offset=0, limit=9, body_bytes=0)
+            assert [row[0] for row in page.rows] == [id], score
+        assert run_script(client, "counts").values["expired"] == is_over
+        words = read_outcomes(run_script(client, "promote", [(b"due",)], unit="ms"))
+        words += read_outcomes(run_script(client, "delete", [(b"held", b"")]))
+        assert words == (["wrong_place", "moved"] if is_over else ["moved", "reserved"]), score
+
+
+def test_scores_are_counted_by_their_unit_and_those_that_show_none_are_not(client: Redis) -> None:
+    scores = {"no": 1e8 - 1, "s": 1e8, "last s": 1e11 - 1, "ms": 1e11, "last ms": 9e15 - 1, "never": 9e15}
+    for place in ("queued", "reserved"):
+        client.flushall()
+        client.zadd(KEYS[place], scores)
+        counted = run_script(client, "counts").values
+        assert (counted["scores_s"], counted["scores_ms"]) == (2, 2)
+
+
+def test_a_reaped_job_is_due_in_the_unit_of_its_lease_or_of_the_other_scores(client: Redis) -> None:
+    for other, low_due in ((1e11 - 1, NOW // 1000), (9e15 - 1, NOW), (9e15, NOW // 1000)):
+        for place in ("queued", "reserved"):
+            client.flushall()
+            client.zadd(KEYS["reserved"], {"low": 1e8 - 1, "s": 1e8})
+            client.zadd(KEYS[place], {"other": other})
+            assert run_script(client, "reap", limit=9).values["moved"] == 2
+            found = dict(client.zrange(KEYS["queued"], 0, 8, withscores=True))
+            assert (found[b"low"], found[b"s"]) == (low_due, NOW // 1000), other
+    client.zadd(KEYS["reserved"], {"ms": 1e11})
+    run_script(client, "reap", limit=9)
+    assert client.zscore(KEYS["queued"], "ms") == NOW
+
+
+def test_a_time_that_is_none_is_not_waited_for(client: Redis) -> None:
+    for score, wait_ms in ((1e11 - 1, (10**11 - 1) * 1000 - NOW), (9e15 - 1, 9 * 10**15 - 1 - NOW), (9e15, -1)):
+        client.flushall()
+        client.zadd(KEYS["queued"], {"a": score})
+        client.zadd(KEYS["reserved"], {"a": score})
+        assert run_script(client, "pull", limit=1).values["next_ms"] == wait_ms
+        assert run_script(client, "reap", limit=1).values["next_ms"] == wait_ms
 
 
 @pytest.mark.parametrize(
@@ -296,6 +392,21 @@ def test_how_often_leases_expired_is_kept_for_a_thousand_ids_at_most(client: Red
         run_script(client, "reap", limit=1000)
     assert client.zcard(KEYS["expiries"]) <= 1000
     assert client.zscore(KEYS["expiries"], "worst") == 9
+    client.zadd(KEYS["expiries"], {f"j{n}": 5 for n in range(1500)})
+    plant_job(client, "expired", "j", NOW)
+    run_script(client, "reap", limit=1)
+    assert client.zcard(KEYS["expiries"]) == 1000
+
+
+def test_a_reap_counts_a_hundred_expired_leases_and_forgets_up_to_21_deleted_jobs(client: Redis) -> None:
+    for n in range(101):
+        plant_job(client, "expired", f"j{n:03}", NOW - 5000)
+    assert run_script(client, "reap", limit=1000).values["moved"] == 101
+    assert client.zrange(KEYS["expiries"], 0, -1) == [b"j%03d" % n for n in range(100)]
+    client.zadd(KEYS["expiries"], {f"deleted{n}": -n for n in range(60)})
+    plant_job(client, "expired", "j000", NOW - 5000)
+    run_script(client, "reap", limit=1, now_ms=NOW // 160 * 160)  # begins at the first of 160
+    assert client.zcard(KEYS["expiries"]) == 160 - 21
 
 
 def test_keys_of_rqtui_beside_a_topic_are_no_queue(client: Redis) -> None:
