@@ -59,8 +59,8 @@ each_process(function(identity, info, age_ms, beat)
     if queue_of(entry) ~= name then return end
     local left_ms = redis.call('PTTL', key)
     local jid = string.match(entry, '\\"jid\\": ?\\"([^"\\]*)\\"') or ''
-    local since_ms = age_ms >= 0 and now_ms - age_ms or nil
-    add_finding('lost_on_kill', key, jid, 1, identity, math.max(0, left_ms) / 1000, since_ms, left_ms >= 0 and now_ms + left_ms or nil)
+    local since_ms = age_ms ~= -1 and now_ms - age_ms or nil
+    add_finding('lost_on_kill', key, jid, 1, identity, math.max(0, left_ms) / 1000, since_ms, left_ms ~= -1 and now_ms + left_ms or nil)
   end)
 end)
 if wrong_clocks > 0 and reports_shared then
@@ -109,10 +109,8 @@ if has_type.dead then
 end
 local length = has_type.queue and redis.call('LLEN', queue) or 0
 if length > 0 then
-  for _, range in ipairs({{-10, -1}, {0, math.min(9, length - 11)}}) do
-    for _, text in ipairs(range[2] ~= -1 and range[2] < 0 and {} or redis.call('LRANGE', queue, range[1], range[2])) do
-      check_job('queue', queue, text)
-    end
+  for _, range in ipairs({{-10, -1}, length > 10 and {0, math.min(9, length - 11)} or nil}) do
+    for _, text in ipairs(redis.call('LRANGE', queue, range[1], range[2])) do check_job('queue', queue, text) end
   end
   if consumers == 0 and alive > 0 then add_finding('no_consumer', queue, '', length) end
   if has_type.queues and redis.call('SISMEMBER', queues, name) == 0 then add_finding('unlisted', queues, '', length) end

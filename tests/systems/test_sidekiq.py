@@ -9,7 +9,7 @@ import base64
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
 from rqtui.model import Finding, Focus, Job, PageSelection, Queue, Ref
 from rqtui.reports import kinds, workers
-from rqtui.scripts.script import run_call
+from rqtui.scripts.script import Reply, run_call
 from rqtui.systems import registry
 from rqtui.systems.sidekiq.lost_jobs import LostJobs
 from rqtui.systems.sidekiq.ruby_calls import format_job_call
@@ -557,8 +557,6 @@ def test_running_jobs_beyond_those_that_are_read_are_reported_as_left_out(any_cl
 
 
 def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> None:
-    from rqtui.scripts.script import Reply
-
     columns = ("worker", "beat_ms", "thread", "queue", "job", "run_at", "left_ms")
 
     def update_lost_jobs(lost: LostJobs, now_s: float, *rows: tuple[Any, ...]) -> int:
@@ -750,3 +748,230 @@ def test_a_process_whose_clock_is_wrong_is_judged_by_the_life_of_its_hash(client
     }
     assert shell(url, "reap", "sidekiq:default", "--once").code == 0
     assert client.llen("queue:default") == 1
+
+
+# -- sizes and times at which a script changes its reply --------------------------------------------------------------
+
+NOW_S = 1_795_000_000
+DAY_S = 86_400
+
+
+def run_script(client: Redis, name: str, rows: Sequence[Mapping[str, object]] = (), **args: object) -> Reply:
+    system = registry.create_system("sidekiq")
+    script_args = system.select_arguments(name, {"now_ms": NOW_S * 1000, **args})
+    return run_call(client, system.build_call(name, "default", script_args, rows))
+
+
+def find_faults(client: Redis) -> set[str]:
+    return {row[0] for row in run_script(client, "faults").rows}
+
+
+def plant_silent_process(client: Redis, silent_s: float | None, *, queues: str = "default", jobs: int = 1) -> None:
+    """Plant a process whose hash never expires, so that its age is the one that it wrote; None: it wrote none."""
+    client.sadd("processes", EIGHT)
+    beat = {} if silent_s is None else {"beat": f"{NOW_S - silent_s:.3f}"}
+    client.hset(EIGHT, mapping={"info": json.dumps({"queues": [queues]}), **beat})
+    work = '{"queue":"default","payload":"{\\"jid\\":\\"runs\\"}","run_at":5}'
+    if jobs:
+        client.hset(f"{EIGHT}:work", mapping={f"t{number}": work for number in range(jobs)})
+
+
+def fill(start: str, length: int, end: str = '"}') -> str:
+    return start + "x" * (length - len(start) - len(end)) + end
+
+
+def test_a_process_is_alive_for_20_s_after_its_heartbeat(client: Redis) -> None:
+    for silent_s, is_alive in ((0, True), (20, True), (20.001, False), (None, False)):
+        client.flushdb()
+        plant_silent_process(client, silent_s)
+        crew = run_script(client, "crew")
+        assert crew.rows == [("default", 1, int(not is_alive), int(is_alive))], silent_s
+        assert len(run_script(client, "held").rows) == (1 if is_alive else 2)
+        [*lost] = [row for row in run_script(client, "faults").rows if row[0] == "lost_on_kill"]
+        assert [(row[5], row[6], row[7]) for row in lost] == [
+            (0, None if silent_s is None else round((NOW_S - silent_s) * 1000), None)
+        ] * (not is_alive), silent_s
+
+
+def test_a_due_job_is_a_finding_after_a_time_that_depends_on_the_processes(client: Redis) -> None:
+    for is_alive, cases in {
+        False: ((4, set()), (4.001, {"nobody_polls:soon"}), (60, {"nobody_polls:soon"}), (60.001, {"nobody_polls"})),
+        True: ((60, set()), (60.001, {"poller_behind"})),
+    }.items():
+        client.flushdb()
+        if is_alive:
+            plant_silent_process(client, 1)
+        for late_s, expected in cases:
+            client.zadd("schedule", {'{"queue":"default","retry":true}': NOW_S - late_s})
+            assert find_faults(client) == expected, late_s
+
+
+def test_a_full_dead_set_and_its_old_jobs_are_findings_from_a_size_and_an_age(client: Redis) -> None:
+    jobs = {f'{{"queue":"default","retry":true,"n":{number}}}': NOW_S for number in range(9_499)}
+    client.zadd("dead", jobs)
+    assert find_faults(client) == set()
+    client.zadd("dead", {'{"queue":"default"}': NOW_S})
+    assert find_faults(client) == {"dead_full"}
+    for age_s, is_old in (
+        (173 * DAY_S - 0.001, False),
+        (173 * DAY_S, True),
+        (180 * DAY_S - 0.001, True),
+        (180 * DAY_S, False),
+    ):
+        client.delete("dead")
+        client.zadd("dead", {'{"queue":"default"}': NOW_S - age_s})
+        assert find_faults(client) == ({"dead_old"} if is_old else set()), age_s
+
+
+def test_a_search_for_faults_reads_a_bounded_number_of_jobs(client: Redis) -> None:
+    for length in (9, 10, 11, 12, 19, 20, 21):
+        client.delete("queue:default")
+        client.rpush("queue:default", *map(str, range(length)))
+        found = run_script(client, "faults")
+        assert found.values["looked"] == found.rows[0][3] == min(length, 20)
+    client.flushdb()
+    client.zadd("schedule", {f"raw {number}": 1e11 for number in range(101)})
+    client.zadd("retry", {'{"queue":"default","retry":1}': 1e11 - 1})
+    client.zadd("dead", {f"raw {number}": number for number in range(21)})
+    found = run_script(client, "faults")
+    assert found.values["looked"] == 121
+    assert {row[0]: row[3] for row in found.rows} == {"undecodable": 100, "milliseconds": 20, "raw_bytes": 20}
+
+
+def test_a_search_for_faults_reads_less_of_a_long_job(client: Redis) -> None:
+    torn, job_text = '{"queue":"default","retry":1 oops "', '{"queue":"default","jid":"j","args":"'
+    for text, expected in (
+        (fill(torn, 4096), {("unreadable", b"")}),
+        (fill(torn, 4097), set()),
+        (fill(torn, 4097, '"]'), {("unreadable", b"")}),
+        (fill(job_text, 65536), {("no_retry", b"j")}),
+        (fill(job_text, 65537), set()),
+    ):
+        client.delete("queue:default")
+        client.rpush("queue:default", text)
+        assert {(row[0], row[2]) for row in run_script(client, "faults").rows} == expected, (text[:30], len(text))
+    for length, jid in ((1_048_576, b"j"), (1_048_577, b"")):
+        client.delete("schedule", "queue:default")
+        client.zadd("schedule", {fill(job_text, length): NOW_S - 100})
+        assert [(row[0], row[2]) for row in run_script(client, "faults").rows] == [("nobody_polls", jid)]
+
+
+def test_a_set_of_more_than_200_jobs_is_counted_by_the_jobs_at_certain_ranks(client: Redis) -> None:
+    edges = {(0, 63), (290, 321), (516, 547), (742, 773), (968, 999)}
+    inside = {rank for edge in edges for rank in edge}
+    outside = {64, 289, 322, 515, 548, 741, 774, 967}
+    for card, own, expected in (
+        (200, {0, 63, 64, 199}, (4, True)),
+        (201, {0, 63, 200}, (3, False)),
+        (1000, inside, (52, False)),  # 10 of the 192 that are read
+        (1000, outside, (0, False)),
+    ):
+        client.delete("dead")
+        client.zadd("dead", {f'{{"queue":"{"default" if n in own else "low"}","n":{n}}}': n for n in range(card)})
+        values = run_script(client, "counts").values
+        assert (values["dead"], values["dead_exact"], values["dead_of"]) == (*expected, card)
+
+
+def test_a_job_is_overdue_from_its_due_time_on(client: Redis) -> None:
+    client.zadd("schedule", {'{"queue":"default","n":1}': NOW_S + 0.001, '{"queue":"default","n":2}': NOW_S + 1})
+    assert [run_script(client, "counts").values[name] for name in ("overdue", "due_ms")] == [0, NOW_S * 1000 + 1]
+    client.zadd("retry", {'{"queue":"default","n":3}': NOW_S})
+    assert [run_script(client, "counts").values[name] for name in ("overdue", "due_ms")] == [1, NOW_S * 1000]
+    client.zadd("retry", {'{"queue":"default","n":4}': 0})
+    assert [run_script(client, "counts").values[name] for name in ("overdue", "due_ms")] == [2, 0]
+
+
+def test_the_age_of_the_next_job_is_read_from_its_last_4096_bytes(client: Redis) -> None:
+    for time_text, length, expected in (
+        (f"{NOW_S - 5}.25", 0, 4750),
+        (f"{NOW_S * 1000 - 5}", 0, 5),
+        (f"{NOW_S * 1000 + 5}", 0, 0),
+        ("99999999999", 0, 0),
+        ("100000000000", 0, NOW_S * 1000 - 10**11),
+        (f"{NOW_S - 5}", 4096, 5000),
+        (f"{NOW_S - 5}", 4097, -1),
+    ):
+        end = f'"enqueued_at":{time_text},"x":"'
+        client.delete("queue:default")
+        client.rpush("queue:default", '{"queue":"default",' + fill(end, max(length, len(end) + 2)))
+        assert run_script(client, "counts").values["oldest_ms"] == expected, (time_text, length)
+
+
+def test_at_most_3000_running_jobs_are_counted(client: Redis) -> None:
+    for work, workers_too, expected in (
+        (3000, 0, (3000, True)),
+        (3001, 0, (0, False)),
+        (2999, 1, (3000, True)),
+        (2999, 2, (2999, False)),
+    ):
+        client.flushdb()
+        plant_silent_process(client, 1, jobs=work)
+        if workers_too:
+            client.hset(f"{EIGHT}:workers", mapping={f"t{n}": '{"queue":"default"}' for n in range(workers_too)})
+        values = run_script(client, "counts").values
+        assert (values["work"], values["work_exact"]) == expected
+
+
+def test_a_bucket_of_figures_is_read_up_to_a_number_of_fields(client: Redis) -> None:
+    client.sadd("queues", "default")
+    client.set("stat:processed", 9)
+    at = time.gmtime(NOW_S)
+    minute = time.strftime(f"j|%y%m%d|{at.tm_hour}:", at)
+    for key, script, most in (
+        (f"{minute}{at.tm_min:02}", "minutes", 2000),
+        (f"{minute}{at.tm_min // 10}", "kinds", 5000),
+    ):
+        for fields, is_read in ((most, True), (most + 1, False)):
+            client.delete(key)
+            client.hset(key, mapping={"HardJob|p": 3, **{f"x{number}": 0 for number in range(fields - 1)}})
+            found = run_script(client, script, queue="default").rows
+            assert (3 in {value for row in found for value in row}) is is_read, (script, fields)
+        for number, is_counted in ((0, False), (1, True), (2**53 - 1, True), (2**53, False), (-1, False)):
+            client.delete(key)
+            client.hset(key, "HardJob|p", number)
+            found = run_script(client, script, queue="default").rows
+            assert (number in {row[1] for row in found if row[1]}) is is_counted, (script, number)
+    for text, expected in (("9" * 15, 10**15 - 1), ("9" * 16, None)):
+        client.set("stat:processed:2026-11-25", text)
+        found = run_script(client, "days", [{"date": "2026-11-25"}]).rows
+        assert found == ([("2026-11-25", expected, 0)] if expected else [])
+
+
+def test_running_jobs_are_kept_up_to_a_size_of_each_and_of_all(client: Redis) -> None:
+    plant_silent_process(client, 21, jobs=0)
+    start = '{"queue":"default","payload":"'
+    for length, is_read in ((1_100_000, True), (1_100_001, False)):
+        client.hset(f"{EIGHT}:work", "t", fill(start, length))
+        assert len(run_script(client, "held").rows) == 1 + is_read
+    mebibyte = fill(start, 2**20 + len(start) + 2)
+    client.hset(f"{EIGHT}:work", mapping=dict.fromkeys("tuvw", mebibyte))
+    assert len(run_script(client, "held").rows) == 5
+    client.hset(f"{EIGHT}:work", "t", fill(start, len(mebibyte) + 1))
+    assert len(run_script(client, "held").rows) == 4
+
+
+def test_the_info_of_a_process_is_listed_up_to_64_kb(client: Redis) -> None:
+    client.sadd("processes", EIGHT)
+    for length in (65_536, 65_537):
+        client.hset(EIGHT, "info", "x" * length)
+        [row] = run_script(client, "roster").rows
+        assert len(row[2]) == length % 65_537
+
+
+def test_the_queue_of_a_job_is_searched_in_a_long_text_and_decoded_in_others(client: Redis) -> None:
+    for start, length, is_found in (
+        ('{"args":[],"queue":"low","x":"', 65_536, False),
+        ('{"args":{"queue":"default"},"queue":"low","x":"', 65_536, False),
+        ('{"queue":"default","args":{"queue":"low"},"x":"', 65_536, True),
+        ('{"queue":"default" oops {"queue":"low"},"x":"', 65_536, True),
+        ('{"queue":"low" oops {"queue":"low"},"x":"', 65_536, True),
+        ('{"queue":"low" oops {"queue":"low"},"x":"', 65_537, False),
+    ):
+        client.delete("dead")
+        client.zadd("dead", {fill(start, length): 1})
+        assert run_script(client, "counts").values["dead"] == is_found, (start, length)
+    for spaces, is_found in ((0, False), (1, True)):
+        client.delete("dead")
+        start = '{"x":"' + "x" * (4096 - 21 + spaces) + '","queue":"low"'
+        client.zadd("dead", {fill(start + ' oops "', 70_000): 1})
+        assert run_script(client, "counts").values["dead"] == is_found, spaces
