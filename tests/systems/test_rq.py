@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from families import run_cases, run_in_one_test
 from redis import Redis
+from rq_subject import KEYS, NOW, NOW_S, SCRIPTS, format_time
 from shell import shell
 
 from rqtui.connection.connect import connect
@@ -25,6 +26,8 @@ from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import Denied, UsageError
 from rqtui.model import Fact, Finding, Focus, Job, PageSelection, Queue, Ref, Schedule
 from rqtui.reports import errors, loops, workers
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Reply
 from rqtui.systems import registry
 from rqtui.systems.rq import system as rq
 from rqtui.testing import keyspace
@@ -920,3 +923,276 @@ def test_commands_show_only_what_rq_keeps(client: Redis, url: str) -> None:
     stop = ("act", "stop", "rq:default", "w1", "nobody", "--yes")
     assert [one["id"] for one in shell(url, *stop, "--json").json["results"]] == ["w1", "nobody"]
     assert [line.split()[0] for line in shell(url, *stop).out.splitlines()] == ["id", "w1", "nobody"]
+
+
+# -- limits of the scripts ---------------------------------------------------------------------------------------------
+
+HASHES = "for at = 2, #ARGV do redis.call('HSET', KEYS[1] .. ARGV[at], 'data', 'x', 'status', ARGV[1]) end"
+
+
+def run_script(client: Redis, name: str, **args: object) -> Reply:
+    return scripts.run_call(client, SCRIPTS[name].build_call(KEYS, {"prefix": "rq", "now_ms": NOW, **args}))
+
+
+def plant_hashes(client: Redis, status: str, *ids: object) -> None:
+    client.eval(HASHES, 1, "rq:job:", status, *ids)  # type: ignore[arg-type]
+
+
+def plant_score(place: str, score: float, status: str = "") -> Callable[[Redis], None]:
+    """Return a function that plants the job a in a sorted set, with a hash if it has a status."""
+
+    def plant(client: Redis) -> None:
+        client.zadd(KEYS[place], {"a": score})
+        if status:
+            plant_hashes(client, status, "a")
+
+    return plant
+
+
+def plant_lock(age_s: int, holder: str = "s1") -> Callable[[Redis], None]:
+    def plant(client: Redis) -> None:
+        plant_score("scheduled", NOW_S - age_s, "scheduled")(client)
+        client.set(KEYS["lock"], holder)
+
+    return plant
+
+
+def plant_first_seen(age_s: float, has_worker: bool = True) -> Callable[[Redis], None]:
+    """Return a function that plants a job between queue and start, which a clean-up has seen so long ago."""
+
+    def plant(client: Redis) -> None:
+        if has_worker:
+            client.sadd(KEYS["workers"], "rq:worker:w1")
+            client.hset("rq:worker:w1", "birth", "x")
+        plant_hashes(client, "queued", "a")
+        client.rpush(KEYS["intermediate"], "a")
+        client.set(KEYS["intermediate"] + ":first_seen:a", str(NOW_S - age_s))
+
+    return plant
+
+
+def plant_lifetime(left_ms: int) -> Callable[[Redis], None]:
+    def plant(client: Redis) -> None:
+        client.rpush(KEYS["queued"], "a")
+        plant_hashes(client, "queued", "a")
+        client.pexpire("rq:job:a", left_ms)
+
+    return plant
+
+
+def plant_parents(dependency_ids: str, waiting: int = 0) -> Callable[[Redis], None]:
+    def plant(client: Redis) -> None:
+        plant_score("deferred", NOW_S, "deferred")(client)
+        client.hset("rq:job:a", "dependency_ids", dependency_ids)
+        plant_hashes(client, "failed", "bad")
+        if waiting:
+            client.sadd("rq:job:bad:dependents", *range(waiting))
+
+    return plant
+
+
+def plant_results(kept: int, at: int) -> Callable[[Redis], None]:
+    """Return a function that plants finished jobs, of which the one at this place from the end has a result."""
+
+    def plant(client: Redis) -> None:
+        client.zadd(KEYS["finished"], {f"{number:05d}": NOW_S for number in range(kept)})
+        client.xadd(f"rq:results:{kept - at:05d}", {"type": 1})
+
+    return plant
+
+
+def plant_rate_limits(number: int, **concurrency: object) -> Callable[[Redis], None]:
+    def plant(client: Redis) -> None:
+        client.sadd("rq:rl-keys", *range(number))
+        client.hset("rq:job:a", "origin", "default")
+        for at in range(number):
+            client.zadd(f"rq:rl:{at}:rate_limited", {"a": NOW_S})
+            client.hset(f"rq:rl:{at}", mapping={"x": "", **concurrency})  # type: ignore[dict-item]
+
+    return plant
+
+
+def list_rows(client: Redis) -> object:
+    """Return what `faults` finds: how many jobs it looked at, and kind, number and seconds of each finding."""
+    reply = run_script(client, "faults")
+    return reply.values["looked"], *(
+        (row[0], row[3], row[6] - row[6] % 100 * (row[0] == "vanishing")) for row in reply.rows
+    )
+
+
+FAULTS_AT_LIMITS: Mapping[str, tuple[Callable[[Redis], object], object]] = {
+    "a finished job that is kept a second longer": (plant_score("finished", NOW_S + 1), (1, ("ghost", 1, 0))),
+    "a finished job that expires now": (plant_score("finished", NOW_S), (1,)),
+    "a failed job that expired 1199.5 s ago": (plant_score("failed", NOW_S - 1199.5), (1,)),
+    "a failed job that expired 1200 s ago": (plant_score("failed", NOW_S - 1200), (1, ("ghost", 1, 0))),
+    "a deadline that is now": (plant_score("started", NOW_S, "started"), (1,)),
+    "a deadline before now": (plant_score("started", NOW_S - 0.5, "started"), (1, ("abandoned", 1, 0))),
+    "a deadline a second ago": (plant_score("started", NOW_S - 1, "started"), (1, ("abandoned", 1, 1))),
+    "a deadline before RQ": (plant_score("started", 1, "started"), (1, ("abandoned", 1, 10**9))),
+    "seen 60 s ago": (plant_first_seen(60), (2,)),
+    "seen 60.5 s ago": (plant_first_seen(60.5), (2, ("stale_intermediate", 1, 60))),
+    "seen in a minute": (plant_first_seen(-60, has_worker=False), (1, ("stale_intermediate", 1, 0))),
+    "a hash that expires in less than a day": (plant_lifetime(86_399_000), (1, ("vanishing", 1, 86_300))),
+    "a hash that expires in more than a day": (plant_lifetime(86_410_000), (1,)),
+    "16 jobs": (lambda client: client.rpush(KEYS["queued"], *range(16)), (16, ("ghost", 16, 0))),
+    "17 jobs": (lambda client: client.rpush(KEYS["queued"], *range(17)), (16, ("ghost", 16, 0))),
+    "a failed 20th parent": (
+        plant_parents(json.dumps([*map(str, range(19)), "bad"])), (21, ("parent_failed", 1, 0))
+    ),
+    "a failed 21st parent": (plant_parents(json.dumps([*map(str, range(20)), "bad"])), (22,)),
+    "a failed parent, for which two wait": (plant_parents('["bad"]', 2), (2, ("parent_failed", 2, 0))),
+    "parents of 4096 bytes": (plant_parents(" " * 4091 + '"bad"'), (2, ("parent_failed", 1, 0))),
+    "parents of 4097 bytes": (plant_parents(" " * 4092 + '"bad"'), (1,)),
+    "a job that is due now": (plant_score("scheduled", NOW_S, "scheduled"), (1, ("no_scheduler", 1, 0))),
+    "a job that is due in 1 ms": (plant_score("scheduled", NOW_S + 0.001, "scheduled"), (1,)),
+    "the last second": (plant_score("scheduled", 1e11 - 1, "scheduled"), (1,)),
+    "the first millisecond": (plant_score("scheduled", 1e11, "scheduled"), (1, ("mixed_units", 1, 0))),
+    "a job for ever": (plant_score("scheduled", float("inf"), "scheduled"), (1,)),
+    "a scheduler that is 119 s late": (plant_lock(119), (1,)),
+    "a scheduler that is 120 s late": (plant_lock(120), (1, ("scheduler_behind", 1, 120))),
+    "19999 jobs": (plant_results(19_999, 1), (16,)),
+    "20000 jobs": (plant_results(20_000, 10), (16, ("heavy_results", 20_000, 104))),
+    "20000 jobs with an old result": (plant_results(20_000, 11), (16,)),
+    "20 limits": (plant_rate_limits(20), (20, *[("held_by_limit", 1, 0)] * 20)),
+    "21 limits": (plant_rate_limits(21), (20, *[("held_by_limit", 1, 0)] * 20)),
+    "a limit of 1e9": (plant_rate_limits(1, concurrency=10**9 + 1), (1, ("held_by_limit", 1, 10**9))),
+}  # fmt: skip
+
+
+def test_findings_begin_where_a_number_or_time_reaches_its_limit(client: Redis) -> None:
+    found = {}
+    for name, (plant, _rows) in FAULTS_AT_LIMITS.items():
+        client.flushall()
+        plant(client)
+        found[name] = list_rows(client)
+    assert found == {name: rows for name, (_plant, rows) in FAULTS_AT_LIMITS.items()}
+    client.flushall()
+    plant_lock(120, "s" * 101)(client)
+    assert [row[5] for row in run_script(client, "faults").rows] == ["s" * 100]
+
+
+def show(client: Redis, **args: object) -> Reply:
+    return run_script(client, "show", queue="default", id="a", **{"body_bytes": 0, **args})
+
+
+def test_a_job_is_shown_with_its_values_up_to_their_limits(client: Redis) -> None:
+    limits: Mapping[str, tuple[int, bool]] = {  # bytes, and whether a longer value is cut
+        "data": (4096, False), "description": (4096, False), "status": (1000, True), "timeout": (1000, True),
+        "ttl": (1000, True), "exc_info": (65536, False),
+    }  # fmt: skip
+    for name, (limit, is_cut) in limits.items():
+        for size in (limit, limit + 1):
+            for rest in ({}, {"data": b"x"}, {"data": b"x" * 4097}, {"description": b"x" * 4097}):
+                client.flushall()
+                client.zadd(KEYS["failed"], {"a": NOW_S})
+                client.hset("rq:job:a", mapping={**rest, "origin": "default", name: b"y" * size})
+                seen = show(client).values["error" if name == "exc_info" else name]
+                assert len(seen) == (limit if is_cut or size == limit else 0), (name, size)
+    for body_bytes, shown in ((4999, 0), (5000, 5000), (-1, 5000)):
+        client.hset("rq:job:a", "data", b"x" * 5000)
+        assert len(show(client, body_bytes=body_bytes).values["data"]) == shown
+    client.xadd("rq:results:a", {"exc_string": b"z" * 65537})
+    assert show(client).values["error"] == b"z" * 65536
+    for fields, size in (({"data": ""}, 0), ({"origin": "default"}, -1), ({}, -2)):
+        client.delete("rq:job:a")
+        if fields:
+            client.hset("rq:job:a", mapping=fields)
+        assert show(client).values["size"] == size
+
+
+def test_a_job_is_shown_with_its_latest_results_and_first_relatives(client: Redis) -> None:
+    client.zadd(KEYS["failed"], {"a": NOW_S})
+    client.hset("rq:job:a", mapping={f"field-{number}": "x" for number in range(100)})
+    client.hset("rq:job:a", "dependency_ids", json.dumps([*map(str, range(101))]))
+    client.sadd("rq:job:a:dependents", *range(101))
+    client.zadd("rq:executions:a", {f"{number:03d}": number for number in range(101)})
+    for name in ("099", "100"):
+        client.hset(f"rq:execution:a:{name}", "worker_name", "w1")
+    for number in range(11):
+        client.xadd("rq:results:a", {"type": number}, id=f"{number + 1}-0")
+    rows = show(client).rows
+    seen = {
+        kind: [row for row in rows if row[0] == kind] for kind in ("result", "execution", "dependency", "dependent")
+    }
+    assert [row[3] for row in seen["result"]] == [b"%d" % number for number in range(1, 11)]
+    assert [row[1] for row in seen["execution"]] == [b"099"]
+    assert [row[1] for row in seen["dependency"]] == [b"%d" % number for number in range(100)]
+    assert len(seen["dependent"]) == 100
+    assert len([row for row in rows if row[0] == "field"]) == 100
+    client.hset("rq:job:a", mapping={"long": b"x" * 65537, **{f"more-{number}": "" for number in range(898)}})
+    assert client.hlen("rq:job:a") == 1000
+    assert [row[3] for row in show(client).rows if row[0] == "long"] == [b"65537"]
+    client.hset("rq:job:a", "one more", "")
+    assert not [row for row in show(client).rows if row[0] in ("field", "long")]
+
+
+def test_a_job_is_found_deep_in_its_place_or_by_its_status(client: Redis) -> None:
+    def find(status: str) -> str:
+        client.hset("rq:job:a", mapping={"origin": "default", "status": status})
+        return str(show(client).values["place"])
+
+    others = [*range(50_002)]
+    for place, most in (("intermediate", 1000), ("queued", 25_000)):
+        key = KEYS[place]
+        for before, after, status, found in (
+            (most - 1, most + 1, "", place), (most, most, "", ""), (most + 1, most - 1, "", place),
+            (most, most - 1, "", place), (most, most, place, place), (most, most, "finished", ""),
+        ):  # fmt: skip
+            client.delete(key)
+            client.rpush(key, *others[:before], "a", *others[:after])
+            assert find(status) == found, (place, before, after, status)
+        client.lrem(key, 0, "a")
+        client.ltrim(key, 0, 2 * most - 1)
+        assert find(place) == "", "the whole list was searched"
+        client.rpush(key, "b")
+        assert find(place) == place
+        client.delete(key)
+    client.zadd(KEYS["started"], {f"{number:04d}": number for number in range(1000)})
+    client.zadd(KEYS["started"], {"a:e1": 998.5})
+    assert find("") == "started"
+    client.zadd(KEYS["started"], {"a:e1": 999.5})
+    assert find("") == ""
+
+
+def test_schedules_are_listed_up_to_their_limits(client: Redis) -> None:
+    client.zadd(KEYS["cron_schedulers"], {f"s{number:03d}": number for number in range(101)})
+    client.hset("rq:cron_scheduler:s099", "cron_jobs", b"x" * 262_144)
+    client.hset("rq:cron_scheduler:s100", "cron_jobs", b"x" * 262_145)
+    client.zadd(KEYS["cron_jobs"], {f"c{number:04d}": number for number in range(1001)})
+    client.hset("rq:job:a", "origin", "mail")
+    for name in ("c0900", "c0901", "c1000"):
+        client.zadd(f"rq:cron_job:{name}:jobs", {"a": 1})
+    client.zadd(KEYS["scheduled_jobs"], {f"j{number:03d}": number for number in range(501)})
+    for id, size in (("j000", 4096), ("j001", 4097)):
+        client.hset(f"rq:job:{id}", mapping=dict.fromkeys(("origin", "description", "meta"), b"x" * size))
+    rows = run_script(client, "schedules").rows
+    listed = {kind: [row for row in rows if row[0] == kind] for kind in ("scheduler", "enqueued", "scheduled")}
+    assert [len(each) for each in listed.values()] == [100, 1000, 500]
+    assert (listed["scheduler"][0][1], listed["enqueued"][0][1]) == (b"s001", b"c0001")
+    assert [len(row[6]) for row in listed["scheduler"][-2:]] == [262_144, 0]
+    assert [row[1] for row in listed["enqueued"] if row[7]] == [b"c0901", b"c1000"]
+    assert [[len(value) for value in row[7:]] for row in listed["scheduled"][:2]] == [[4096] * 3, [0] * 3]
+
+
+def test_counts_have_the_next_times_that_are_no_mistake(client: Redis) -> None:
+    found = []
+    for score in (-1, 0, 1.0004, 1.0006, 1e11 - 1, 1e11):
+        client.zadd(KEYS["scheduled"], {"a": score})
+        found.append(run_script(client, "counts").values["due_ms"])
+    assert found == [-1, 0, 1000, 1001, 10**14 - 1000, -1]
+    for score, overdue in ((NOW_S, 1), (NOW_S + 0.001, 0)):
+        client.zadd(KEYS["scheduled"], {"a": score})
+        assert run_script(client, "counts").values["overdue"] == overdue
+    client.rpush(KEYS["queued"], "a")
+    for enqueued_ms, age_ms in ((NOW - 1, 1), (NOW, 0), (NOW + 1, 0)):
+        client.hset("rq:job:a", "enqueued_at", format_time(enqueued_ms))
+        assert run_script(client, "counts").values["oldest_ms"] == age_ms
+    client.sadd(KEYS["workers"], *(f"rq:worker:{number}" for number in range(2000)))
+    assert run_script(client, "counts").values["workers"] == 2000, "the names, where they are too many to be checked"
+
+
+def test_a_worker_is_listed_with_values_of_4096_bytes(client: Redis) -> None:
+    client.sadd(KEYS["workers"], "rq:worker:w1")
+    client.hset("rq:worker:w1", mapping={"hostname": b"x" * 4097, "state": "busy"})
+    [row] = run_script(client, "roster", offset=0, limit=500).rows
+    assert [value for value in row if value not in (b"", "", 0)] == [b"w1", -1, "busy", "x" * 4096]

@@ -26,17 +26,13 @@ local function job_row(where, member, score)
     'worker_name', 'timeout', 'retries_left', 'rate_limit_key', 'ttl')
   if values.err then return {job_id, member, score, -3, '', '', -2, unpack(none)} end
   for i = 1, 11 do values[i] = string.sub(values[i] or '', 1, 1000) end
-  local size, data, description = redis.call('HSTRLEN', key, 'data'), '', ''
+  local size = redis.call('HSTRLEN', key, 'data')
   if size == 0 then
     size = redis.call('HEXISTS', key, 'data') == 1 and 0 or redis.call('EXISTS', key) == 1 and -1 or -2
   end
-  if size > 0 and size <= most and redis.call('HSTRLEN', key, 'description') <= 4096 then
-    local both = redis.call('HMGET', key, 'data', 'description')
-    data, description = both[1], both[2] or ''
-  elseif size ~= -2 then
-    data = size > 0 and size <= most and redis.call('HGET', key, 'data') or ''
-    description = field(key, 'description', 4096)
-  end
+  local has_data, has_text = size <= most, size ~= -2 and redis.call('HSTRLEN', key, 'description') <= 4096
+  local both = has_data and has_text and redis.call('HMGET', key, 'data', 'description')
+    or {has_data and redis.call('HGET', key, 'data'), has_text and redis.call('HGET', key, 'description')}
   local beat, worker, seen = '', '', ''
   if where == 'started' then
     local run = redis.pcall('HMGET', prefix .. ':execution:' .. member, 'last_heartbeat', 'worker_name')
@@ -46,5 +42,5 @@ local function job_row(where, member, score)
     seen = type(seen) == 'string' and seen or ''
   end
   local error = (where == 'failed' or values[1] == 'failed' or values[1] == 'stopped') and size ~= -2 and read_error(job_id, key) or ''
-  return {job_id, member, score, size, data, description, size ~= -2 and redis.call('PTTL', key) or -2, beat, worker, seen, error, unpack(values)}
+  return {job_id, member, score, size, both[1] or '', both[2] or '', size ~= -2 and redis.call('PTTL', key) or -2, beat, worker, seen, error, unpack(values)}
 end
