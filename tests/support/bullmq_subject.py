@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from redis import Redis
 
@@ -129,6 +130,18 @@ def read_facts(client: Redis, id: bytes) -> dict[str, object]:
 def read_body(client: Redis, id: bytes) -> bytes | None:
     """Return the body of a BullMQ job; None if the job has no hash."""
     return client.hget(build_job_key(id), "data")
+
+
+def run_script(
+    client: Redis, name: str, rows: Sequence[object] = (), each_keys: Sequence[Sequence[str]] = (), **args: Any
+) -> Reply:
+    """Run a script on the test's queue, with a fixed clock if the script has one."""
+    script = SCRIPTS[name]
+    for argument, value in {"p": PREFIX, "now_ms": NOW}.items():
+        if any(arg.name == argument for arg in script.args):
+            args.setdefault(argument, value)
+    keys = {key.name: KEYS[key.name] for key in script.keys}
+    return scripts.run_call(client, script.build_call(keys, args, rows, each_keys))  # type: ignore[arg-type]
 
 
 def request_by_id(name: str, **args: object) -> Callable[[Jobs], Request]:

@@ -10,8 +10,8 @@ local function scan(key, length) -- for many ids, reading both ends once is chea
   local positions = {}
   for _, from in ipairs({0, math.max(reach, length - reach)}) do
     for i, id in ipairs(redis.call('LRANGE', key, from, from == 0 and reach - 1 or -1)) do
-      local before = positions[id]
-      positions[id] = not before and from + i - 1 or {from + i - 1, unpack(type(before) == 'table' and before or {before})}
+      local before, at = positions[id], from + i - 1
+      if type(before) == 'table' then before[#before + 1] = at else positions[id] = before and {before, at} or at end
     end
   end
   return positions
