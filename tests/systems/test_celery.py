@@ -11,7 +11,7 @@ import pickle
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
@@ -1309,3 +1309,193 @@ def test_of_a_long_message_what_follows_the_body_is_read() -> None:
         )
         whole = start + b"x" * (size - len(start) - len(finish)) + finish
         assert (len(whole), decode_message(whole, b"", False).call) == (size, call)
+
+
+# -- sizes and times at which a script changes its reply --------------------------------------------------------------
+
+NOW_MS = 1_795_000_000_000
+VISIBILITY_MS = 3_600_000
+
+
+def run_script(
+    client: Redis, name: str, rows: Sequence[Mapping[str, object]] = (), queue: str = "celery", **args: object
+) -> scripts.Reply:
+    system = registry.create_system("celery")
+    script_args = {**system.select_arguments(name, {"now_ms": NOW_MS}), **args}
+    return scripts.run_call(client, system.build_call(name, queue, script_args, rows))
+
+
+def build_entry(queue: str = "celery", length: int = 0, task: str = "t", eta_ms: int | None = None) -> str:
+    eta = "null" if eta_ms is None else f'"{datetime.fromtimestamp(eta_ms / 1000, UTC).isoformat()}"'
+    start, end = '[{"body": "', f'", "headers": {{"task": "{task}", "id": "i", "eta": {eta}}}}}, "", "{queue}"]'
+    return start + "x" * (length - len(start) - len(end)) + end
+
+
+def plant_entries(client: Redis, entries: Sequence[str], first_s: float = NOW_MS / 1000) -> None:
+    """Replace what workers hold by these entries, each taken a millisecond after the one before."""
+    client.delete("unacked", "unacked_index")
+    client.zadd("unacked_index", {f"tag-{rank:04}": first_s + rank / 1000 for rank in range(len(entries))})
+    client.hset("unacked", mapping={f"tag-{rank:04}": entry for rank, entry in enumerate(entries)})
+
+
+def test_more_than_200_held_messages_are_counted_by_those_at_certain_ranks(client: Redis) -> None:
+    edges = {(0, 63), (290, 321), (516, 547), (742, 773), (968, 999)}
+    own, other = build_entry(), build_entry("mail")
+    for card, ranks, expected in (
+        (200, {0, 64, 199}, (3, True)),
+        (201, {0, 63, 200}, (3, False)),
+        (1000, {rank for edge in edges for rank in edge}, (52, False)),  # 10 of the 192 that are read
+        (1000, {64, 289, 322, 515, 548, 741, 774, 967}, (0, False)),
+    ):
+        plant_entries(client, [own if rank in ranks else other for rank in range(card)])
+        values = run_script(client, "counts").values
+        assert (values["unacked"], values["unacked_exact"], values["unacked_of"]) == (*expected, card)
+
+
+def test_a_count_reads_held_messages_up_to_a_size_of_each_and_of_all(client: Redis) -> None:
+    for entries, expected in (
+        ([build_entry(length=16_384)], (1, True)),
+        ([build_entry(length=16_385)], (0, False)),
+        ([build_entry(length=16_000)] * 25, (25, True)),
+        ([build_entry(length=16_000)] * 26, (26, False)),
+        ([build_entry(length=15_999), *[build_entry(length=16_000)] * 25], (26, True)),
+        ([*[build_entry(length=16_000)] * 26, *[build_entry("mail")] * 26], (52, False)),
+    ):
+        plant_entries(client, entries)
+        values = run_script(client, "counts").values
+        assert (values["unacked"], values["unacked_exact"], values["unacked_of"]) == (*expected, len(entries))
+
+
+def test_a_held_message_changes_its_place_at_its_times(client: Redis) -> None:
+    for taken_ms, eta_ms, place, next_ms in (
+        (NOW_MS - VISIBILITY_MS, None, "unacked", NOW_MS),
+        (NOW_MS - VISIBILITY_MS - 1, None, "late", -1),
+        (NOW_MS - 5, NOW_MS, "unacked", NOW_MS - 5 + VISIBILITY_MS),
+        (NOW_MS - 5, NOW_MS + 1000, "eta", NOW_MS - 5 + VISIBILITY_MS),
+    ):
+        plant_entries(client, [build_entry(eta_ms=eta_ms)], taken_ms / 1000)
+        values = run_script(client, "counts").values
+        assert {name: values[name] for name in ("eta", "unacked", "late")} == {
+            "eta": 0,
+            "unacked": 0,
+            "late": 0,
+            place: 1,
+        }
+        assert values["deadline_ms"] == next_ms and values["expired"] == (place == "late")
+        assert values["due_ms"] == (eta_ms if place == "eta" else -1)
+        for each in ("eta", "unacked", "late"):
+            assert len(run_script(client, "page", place=each, offset=0, limit=9, body_bytes=0).rows) == (each == place)
+        rows = [{"member": build_entry(eta_ms=eta_ms), "token": "tag-0000"}]
+        assert run_script(client, "delete", rows).each[0].word == ("moved" if place == "late" else "wrong_place")
+
+
+def test_the_times_of_held_messages_make_findings(client: Redis) -> None:
+    for taken_ms, eta_ms, expected in (
+        (NOW_MS - VISIBILITY_MS, None, []),
+        (NOW_MS - VISIBILITY_MS - 1000, None, [("abandoned", 3601, NOW_MS - 1000, None)]),
+        (NOW_MS, NOW_MS + VISIBILITY_MS, []),
+        (NOW_MS, NOW_MS + VISIBILITY_MS + 1000, [("eta_beyond_visibility", 3600, None, NOW_MS + VISIBILITY_MS)]),
+        (NOW_MS - VISIBILITY_MS + 1000, NOW_MS + 2000, [("eta_beyond_visibility", 1, None, NOW_MS + 1000)]),
+        (NOW_MS - VISIBILITY_MS, NOW_MS + 2000, [("eta_beyond_visibility", 0, None, None)]),
+    ):
+        plant_entries(client, [build_entry(eta_ms=eta_ms)], taken_ms / 1000)
+        assert [(row[0], *row[5:8]) for row in run_script(client, "faults").rows] == expected, (taken_ms, eta_ms)
+    client.flushdb()
+    for late_ms, expected_kinds in ((0, []), (1000, ["eta_beyond_visibility:queue"])):
+        client.delete("celery")
+        eta = datetime.fromtimestamp((NOW_MS + VISIBILITY_MS + late_ms) / 1000, UTC).isoformat()
+        client.lpush("celery", message("far", eta=eta))
+        assert [row[0] for row in run_script(client, "faults").rows] == expected_kinds
+
+
+def test_a_search_for_faults_reads_a_bounded_number_of_messages(client: Redis) -> None:
+    for length in (9, 10, 11, 12, 19, 20, 21):
+        client.delete("celery")
+        client.rpush("celery", *["raw"] * length)
+        found = run_script(client, "faults")
+        assert found.values["looked"] == found.rows[0][3] == min(length, 20)
+    client.delete("celery")
+    for held, looked in ((59, 59), (60, 60), (61, 61), (119, 119), (120, 120), (121, 120), (300, 120)):
+        plant_entries(client, [build_entry()] * held)
+        assert run_script(client, "faults").values["looked"] == looked
+    for ranks, number in (({0, 59, 240, 299}, 4), ({60, 239}, 0)):
+        entries = [build_entry("celery" if rank in ranks else "mail") for rank in range(300)]
+        plant_entries(client, entries, (NOW_MS - VISIBILITY_MS - 9000) / 1000)
+        assert sum(row[3] for row in run_script(client, "faults").rows) == number
+    client.flushdb()
+    for lists in (49, 50):
+        replies = [f"a-{number}.reply.celery.pidbox" for number in range(lists)]
+        client.sadd("_kombu.binding.reply.celery.pidbox", *(f"{SEP}{SEP}{key}" for key in replies))
+        for key in replies:
+            client.rpush(key, "{}", "{}")
+        assert [(row[0], row[3]) for row in run_script(client, "faults").rows] == [("reply_lists", lists)]
+
+
+def test_a_search_for_faults_reads_less_of_a_long_message(client: Redis) -> None:
+    for start, end, length, expected in (
+        ("{", '"properties": {}}', 8192, {"poison_json"}),
+        ("{", '"properties": {}}', 8193, set()),
+        ("{", "}", 8193, {"poison_properties"}),
+        ("[", '"properties": {}}', 8193, {"poison_json"}),
+        ("{", '"properties": {}]', 8193, {"poison_json"}),
+        ('{"properties":', "}" + " " * 19_985, 20_001, set()),
+        ('{"properties":', "}" + " " * 19_985, 20_002, {"poison_properties"}),
+    ):
+        client.delete("celery")
+        client.rpush("celery", start + "x" * (length - len(start) - len(end)) + end)
+        assert {row[0] for row in run_script(client, "faults").rows} == expected, (start, end[:20], length)
+
+
+def test_a_page_and_a_walk_read_300_held_messages_or_a_mebibyte(client: Redis) -> None:
+    for entries, total, next_rank in (
+        ([build_entry()] * 300, 300, None),
+        ([build_entry()] * 301, 300, 300),
+        ([build_entry(length=2**20 - 400), build_entry(length=400), build_entry()], 2, 2),
+        ([build_entry(length=2**20 - 401), build_entry(length=400), build_entry()], 3, None),
+    ):
+        plant_entries(client, entries)
+        page = run_script(client, "page", place="unacked", offset=0, limit=1000, body_bytes=0)
+        assert (page.values["total"], len(page.rows)) == (total, total)
+        assert page.values["of"] == (None if next_rank is None else len(entries))
+        walk = run_script(client, "scan", place="unacked", offset=0, limit=1000, body_bytes=0)
+        assert (len(walk.rows), walk.values["next"]) == (total, next_rank)
+
+
+def test_up_to_20_short_names_of_tasks_are_known_for_a_queue(client: Redis) -> None:
+    for tasks, number in (
+        (("t" * 200,), 1),
+        (("t" * 201,), 0),
+        ([f"t{n}" for n in range(20)], 20),
+        ([f"t{n}" for n in range(21)], 20),
+    ):
+        plant_entries(client, [build_entry(task=task) for task in tasks])
+        [row] = run_script(client, "spread").rows
+        assert len([part for part in str(row[-1]).split("\n") if part]) == number, row
+
+
+def test_a_failed_task_is_searched_among_the_last_200_messages_or_4_mebibytes(client: Redis) -> None:
+    new = message("again")
+    for waiting, word in (
+        ([new, *["raw"] * 199], "exists"),
+        ([new, *["raw"] * 200], "moved"),
+        ([new, "x" * (2**22 - 1)], "exists"),
+        ([new, "x" * 2**22], "moved"),
+    ):
+        client.flushdb()
+        client.lpush("celery", *waiting)
+        rows = [{"id": "again", "new": new, "of_broker": True}]
+        assert run_script(client, "requeue", rows).each[0].word == word, len(waiting)
+
+
+def test_the_name_of_a_task_is_read_from_the_end_of_the_next_message(client: Redis) -> None:
+    tally = scripts.load_scripts("celery")["tally"]
+    for end_length, task, expected in (
+        (6144, "tasks.add", "tasks.add"),
+        (6143, "t" * 201, "t" * 200),
+        (6145, "tasks.add", ""),
+    ):
+        end = f'"task": "{task}"'
+        client.delete("celery")
+        client.rpush("celery", "x" * 50 + end + " " * (end_length - len(end)))
+        call = tally.build_call({}, {"now_ms": NOW_MS, "sep": SEP, "steps": "0/3"}, (), [{"queue": "celery"}])
+        assert scripts.run_call(client, call).rows == [(1, expected)]
