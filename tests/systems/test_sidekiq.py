@@ -787,6 +787,7 @@ def test_a_process_is_alive_for_20_s_after_its_heartbeat(client: Redis) -> None:
         crew = run_script(client, "crew")
         assert crew.rows == [("default", 1, int(not is_alive), int(is_alive))], silent_s
         assert len(run_script(client, "held").rows) == (1 if is_alive else 2)
+        assert run_script(client, "schedules").values["alive"] == is_alive
         [*lost] = [row for row in run_script(client, "faults").rows if row[0] == "lost_on_kill"]
         assert [(row[5], row[6], row[7]) for row in lost] == [
             (0, None if silent_s is None else round((NOW_S - silent_s) * 1000), None)
@@ -975,3 +976,91 @@ def test_the_queue_of_a_job_is_searched_in_a_long_text_and_decoded_in_others(cli
         start = '{"x":"' + "x" * (4096 - 21 + spaces) + '","queue":"low"'
         client.zadd("dead", {fill(start + ' oops "', 70_000): 1})
         assert run_script(client, "counts").values["dead"] == is_found, spaces
+
+
+def test_a_process_is_dead_30_s_after_its_heartbeat(client: Redis) -> None:
+    payload, token = '{"jid":"runs"}', f"{EIGHT} t0"
+    row = {"member": payload, "token": token, "worker": EIGHT}
+    for silent_s, is_dead in ((30, False), (30.001, True)):
+        for name, rows, args in (("reap", [], {"limit": 9}), ("release", [row], {"place": "work"})):
+            client.flushdb()
+            plant_silent_process(client, silent_s)
+            reply = run_script(client, name, rows, **args)
+            assert client.lrange("queue:default", 0, -1) == [payload.encode()] * is_dead, (name, silent_s)
+            assert reply.values.get("next_ms", -1) == (1 if name == "reap" and not is_dead else -1)
+
+
+def test_a_job_of_a_dead_process_is_searched_among_the_next_1000(client: Redis) -> None:
+    payload = '{"jid":"runs"}'
+    row = {"member": payload, "token": f"{EIGHT} t0", "worker": EIGHT}
+    for later, length in ((999, 1000), (1000, 1002)):
+        for name, rows, args in (("reap", [], {"limit": 9}), ("release", [row], {"place": "work"})):
+            client.flushdb()
+            plant_silent_process(client, 40)
+            client.rpush("queue:default", payload, *["x"] * later)
+            run_script(client, name, rows, **args)
+            assert client.llen("queue:default") == length, (name, later)
+
+
+def test_a_page_and_a_walk_read_600_jobs_of_a_set(client: Redis) -> None:
+    for card, own, first, last in (
+        (600, {0, 599}, (0, 599), (0, 599)),
+        (601, {0, 599}, (0, 599), (599,)),
+        (601, {1, 600}, (1,), (1, 600)),
+        (1300, {599, 600, 699, 700}, (599,), (700,)),
+    ):
+        client.delete("dead")
+        client.zadd("dead", {f'{{"queue":"{"default" if n in own else "low"}","n":{n}}}': n for n in range(card)})
+        for offset, expected in ((0, first), (-1, last)):
+            args = {"place": "dead", "offset": offset, "limit": 1000, "body_bytes": 0}
+            page = run_script(client, "page", **args)
+            walk = run_script(client, "scan", **{**args, "offset": offset and -1 - card})
+            assert [float(row[3]) for row in page.rows] == [*expected], (card, offset)
+            assert sorted(float(row[3]) for row in walk.rows) == [*expected], (card, offset)
+            assert (page.values["of"] is None, walk.values["next"] is None) == (card == 600, card == 600)
+
+
+def test_the_first_page_of_a_queue_begins_with_its_next_job(client: Redis) -> None:
+    client.rpush("queue:default", *"dcba")
+    for offset, limit, expected in (
+        (0, 2, [b"a", b"b"]),
+        (3, 2, [b"d"]),
+        (4, 2, []),
+        (-1, 2, [b"c", b"d"]),
+        (-3, 2, [b"a", b"b"]),
+    ):
+        page = run_script(client, "page", place="queue", offset=offset, limit=limit, body_bytes=0)
+        assert [row[0] for row in page.rows] == expected, offset
+
+
+def test_a_long_job_is_cut_in_the_middle(client: Redis) -> None:
+    for length, limit, sizes in (
+        (4096, 0, (4096, 0)),
+        (4097, 0, (4096, 2048)),
+        (5000, 5000, (5000, 0)),
+        (5001, 5000, (4096, 2048)),
+        (5001, -1, (5001, 0)),
+    ):
+        client.delete("queue:default")
+        client.rpush("queue:default", "x" * length)
+        [row] = run_script(client, "page", place="queue", offset=0, limit=1, body_bytes=limit).rows
+        assert (len(row[0]), len(row[2]), row[1]) == (*sizes, length)
+
+
+def test_a_job_is_searched_in_a_bounded_part_of_its_queue(client: Redis) -> None:
+    args: dict[str, Any] = {"id": "", "head": "it", "size": 2, "tail": "it", "body_bytes": 0}
+    for before, behind, place, word in (
+        (1000, 0, "queue", "gone"),
+        (999, 0, "queue", "found"),
+        (49_999, 50_000, "", "found"),
+        (50_000, 49_999, "", "found"),
+        (50_000, 50_000, "", "gone"),
+    ):
+        client.delete("queue:default")
+        client.eval(
+            "for i = 1, ARGV[1] do redis.call('RPUSH', KEYS[1], 'x') end redis.call('RPUSH', KEYS[1], 'it')"
+            "for i = 1, ARGV[2] do redis.call('RPUSH', KEYS[1], 'x') end",
+            1, "queue:default", before, behind,
+        )  # fmt: skip
+        found = run_script(client, "show", place=place, offset=0 if place else None, **args)
+        assert found.word == word, (before, behind)
