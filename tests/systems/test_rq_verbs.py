@@ -40,7 +40,7 @@ from shell import shell
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.engine.loops import build_round
-from rqtui.errors import UsageError
+from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Outcome, Ref
 from rqtui.operations.revert import revert_record
 from rqtui.operations.undo import UndoRecorder, describe_undo
@@ -897,3 +897,58 @@ def test_a_verb_names_the_key_of_another_type_where_only_that_place_can_hold_the
             assert keyspace.dump(client) == before
         assert shell(url, "act", "delete", "rq:default", "canceled", "--yes").code == 0, "its own place is sound"
         assert not client.exists(KEYS["canceled"])
+
+
+# --- limits of the scripts ----------------------------------------------------------------------------------------
+
+
+def run_on(client: Redis, name: str, *rows: object, **args: object) -> list[str]:
+    reply = scripts.run_call(client, SCRIPTS[name].build_call(KEYS, {"prefix": "rq", **args}, [(row,) for row in rows]))
+    return [row.word for row in reply.each]
+
+
+def test_a_job_that_a_thousand_others_name_is_looked_at_and_one_with_more_is_not(client: Redis) -> None:
+    for others, word in ((1001, "dependents"), (1000, "moved")):
+        plant_failed_job(client, "a")
+        client.delete("rq:job:a:dependents")
+        client.sadd("rq:job:a:dependents", *range(others))  # none of them exists
+        assert run_on(client, "delete", "a") == [word]
+    client.set(KEYS["failed"], "of another program")
+    with pytest.raises(RqtuiError, match="not a zset"):
+        run_on(client, "delete", "a", place="failed")
+
+
+def test_each_end_of_a_list_is_searched_as_deep_as_the_batch_allows(client: Redis) -> None:
+    plant_job(client, "a", "queued")
+    others = [*range(10_001)]
+    for jobs, before, after, word in (
+        (40, 5000, 0, "moved"), (40, 4999, 5001, "moved"), (40, 5000, 5000, "later"), (40, 5001, 4999, "moved"),
+        (41, 2500, 0, "moved"), (41, 2499, 2501, "moved"), (41, 2500, 2500, "later"), (41, 2501, 2499, "moved"),
+    ):  # fmt: skip
+        client.delete(KEYS["queued"])
+        client.rpush(KEYS["queued"], *others[:before], "a", *others[:after])
+        assert run_on(client, "bump", *["a"] * jobs) == [word] * jobs, (jobs, before, after)
+        assert (client.lindex(KEYS["queued"], 0) == b"a") == (word == "moved")
+    client.delete(KEYS["queued"])
+    client.rpush(KEYS["queued"], *others[:5000])
+    assert run_on(client, "bump", *["a"] * 41) == ["taken"] * 41, "the whole list was searched"
+
+
+def test_a_reaper_looks_at_a_thousand_jobs_between_queue_and_start(client: Redis) -> None:
+    plant_job(client, "a", "queued")
+    client.rpush(KEYS["intermediate"], *["a"] * 999, "gone", "gone too")
+    assert reap(client, limit=1000).values["moved"] == 1
+    client.delete(KEYS["intermediate"])
+    client.rpush(KEYS["intermediate"], "a")
+    for seen_s, word, next_ms in ((NOW_S - 59, "empty", 1000), (NOW_S - 60, "empty", 1), (NOW_S - 60.5, "moved", -1)):
+        client.set(KEYS["intermediate"] + ":first_seen:a", str(seen_s))
+        reply = reap(client)
+        assert (reply.word, reply.values["next_ms"]) == (word, next_ms)
+    plant_job(client, "late", "started", retries_left="0")
+    client.zadd(KEYS["started"], {"late:e1": NOW_S - 1})
+    for number in range(1, 11):
+        client.xadd("rq:results:late", {"type": 1}, id=f"{number}-0")
+    reap(client)
+    assert [id for id, _fields in client.xrange("rq:results:late")][0] == b"2-0" and client.xlen(
+        "rq:results:late"
+    ) == 10
