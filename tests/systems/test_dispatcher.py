@@ -188,10 +188,52 @@ def test_a_task_of_a_megabyte_is_reported_by_its_first_letters(key: str, any_cli
 
 
 def test_the_search_for_large_tasks_ends_after_four_megabytes_and_after_a_hundred(any_client: Redis) -> None:
-    any_client.rpush(READY, *[b"%d" % n + b"x" * 2**20 for n in range(9)])
+    any_client.rpush(READY, *[b"x" * 2**20] * 9)
     any_client.zadd(DELAYED, {b"%d" % n: n for n in range(100)} | {b"x" * 2**20: NOW_S})
     found = {row[1]: row[3] for row in run_script(any_client, "faults").rows if row[0] == "oversized"}
     assert found == {READY: 4}
+
+
+def test_a_due_time_is_a_number_of_seconds_from_0_to_the_year_5138(client: Redis) -> None:
+    for due_s, kind, next_due_ms in (
+        (-0.001, "due_not_dispatched", NOW), (0, "", 0), (1e11 - 1, "", (10**11 - 1) * 1000), (1e11, "mixed_units", -1),
+    ):  # fmt: skip
+        keyspace.plant(client, {DELAYED: Zset({"a" * 1001: due_s})})
+        assert [row[:3] for row in run_script(client, "faults").rows] == (
+            [(kind, DELAYED, b"a" * 1000)] if kind else []
+        )
+        assert run_script(client, "counts").values["due_ms"] == next_due_ms
+        if due_s > 0:
+            wait_ms = next_due_ms - NOW if next_due_ms > 0 else -1
+            assert run_script(client, "dispatch", limit=1).values["next_ms"] == wait_ms
+        client.delete(DELAYED)
+
+
+def test_tasks_that_are_due_after_the_year_2255_are_not_parked(client: Redis) -> None:
+    keyspace.plant(client, {DELAYED: Zset({"last": 9_007_199_254, "later": 9_007_199_255})})
+    assert [row[0] for row in run_script(client, "park", limit=9).rows] == [b"9007199254000 last"]
+
+
+def test_a_long_task_is_cut_in_a_page_and_for_one_task(client: Redis) -> None:
+    for size, body_bytes, shown in ((4096, 0, 4096), (4097, 0, 4096), (5000, 5000, 5000), (5001, 5000, 4096)):
+        client.delete(READY)
+        client.rpush(READY, b"x" * size)
+        (row,) = run_script(client, "page", place="ready", offset=0, limit=1, body_bytes=body_bytes).rows
+        assert (len(row[0]), row[1]) == (shown, size)
+        found = run_script(client, "show", head=b"x", size=size, tail=b"x", body_bytes=body_bytes).values
+        assert (len(found["head"]), found["size"]) == (shown, size)
+
+
+def test_a_long_task_is_searched_among_the_first_and_the_last_five_thousand(client: Redis) -> None:
+    client.rpush(READY, *["x"] * 4999, "ab", *["x"] * 5000)
+    asked = {"head": b"a", "size": 2, "tail": b"b", "body_bytes": 0}
+    assert run_script(client, "show", **asked).word == "found"
+    client.rpush(READY, "x")
+    assert run_script(client, "show", **asked).word == "found", "the first but 4999"
+    client.lpush(READY, "x")
+    assert run_script(client, "show", **asked).word == "gone", "in the middle"
+    client.rpop(READY, 2)
+    assert run_script(client, "show", **asked).word == "found", "the last but 4999"
 
 
 def test_the_commands_of_the_docs_work_in_their_order(client: Redis, url: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import pytest
 from families import run_in_one_test
-from orizuru_subject import ORIZURU, SEEN, build_seen_record
+from orizuru_subject import KEYS, NOW, ORIZURU, SCRIPTS, SEEN, SILENT, build_seen_record
 from redis import Redis
 
 from rqtui.connection.connect import connect
@@ -325,6 +325,91 @@ def test_bodies_of_a_megabyte_are_named(any_client: Redis) -> None:
         assert all(
             "1 body in" in each.text and "of 1 MB or more" in each.text and len(each.ids[0]) == 60 for each in found
         )
+
+
+def run_script(client: Redis, name: str, rows: Any = (), **args: Any) -> scripts.Reply:
+    script = SCRIPTS[name]
+    fixed = {"now_ms": NOW, "silent_ms": SILENT}
+    args = {arg.name: fixed[arg.name] for arg in script.args if arg.name in fixed} | args
+    return scripts.run_call(client, script.build_call({key.name: KEYS[key.name] for key in script.keys}, args, rows))
+
+
+def test_a_consumer_is_dead_when_it_was_silent_for_longer_than_the_limit(client: Redis) -> None:
+    for silent_ms, is_dead in ((SILENT, False), (SILENT + 1, True)):
+        client.flushall()
+        client.lpush(original.build_key("w", "processing"), b"\x01")
+        client.hset(original.HEARTBEATS, "w", NOW - silent_ms)
+        client.hset(SEEN, "w", build_seen_record(b"\x01", NOW - silent_ms))
+        counted = run_script(client, "counts").values
+        assert (counted["expired"], counted["workers"]) == (is_dead, not is_dead)
+        assert [row[0] for row in run_script(client, "faults").rows] == ["silent_consumer"] * is_dead
+        reaped = run_script(client, "reap", limit=1)
+        assert (reaped.word, reaped.values["next_ms"]) == (("moved", -1) if is_dead else ("empty", 1))
+
+
+def test_a_search_for_faults_reads_a_thousand_entries_and_a_part_of_each_list(client: Redis) -> None:
+    for held, expected in (((201,), [200, 500]), ((201, 201, 201), [200] * 3 + [400]), ((201,) * 5, [200] * 5)):
+        client.flushall()
+        client.lpush("jobs", *[b"\xc1"] * 501)
+        for number, length in enumerate(held):
+            client.sadd(original.CONSUMERS, f"w{number}")
+            client.set(original.build_key(f"w{number}", "heartbeat"), "1")
+            client.lpush(original.build_key(f"w{number}", "processing"), *[b"\xc1"] * length)
+        found = run_script(client, "faults")
+        assert (found.values["looked"], [row[3] for row in found.rows]) == (sum(expected), expected)
+
+
+def test_a_search_for_faults_returns_a_hundred_rows_and_short_examples(client: Redis) -> None:
+    for size, shown in ((4096, 4096), (4097, 60)):
+        client.delete("jobs")
+        client.lpush("jobs", b"\xc1" * size)
+        assert [len(row[2]) for row in run_script(client, "faults").rows] == [shown]
+    for steps, number in ((2000, 1), (2001, 0)):  # of reading one body
+        body = b"\xdc" + (steps - 1).to_bytes(2, "big") + b"\x01" * steps
+        client.delete("jobs")
+        client.lpush("jobs", body)
+        assert len(run_script(client, "faults").rows) == number
+    client.mset({original.build_key(f"w{number}", "unacked"): "mine" for number in range(101)})
+    client.sadd(original.CONSUMERS, *(f"w{number}" for number in range(101)))
+    assert len(run_script(client, "faults").rows) == 100
+
+
+def test_up_to_a_thousand_consumers_are_counted_exactly(client: Redis) -> None:
+    for number, exact in ((999, True), (1000, False), (1001, False)):
+        counted = run_script(client, "counts", [(f"w{n}",) for n in range(number)]).values
+        assert (counted["consumers"], counted["exact"]) == (min(1000, number), exact)
+
+
+def test_a_long_body_is_cut_in_a_page_and_for_one_job(client: Redis) -> None:
+    for size, body_bytes, shown in ((4096, 0, 4096), (4097, 0, 4096), (5000, 5000, 5000), (5001, 5000, 4096)):
+        client.delete("jobs")
+        client.lpush("jobs", b"x" * size)
+        (row,) = run_script(client, "page", place="source", offset=0, limit=1, body_bytes=body_bytes).rows
+        assert (len(row[0]), row[1]) == (shown, size)
+        found = run_script(client, "show", head=b"x", size=size, tail=b"x", body_bytes=body_bytes).values
+        assert (len(found["head"]), found["size"]) == (shown, size)
+
+
+def test_one_job_is_searched_near_the_ends_of_its_list(client: Redis) -> None:
+    fill = "for _ = 1, ARGV[2] do redis.call(ARGV[1], KEYS[1], 'x') end"
+    for head, near, far in ((b"ab", 50_000, 50_000), (b"a", 1000, 0)):  # by all its bytes, by its first and last byte
+        client.delete("jobs")
+        client.lpush("jobs", b"ab")
+        client.eval(fill, 1, "jobs", "RPUSH", near - 1)
+        client.eval(fill, 1, "jobs", "LPUSH", far)
+        asked = {"head": head, "size": 2, "tail": b"b", "body_bytes": 0}
+        assert run_script(client, "show", **asked).word == "found"
+        client.rpush("jobs", "x")
+        assert run_script(client, "show", **asked).word == "gone"
+        if far:
+            client.lpop("jobs")
+            assert run_script(client, "show", **asked).word == "found"
+
+
+def test_a_deletion_searches_half_a_million_entries_and_leaves_the_rest_for_later(client: Redis) -> None:
+    client.rpush("jobs", *["x"] * 1000)
+    outcomes = run_script(client, "delete", [(b"nothing", "")] * 502, place="source").each
+    assert [outcome.word for outcome in outcomes] == ["gone"] * 500 + ["later"] * 2
 
 
 def test_a_key_of_another_type_is_named_and_hides_no_other_queue(any_client: Redis) -> None:

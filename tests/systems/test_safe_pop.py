@@ -134,6 +134,77 @@ def test_a_long_list_is_sampled_and_reports_it(client: Redis) -> None:
     assert run_script(client, "show", id=b"old-4990", body_bytes=0).word == "found"
 
 
+def test_a_long_list_is_counted_by_its_ends_and_five_blocks_between_them(client: Redis) -> None:
+    push(client, *["w"] * 2000)
+    for index, number in (
+        (249, 1), (250, 3), (349, 3), (350, 0), (599, 0), (600, 3), (699, 3), (700, 0), (1649, 0), (1650, 3), (1749, 3),
+        (1750, 1),
+    ):  # fmt: skip
+        client.lset(QUEUE, index, f"held|{RUNNING}")
+        assert run_script(client, "counts").values["in_progress"] == number, index
+        client.lset(QUEUE, index, "w")
+
+
+def test_a_list_of_five_thousand_entries_is_read_whole(client: Redis) -> None:
+    push(client, *["w"] * 2500, f"a|{RUNNING}", *["w"] * 2499)
+    for is_whole in (True, False):
+        page = run_script(client, "page", place="in_progress", offset=0, limit=9, body_bytes=0)
+        assert [row[0] for row in page.rows] == [b"a"] * is_whole
+        assert run_script(client, "show", id=b"a", body_bytes=0).word == ("found" if is_whole else "gone")
+        push(client, "w")
+        ready = run_script(client, "page", place="ready", offset=0, limit=1, body_bytes=0)
+        assert (ready.values["total"], ready.values["of"]) == (5000, 5001 if is_whole else 5002)
+    client.delete(QUEUE)
+    push(client, *["w"] * 5001)
+    for index, is_read in ((2499, True), (2500, False), (2501, True)):
+        client.lset(QUEUE, index, f"b|{RUNNING}")
+        assert run_script(client, "show", id=b"b", body_bytes=0).word == ("found" if is_read else "gone"), index
+        client.lset(QUEUE, index, "w")
+
+
+def test_a_ready_job_is_searched_among_the_next_two_hundred_thousand(client: Redis) -> None:
+    fill = "for _ = 1, ARGV[1] do redis.call('LPUSH', KEYS[1], 'w') end"
+    client.rpush(QUEUE, "a")
+    client.eval("for _ = 1, 199999 do redis.call('RPUSH', KEYS[1], 'w') end", 1, QUEUE)
+    client.eval(fill, 1, QUEUE, 2500)
+    assert run_script(client, "show", id=b"a", body_bytes=0).word == "found"
+    client.rpush(QUEUE, "w")
+    assert run_script(client, "show", id=b"a", body_bytes=0).word == "gone"
+
+
+def test_a_long_name_and_a_long_entry_are_cut(client: Redis) -> None:
+    for size, name in ((512, b"x" * 512), (513, b"x" * 256 + b"...513"), (4097, b"x" * 256 + b"...4097")):
+        client.delete(QUEUE)
+        push(client, "x" * size)
+        (row,) = run_script(client, "page", place="ready", offset=0, limit=1, body_bytes=0).rows
+        assert (row[0], len(row[1]), row[2]) == (name, min(4096, size), size)
+        shown = run_script(client, "show", id=name, body_bytes=0).values
+        assert (shown["id"], len(shown["member"]), shown["size"]) == (name, min(4096, size), size)
+    client.lset(QUEUE, 0, "|" * 257)
+    assert [row[2] for row in run_script(client, "faults").rows] == [b"|" * 256]
+
+
+def test_the_next_thousand_entries_are_searched_for_a_job_to_take(client: Redis) -> None:
+    for held, word in ((999, "moved"), (1000, "empty")):
+        for verb in ("pull", "reserve"):
+            client.delete(QUEUE)
+            push(client, *(f"held{n}|{RUNNING}" for n in range(held)), "a")
+            assert run_script(client, verb, limit=1).word == word, verb
+
+
+def test_a_step_of_a_reaper_reads_four_thousand_entries(client: Redis) -> None:
+    for ahead, word in ((3999, "moved"), (4000, "empty")):
+        client.delete(QUEUE)
+        push(client, *["w"] * ahead, f"late|{LATE}", "w")
+        assert run_script(client, "reap", limit=1).word == word
+
+
+def test_a_new_id_is_compared_with_five_hundred_entries_at_each_end(client: Redis) -> None:
+    client.rpush(QUEUE, *(f"w{n}" for n in range(1001)))
+    rows = [(id, b"") for id in (b"w499", b"w500", b"w501")]
+    assert words(run_script(client, "enqueue", rows)) == ["exists", "moved", "exists"]
+
+
 def test_a_body_of_30_mb_leaves_the_page_small(client: Redis) -> None:
     push(client, "big", "small")
     client.set(build_data_key(b"big"), b"x" * 30_000_000)

@@ -67,6 +67,50 @@ def test_items_noted_by_reapers_count_as_expired(client: Redis) -> None:
     assert (queue.expired, queue.next_expiry_ms, queue.workers) == (1, NOW - queue.counted_ms, None)
 
 
+def test_of_the_notes_of_reapers_the_first_hundred_are_checked(client: Redis) -> None:
+    for number, expired in ((100, 0), (101, 1)):
+        client.zadd(SUSPECTS, {f"gone{n}": NOW for n in range(number)})
+        assert run_script(client, "counts").values["expired"] == expired
+
+
+def test_an_item_without_a_lock_is_moved_two_seconds_to_a_minute_after_its_note(client: Redis) -> None:
+    for ago_ms, moved, score in ((1999, 0, NOW - 1999), (2000, 1, None), (60_000, 1, None), (60_001, 0, NOW)):
+        client.flushall()
+        client.sadd("in_progress", "a")
+        client.zadd(SUSPECTS, {"a": NOW - ago_ms})
+        assert reap_items(client, NOW).values.get("moved", 0) == moved
+        assert client.zscore(SUSPECTS, "a") == score
+
+
+def test_a_reaper_walks_on_at_once_through_up_to_twenty_thousand_items(client: Redis) -> None:
+    fill = "for n = 1, 20000 do redis.call('SADD', KEYS[1], n) redis.call('SET', n .. '-lock', '') end"
+    client.eval(fill, 1, "in_progress")
+    for more in (True, False):
+        answer = run_script(client, "reap", limit=1)
+        assert (answer.word, bool(answer.values["more"])) == ("empty", more)
+        client.sadd("in_progress", 20_001)
+        client.set("20001-lock", "")
+
+
+def test_a_search_for_faults_draws_three_hundred_items_of_each_set(client: Redis) -> None:
+    for place in PLACES:
+        client.sadd(place, *(f"{place}{number}" for number in range(301)))
+    assert run_script(client, "faults").values["looked"] == 900
+    client.flushall()
+    client.sadd("in_progress", b"x" * 4097)
+    assert [(row[0], len(row[2])) for row in run_script(client, "faults").rows] == [("lost_lock", 4096)]
+
+
+def test_a_long_item_is_cut_in_a_page_and_for_one_item(client: Redis) -> None:
+    for size, body_bytes, shown in ((4096, 0, 4096), (4097, 0, 4096), (5000, 5000, 5000), (5001, 5000, 4096)):
+        client.delete("todos")
+        client.sadd("todos", b"x" * size)
+        (row,) = run_script(client, "page", place="todos", limit=1, body_bytes=body_bytes, cursor="0").rows
+        assert (len(row[0]), row[1]) == (shown, size)
+        found = run_script(client, "show", head=b"x", size=size, tail=b"x", body_bytes=body_bytes).values
+        assert (len(found["head"]), found["size"]) == (shown, size)
+
+
 def test_rows_stay_where_they_are_and_the_sample_fills_up_at_its_end(any_client: Redis) -> None:
     client = any_client
     client.sadd("todos", *range(3000))
