@@ -182,16 +182,21 @@ def test_a_task_of_a_megabyte_is_reported_by_its_first_letters(key: str, any_cli
 
     put(b"a" * (2**20 - 1))
     assert list_oversized_findings() == []
-    put(b"x" * (2**20 + 1))
+    put(b"x" * (2**20))
     ((keys, ids, text),) = list_oversized_findings()
     assert (keys, ids) == ((key,), (b"x" * 60,)) and f"1 checked task in {key} of 1 MB" in text
 
 
 def test_the_search_for_large_tasks_ends_after_four_megabytes_and_after_a_hundred(any_client: Redis) -> None:
-    any_client.rpush(READY, *[b"x" * 2**20] * 9)
+    large, nearly = b"x" * 2**20, b"x" * (2**20 - 1)
+    any_client.rpush(READY, large, large, large, nearly, large, large)
     any_client.zadd(DELAYED, {b"%d" % n: n for n in range(100)} | {b"x" * 2**20: NOW_S})
     found = {row[1]: row[3] for row in run_script(any_client, "faults").rows if row[0] == "oversized"}
     assert found == {READY: 4}
+    any_client.lset(READY, 3, large)
+    any_client.zrem(DELAYED, "0")
+    found = {row[1]: row[3] for row in run_script(any_client, "faults").rows if row[0] == "oversized"}
+    assert found == {READY: 4, DELAYED: 1}
 
 
 def test_a_due_time_is_a_number_of_seconds_from_0_to_the_year_5138(client: Redis) -> None:
@@ -219,9 +224,9 @@ def test_a_long_task_is_cut_in_a_page_and_for_one_task(client: Redis) -> None:
         client.delete(READY)
         client.rpush(READY, b"x" * size)
         (row,) = run_script(client, "page", place="ready", offset=0, limit=1, body_bytes=body_bytes).rows
-        assert (len(row[0]), row[1]) == (shown, size)
+        assert (len(row[0]), row[1], len(row[2])) == (shown, size, 64)
         found = run_script(client, "show", head=b"x", size=size, tail=b"x", body_bytes=body_bytes).values
-        assert (len(found["head"]), found["size"]) == (shown, size)
+        assert (len(found["head"]), found["size"], len(found["tail"])) == (shown, size, 64)
 
 
 def test_a_long_task_is_searched_among_the_first_and_the_last_five_thousand(client: Redis) -> None:

@@ -360,9 +360,9 @@ def test_a_search_for_faults_reads_a_thousand_entries_and_a_part_of_each_list(cl
 
 
 def test_a_search_for_faults_returns_a_hundred_rows_and_short_examples(client: Redis) -> None:
-    for size, shown in ((4096, 4096), (4097, 60)):
+    for sizes, shown in (([4096], 4096), ([4097], 60), ([4096, 9], 4096), ([4097, 4096], 4096), ([4098, 4097], 60)):
         client.delete("jobs")
-        client.lpush("jobs", b"\xc1" * size)
+        client.lpush("jobs", *[b"\xc1" * size for size in sizes])
         assert [len(row[2]) for row in run_script(client, "faults").rows] == [shown]
     for steps, number in ((2000, 1), (2001, 0)):  # of reading one body
         body = b"\xdc" + (steps - 1).to_bytes(2, "big") + b"\x01" * steps
@@ -385,9 +385,9 @@ def test_a_long_body_is_cut_in_a_page_and_for_one_job(client: Redis) -> None:
         client.delete("jobs")
         client.lpush("jobs", b"x" * size)
         (row,) = run_script(client, "page", place="source", offset=0, limit=1, body_bytes=body_bytes).rows
-        assert (len(row[0]), row[1]) == (shown, size)
+        assert (len(row[0]), row[1], len(row[2])) == (shown, size, 64)
         found = run_script(client, "show", head=b"x", size=size, tail=b"x", body_bytes=body_bytes).values
-        assert (len(found["head"]), found["size"]) == (shown, size)
+        assert (len(found["head"]), found["size"], len(found["tail"])) == (shown, size, 64)
 
 
 def test_one_job_is_searched_near_the_ends_of_its_list(client: Redis) -> None:
@@ -407,7 +407,12 @@ def test_one_job_is_searched_near_the_ends_of_its_list(client: Redis) -> None:
 
 
 def test_a_deletion_searches_half_a_million_entries_and_leaves_the_rest_for_later(client: Redis) -> None:
-    client.rpush("jobs", *["x"] * 1000)
+    client.rpush("jobs", "x", "second", *["x"] * 998)
+    for last, expected in ((b"second", ["moved", "gone", "later"]), (b"nothing", ["gone", "gone", "later"])):
+        rows = [(body, "") for body in [b"nothing"] * 499 + [last] + [b"nothing"] * 2]
+        outcomes = run_script(client, "delete", rows, place="source").each
+        assert [outcome.word for outcome in outcomes] == ["gone"] * 499 + expected
+    client.rpush("jobs", "x")
     outcomes = run_script(client, "delete", [(b"nothing", "")] * 502, place="source").each
     assert [outcome.word for outcome in outcomes] == ["gone"] * 500 + ["later"] * 2
 

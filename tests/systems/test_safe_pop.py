@@ -143,6 +143,26 @@ def test_a_long_list_is_counted_by_its_ends_and_five_blocks_between_them(client:
         client.lset(QUEUE, index, f"held|{RUNNING}")
         assert run_script(client, "counts").values["in_progress"] == number, index
         client.lset(QUEUE, index, "w")
+    client.delete(QUEUE)
+    push(client, *[f"held|{RUNNING}"] * 2000)
+    assert run_script(client, "counts").values["in_progress"] == 2000
+
+
+def test_a_lease_is_searched_from_both_ends_and_other_entries_of_its_id_near_them(client: Redis) -> None:
+    token = b"a|%d" % RUNNING
+    fill = "for _ = 1, ARGV[2] do redis.call(ARGV[1], KEYS[1], 'w') end"
+    client.rpush(QUEUE, token)
+    client.eval(fill, 1, QUEUE, "LPUSH", 100_000)
+    client.eval(fill, 1, QUEUE, "RPUSH", 100_000)
+    assert words(run_script(client, "release", [(b"a", token)])) == ["gone"], "in the middle"
+    client.lpop(QUEUE)
+    assert words(run_script(client, "release", [(b"a", token)])) == ["moved"]
+    client.delete(QUEUE)
+    push(client, *["w"] * 5001)
+    for index, word in ((2499, "stale"), (2500, "gone"), (2501, "stale")):
+        client.lset(QUEUE, index, "a")
+        assert words(run_script(client, "release", [(b"a", token)])) == [word]
+        client.lset(QUEUE, index, "w")
 
 
 def test_a_list_of_five_thousand_entries_is_read_whole(client: Redis) -> None:
@@ -200,9 +220,20 @@ def test_a_step_of_a_reaper_reads_four_thousand_entries(client: Redis) -> None:
 
 
 def test_a_new_id_is_compared_with_five_hundred_entries_at_each_end(client: Redis) -> None:
-    client.rpush(QUEUE, *(f"w{n}" for n in range(1001)))
-    rows = [(id, b"") for id in (b"w499", b"w500", b"w501")]
+    client.rpush(QUEUE, *(f"w{n}" for n in range(999)))
+    assert words(run_script(client, "enqueue", [(b"w500", b"")])) == ["exists"]
+    client.rpush(QUEUE, "w999", "w1000")
+    rows = [(b"w499", b""), (b"a body", b"w500"), (b"w501", b"")]
     assert words(run_script(client, "enqueue", rows)) == ["exists", "moved", "exists"]
+    assert 86_399_000 < client.pttl(build_data_key(b"w500")) <= 86_400_000
+
+
+def test_a_running_job_before_all_others_is_found_at_the_end_of_any_list(client: Redis) -> None:
+    for length in (999, 1000, 1001, 1002):
+        client.delete(QUEUE)
+        push(client, f"held|{RUNNING}", *(f"w{n}" for n in range(length - 1)))
+        rows = run_script(client, "faults").rows
+        assert [(row[0], row[3]) for row in rows] == [("stalled", min(length, 1000) - 1)]
 
 
 def test_a_body_of_30_mb_leaves_the_page_small(client: Redis) -> None:

@@ -183,14 +183,16 @@ def test_an_item_to_do_with_a_lock_is_left_to_whoever_works_on_it(client: Redis)
 
 
 def test_the_only_item_without_a_lock_is_found_among_many(client: Redis) -> None:
-    client.sadd("todos", *range(100))
-    for item in range(99):
+    client.sadd("todos", *range(101))
+    for item in range(100):
         client.set(f"{item}-lock", "", px=60_000)
     for verb in ("reserve", "pull"):
         answer = run_script(client, verb, limit=1)
-        assert [row[0] for row in answer.rows] == [b"99"], verb
-        client.sadd("todos", 99)
-        client.delete("99-lock")
+        assert [row[0] for row in answer.rows] == [b"100"], verb
+        client.sadd("todos", 100)
+        client.delete("100-lock")
+    client.delete("99-lock")
+    assert len(run_script(client, "pull", limit=1).rows) == 1, "one of two"
 
 
 # --- the suite catches faults in these scripts ------------------------------------------------------------------------

@@ -71,6 +71,8 @@ def test_of_the_notes_of_reapers_the_first_hundred_are_checked(client: Redis) ->
     for number, expired in ((100, 0), (101, 1)):
         client.zadd(SUSPECTS, {f"gone{n}": NOW for n in range(number)})
         assert run_script(client, "counts").values["expired"] == expired
+    client.sadd("in_progress", *(f"gone{n}" for n in range(101)))
+    assert run_script(client, "counts").values["expired"] == 101
 
 
 def test_an_item_without_a_lock_is_moved_two_seconds_to_a_minute_after_its_note(client: Redis) -> None:
@@ -106,9 +108,9 @@ def test_a_long_item_is_cut_in_a_page_and_for_one_item(client: Redis) -> None:
         client.delete("todos")
         client.sadd("todos", b"x" * size)
         (row,) = run_script(client, "page", place="todos", limit=1, body_bytes=body_bytes, cursor="0").rows
-        assert (len(row[0]), row[1]) == (shown, size)
+        assert (len(row[0]), row[1], len(row[2])) == (shown, size, 64)
         found = run_script(client, "show", head=b"x", size=size, tail=b"x", body_bytes=body_bytes).values
-        assert (len(found["head"]), found["size"]) == (shown, size)
+        assert (len(found["head"]), found["size"], len(found["tail"])) == (shown, size, 64)
 
 
 def test_rows_stay_where_they_are_and_the_sample_fills_up_at_its_end(any_client: Redis) -> None:
@@ -301,7 +303,7 @@ def test_an_item_of_a_megabyte_is_reported_by_its_first_letters(place: str, any_
 
     any_client.sadd(place, b"y" * (2**20 - 1))
     assert list_oversized_findings() == []
-    any_client.sadd(place, b"x" * (2**20 + 1))
+    any_client.sadd(place, b"x" * (2**20))
     ((key, id, text),) = list_oversized_findings()
     assert (key, id) == (place, b"x" * 60) and f"1 checked item in {place} of 1 MB" in text
 
