@@ -360,10 +360,14 @@ def test_a_search_for_faults_reads_a_thousand_entries_and_a_part_of_each_list(cl
 
 
 def test_a_search_for_faults_returns_a_hundred_rows_and_short_examples(client: Redis) -> None:
-    for sizes, shown in (([4096], 4096), ([4097], 60), ([4096, 9], 4096), ([4097, 4096], 4096), ([4098, 4097], 60)):
+    unreadable = {size: (b"\xc1%d" % size).ljust(size, b"x") for size in (9, 4096, 4097, 4098)}
+    for sizes, example, shown in (
+        ([4096], 4096, 4096), ([4097], 4097, 60), ([4096, 9], 4096, 4096), ([4097, 4096], 4096, 4096),
+        ([4098, 4097], 4098, 60),
+    ):  # fmt: skip
         client.delete("jobs")
-        client.lpush("jobs", *[b"\xc1" * size for size in sizes])
-        assert [len(row[2]) for row in run_script(client, "faults").rows] == [shown]
+        client.lpush("jobs", *[unreadable[size] for size in sizes])
+        assert [row[2] for row in run_script(client, "faults").rows] == [unreadable[example][:shown]]
     for steps, number in ((2000, 1), (2001, 0)):  # of reading one body
         body = b"\xdc" + (steps - 1).to_bytes(2, "big") + b"\x01" * steps
         client.delete("jobs")

@@ -227,6 +227,29 @@ def test_a_reaped_job_is_due_in_the_unit_of_its_lease_or_of_the_other_scores(cli
     assert client.zscore(KEYS["queued"], "ms") == NOW
 
 
+def test_a_time_that_is_over_is_rounded_down_to_its_second(client: Redis) -> None:
+    plant_job(client, "queued", "a", NOW / 1000 + 1)
+    for due_ms, due_s in ((NOW + 500, NOW // 1000), (NOW + 501, NOW // 1000 + 1)):
+        run_script(client, "reschedule", [(b"a",)], due_ms=due_ms, now_ms=NOW + 500)
+        run_script(client, "enqueue", [(b"%d" % due_ms, b"", None, due_ms)], now_ms=NOW + 500)
+        assert client.zscore(KEYS["queued"], "a") == client.zscore(KEYS["queued"], b"%d" % due_ms) == due_s
+
+
+def test_a_job_that_is_queued_and_leased_keeps_its_body_when_one_of_them_ends(client: Redis) -> None:
+    plant_job(client, "due", "a", NOW)
+    for score, verb in ((NOW + HOUR, "ack"), (NOW - HOUR, "pull")):
+        client.zadd(KEYS["reserved"], {"a": NOW + HOUR})
+        client.zadd(KEYS["queued"], {"a": score})
+        run_script(client, verb, **({"limit": 1} if verb == "pull" else {"rows": [(b"a", b"%d" % (NOW + HOUR))]}))
+        assert client.hkeys(KEYS["jobs"]) == [b"a"], verb
+    assert not client.exists(KEYS["queued"]) and client.zcard(KEYS["reserved"]) == 1
+
+
+def test_leases_that_a_reaper_left_are_over_now_whatever_the_unit_of_the_next(client: Redis) -> None:
+    client.zadd(KEYS["reserved"], {"a": NOW / 1000 - 2, "b": NOW / 1000 - 1, "c": NOW + HOUR})
+    assert run_script(client, "reap", limit=1).values["next_ms"] == 0
+
+
 def test_a_time_that_is_none_is_not_waited_for(client: Redis) -> None:
     for score, wait_ms in ((1e11 - 1, (10**11 - 1) * 1000 - NOW), (9e15 - 1, 9 * 10**15 - 1 - NOW), (9e15, -1)):
         client.flushall()

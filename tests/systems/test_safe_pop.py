@@ -163,6 +163,14 @@ def test_a_lease_is_searched_from_both_ends_and_other_entries_of_its_id_near_the
         client.lset(QUEUE, index, "a")
         assert words(run_script(client, "release", [(b"a", token)])) == [word]
         client.lset(QUEUE, index, "w")
+    client.ltrim(QUEUE, 2, -1)
+    for index in (2499, 2500):  # each entry of a shorter list is counted once
+        client.lset(QUEUE, index, "a")
+        client.set(build_data_key(b"a"), "body")
+        assert words(run_script(client, "release", [(b"a", token)])) == ["stale"]
+        assert words(run_script(client, "delete", [(b"a", b"a")])) == ["moved"]
+        assert not client.exists(build_data_key(b"a"))
+        push(client, "w")
 
 
 def test_a_list_of_five_thousand_entries_is_read_whole(client: Redis) -> None:

@@ -132,6 +132,13 @@ def test_counts_show_how_many_workers_live(any_client: Redis) -> None:
     assert {row[0] for row in run_script(any_client, "roster").rows} == {b"silent", b"alive"}
 
 
+def test_all_of_more_than_five_hundred_workers_are_counted_as_live(client: Redis) -> None:
+    for number, live in ((500, 0), (501, 501)):
+        client.hset(build_key("workers"), mapping={f"w{n}": "1 1000 run 1 - - " for n in range(number)})
+        found = run_script(client, "counts").values
+        assert (found["workers"], found["live"]) == (number, live)
+
+
 def test_stats_begin_with_what_holds_now(any_client: Redis) -> None:
     enqueue_ids(any_client, b"a", body=b"x")
     enqueue_ids(any_client, b"b", now_ms=NOW + 60_000)
