@@ -1499,3 +1499,56 @@ def test_the_name_of_a_task_is_read_from_the_end_of_the_next_message(client: Red
         client.rpush("celery", "x" * 50 + end + " " * (end_length - len(end)))
         call = tally.build_call({}, {"now_ms": NOW_MS, "sep": SEP, "steps": "0/3"}, (), [{"queue": "celery"}])
         assert scripts.run_call(client, call).rows == [(1, expected)]
+
+
+def test_a_long_message_is_cut_in_the_middle(client: Redis) -> None:
+    for length, limit, sizes in (
+        (4096, 0, (4096, 0)),
+        (4097, 0, (4096, 6144)),
+        (5000, 5000, (5000, 0)),
+        (5001, 5000, (4096, 6144)),
+        (9000, 0, (4096, 6144)),
+        (9000, -1, (9000, 0)),
+    ):
+        client.delete("celery")
+        client.rpush("celery", "x" * length)
+        [row] = run_script(client, "page", place="queue", offset=0, limit=1, body_bytes=limit).rows
+        assert (len(row[0]), len(row[2]), row[1]) == (sizes[0], min(sizes[1], length), length)
+
+
+def test_a_sweep_reads_200_late_messages_or_4_mebibytes(client: Redis) -> None:
+    late_s = NOW_MS / 1000 - 9000
+    for entries, limit, moved, is_more, rank in (
+        ([build_entry("mail")] * 200, 9, 0, False, 0),
+        ([build_entry("mail")] * 201, 9, 0, True, 200),
+        ([build_entry("mail", 2**20)] * 4 + [build_entry("mail")], 9, 0, True, 4),
+        ([build_entry("mail", 2**20 - 1)] + [build_entry("mail", 2**20)] * 3 + [build_entry("mail")], 9, 0, False, 0),
+    ):
+        plant_entries(client, entries, late_s)
+        values = run_script(client, "reap", limit=limit).values
+        assert (values.get("moved", 0), bool(values["more"]), values["rank"]) == (moved, is_more, rank), len(entries)
+
+
+def test_a_message_is_searched_in_a_bounded_part_of_its_queue(client: Redis) -> None:
+    args: dict[str, Any] = {"id": "", "head": "it", "size": 2, "tail": "it", "body_bytes": 0}
+    for before, behind, place, offset, word in (
+        (0, 999, "queue", 0, "found"),
+        (0, 1000, "queue", 0, "gone"),
+        (999, 0, "queue", -1, "found"),
+        (1000, 0, "queue", -1, "gone"),
+        (49_999, 50_000, "", None, "found"),
+        (50_000, 49_999, "", None, "found"),
+        (50_000, 50_000, "", None, "gone"),
+    ):
+        client.delete("celery")
+        client.eval(
+            "for i = 1, ARGV[1] do redis.call('RPUSH', KEYS[1], 'x') end redis.call('RPUSH', KEYS[1], 'it')"
+            "for i = 1, ARGV[2] do redis.call('RPUSH', KEYS[1], 'x') end",
+            1, "celery", before, behind,
+        )  # fmt: skip
+        assert run_script(client, "show", place=place, offset=offset, **args).word == word, (before, behind)
+    for held, rank, word in ((300, 149, "found"), (300, 150, "found"), (301, 150, "gone"), (301, 151, "found")):
+        plant_entries(client, [build_entry(length=500 if each == rank else 0) for each in range(held)])
+        entry = build_entry(length=500)
+        wanted = {"id": "", "head": entry, "size": 500, "tail": entry, "body_bytes": 0}
+        assert run_script(client, "show", **wanted).word == word, (held, rank)
