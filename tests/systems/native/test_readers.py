@@ -240,3 +240,38 @@ def test_a_job_that_lost_two_leases_is_found_with_the_number_of_workers_that_die
 def test_the_search_for_interrupted_jobs_is_bounded(any_client: Redis, limit: int) -> None:
     with pytest.raises(Refused, match="limit is 1 to 1000"):
         run_script(any_client, "interrupted", within_ms=HOUR, limit=limit)
+
+
+@pytest.mark.parametrize(("late_ms", "is_silent"), [(0, False), (1, True)])
+def test_a_worker_is_silent_from_the_millisecond_after_its_time(
+    late_ms: int, is_silent: bool, any_client: Redis
+) -> None:
+    expired = "the lease expired"
+    run_script(any_client, "beat", worker="w1", ttl_ms=1000)
+    for id, worker in ((b"a", "w1"), (b"b", "unknown")):
+        plant_job(any_client, "reserved", id, NOW + HOUR)
+        any_client.hset(build_key("attempts"), id, f"1 t 1 {NOW} 0 - {worker}")
+    rows = run_script(any_client, "leases", limit=9, grace_ms=1000, now_ms=NOW + 1000 + late_ms).rows
+    assert [row[0] for row in rows] == [b"w1", b"unknown"] * is_silent
+    for order in ("quiet", "stop"):
+        reply = run_script(any_client, order, [(b"w1",)], now_ms=NOW + 10_000 + late_ms)
+        assert [row.word for row in reply.each] == ["gone" if is_silent else "asked"]
+    any_client.hset(build_key("meta"), "expired", 1)
+    plant_job(any_client, "dead", b"d", NOW, errors=json.dumps([[NOW, NOW, "w1", expired]] * 2).encode())
+    [row] = run_script(any_client, "interrupted", within_ms=1000 + late_ms, limit=9, now_ms=NOW + 1000 + late_ms).rows
+    assert row[3] == 2 * is_silent
+    assert not run_script(any_client, "interrupted", within_ms=999 + late_ms, limit=9, now_ms=NOW + 1000 + late_ms).rows
+
+
+@pytest.mark.parametrize(("size", "is_whole"), [(5000, True), (5001, False)])
+def test_a_page_shows_a_long_body_up_to_the_limit(size: int, is_whole: bool, any_client: Redis) -> None:
+    enqueue_ids(any_client, b"a", body=b"z" * size)
+    (row,) = run_script(any_client, "page", place="ready", offset=0, limit=1, body_bytes=5000).rows
+    assert (row[3], len(row[4])) == (size, size if is_whole else 0)
+
+
+def test_the_workers_of_a_queue_are_all_live_where_they_are_too_many_to_be_read(any_client: Redis) -> None:
+    any_client.hset(build_key("workers"), mapping={f"w{number}": f"{NOW - 9} 1 run" for number in range(500)})
+    assert run_script(any_client, "counts").values["live"] == 0
+    any_client.hset(build_key("workers"), "w500", f"{NOW - 9} 1 run")
+    assert run_script(any_client, "counts").values["live"] == 501
