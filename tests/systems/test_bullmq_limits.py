@@ -658,3 +658,44 @@ def test_a_paused_queue_takes_jobs_where_its_version_keeps_them(
         plant_id(client, "paused", str(number))
     run_script(client, "enqueue", [{"id": "a", "body": "{}"}])
     assert client.lpos(KEYS[place], "a") == 0
+
+
+def test_jobs_that_ended_are_counted_only_if_a_worker_keeps_metrics(client: Redis) -> None:
+    client.set(KEYS["id"], 5)
+    ended = [run_script(client, "counts").values[name] for name in ("succeeded", "died")]
+    client.hset(KEYS["metrics_completed"], "count", 3)
+    assert [*ended, *(run_script(client, "counts").values[name] for name in ("succeeded", "died"))] == [-1, -1, 3, 0]
+
+
+def test_a_job_is_shown_with_its_whole_data_if_no_size_is_given(client: Redis) -> None:
+    plant_job(client, "a", "failed", data="x" * 4097)
+    sizes = {size: len(str(run_script(client, "show", id="a", body_bytes=size).values["data"])) for size in (-1, 0, 1)}
+    assert sizes[-1] > 4097 and sizes[0] == sizes[1] == len("b''")
+
+
+@run_in_one_test("count, shown", [(0, 0), (1, 1)])
+def test_the_number_of_log_lines_is_shown_if_there_are_any(client: Redis, count: int, shown: int) -> None:
+    plant_job(client, "a", "failed")
+    for number in range(count):
+        client.rpush(build_job_key("a", ":logs"), number)
+    assert len(list_rows(client, "logged")) == shown
+
+
+def test_records_are_read_until_their_size_is_reached(client: Redis) -> None:
+    for id in ("a", "b"):
+        plant_job(client, id, "failed", name="n")
+    [row] = run_script(client, "records", [("a",)], whole=True, most=1).each
+    size = sum(len(bytes(value)) for value in [*row.values.values()][2:])
+    words = {
+        more: run_script(client, "records", [("a",), ("b",)], whole=True, most=size + more).each[1].word
+        for more in (-1, 0, 1)
+    }
+    assert words == {-1: "later", 0: "later", 1: "here"}
+
+
+def test_a_count_of_metrics_has_up_to_15_digits(client: Redis) -> None:
+    now_ms = client.time()[0] * 1000
+    for digits, is_read in ((15, True), (16, False)):
+        client.hset(KEYS["metrics_completed"], mapping={"count": "9" * digits, "prevTS": now_ms, "prevCount": 0})
+        [row, *_] = run_script(client, "metrics", limit=5).rows
+        assert (row[1].split()[1] != "0") == is_read
