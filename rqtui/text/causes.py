@@ -189,8 +189,6 @@ def _build_wording_tree(wordings: Collection[tuple[str, ...]], enough: int) -> _
     """Split error messages with the same number of words until each part has one wording."""
     words_by_position = [set(place) for place in zip(*wordings, strict=True)]
     varying = [split_position for split_position, words in enumerate(words_by_position) if len(words) > 1]
-    if not varying:
-        return _Node(next(iter(wordings)))
     is_alike = len(varying) <= (1 - MIN_SIMILARITY) * len(words_by_position)
     # A word with few values may distinguish causes, unless other messages have data at its position.
     few = [

@@ -162,7 +162,7 @@ def _draw_plot_cell(
     for side in range(dots_per_cell):
         column = first_column + side
         if column < len(area_levels):
-            for row in range(max(0, min(dots_per_row, area_levels[column] - base))):
+            for row in range(min(dots_per_row, area_levels[column] - base)):
                 bits, series = bits | _BITS[side][row], series or AREA
         if (
             column < len(line_levels)

@@ -7,6 +7,7 @@ import pytest
 from rqtui.engine.history import History
 from rqtui.model import Count, Queue, Rate, Ref, State, Verdict
 from rqtui.recording.records import ErrorCount
+from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.widgets import queue_preview
 
 MINUTE_MS = 60_000
@@ -42,6 +43,16 @@ def test_jobs_of_a_minute_that_begins_after_the_time_of_the_preview_did_not_wait
     history = History(REF, {"enqueued": 6}, {begin_ms: {"enqueued": 0}})
     lines = build_lines(begin_ms, history, 24)
     assert sum(line.count("#") for line in lines) == sum("#" in line for line in lines) > 5
+
+
+def test_a_change_is_marked_in_the_plot_at_its_time() -> None:
+    counted = {"enqueued": 9, "acked": 3}
+    history = History(REF, counted, {NOW_MS - 90_000: counted}, NOW_MS - 90_000)
+    for ago_s, column in ((3_599, 7), (1_800, 37), (900, 52), (600, 57)):
+        change = RecentEvent(NOW_MS / 1000 - ago_s, "pause", REF, "paused")
+        details = queue_preview.QueueDetails(QUEUE, Rate(), NOW_MS, history, changes=(change,))
+        lines = queue_preview.build_queue_plot(details, 68, 6, ascii_only=True)
+        assert [[at for at, sign in enumerate(line.plain) if sign == "|"] for line in lines] == [[column]] * 5 + [[]]
 
 
 def test_causes_of_death_are_shown_in_full_where_the_pane_has_the_rows() -> None:
