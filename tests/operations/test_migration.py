@@ -9,7 +9,7 @@ import pytest
 from families import run_in_one_test
 
 from rqtui.errors import Refused, RqtuiError, Unknown
-from rqtui.model import Job, MigrationTerms, Outcome, State
+from rqtui.model import Job, MigrationTerms, Outcome, Ref, State
 from rqtui.operations.migration import Migration, _raise_if_lost
 
 
@@ -47,3 +47,19 @@ def test_a_job_loses_a_priority_outside_of_the_range_and_a_death_too_long_ago(
     job = Job(b"a", "mail", "rq", "", state, b"", priority=priority, since_ms=since_ms)
     found = Migration._find_migration_losses(migration, job, MigrationTerms(losses=("it would start late",)))
     assert found == ["it would start late", *losses]
+
+
+def test_the_name_of_the_target_is_registered_once_after_its_first_copies() -> None:
+    calls: list[str] = []
+    migration: Any = SimpleNamespace(
+        target=Ref("native", "new"),
+        engine=SimpleNamespace(
+            send_request=lambda _request: calls.append("restore") or ["moved"],
+            register_queue=lambda ref: calls.append(f"register {ref}"),
+        ),
+        _target_system=SimpleNamespace(build_call=lambda *_args: None),
+        _is_registered=False,
+    )
+    for _ in range(2):
+        assert Migration._put_copies(migration, (), 0) == ["moved"]
+    assert calls == ["restore", "register native:new", "restore"]
