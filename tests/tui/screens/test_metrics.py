@@ -242,7 +242,7 @@ async def test_days_of_any_system_are_read_from_the_recording_with_gaps_and_mark
         assert isinstance(view, Metrics) and view._marks is not None and len(view._marks) >= 2
         throughput = next(iter(view.query(PlotPane)))
         values = [value for _at, value in throughput._chart.area]
-        assert None in values and 0 not in values
+        assert None in values and 0 not in values[:-1]  # the screen records the last minutes itself
         await ui.press("1")
         await ui.until_shown("counts nothing by the minute", "not done 2")
 
