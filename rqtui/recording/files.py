@@ -6,9 +6,10 @@ import hashlib
 import re
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from rqtui.connection.connect import hide_url_passwords
+from rqtui.connection.urls import find_database
 
 FOLDER = "recordings"
 SUFFIX = ".rqt"
@@ -39,12 +40,12 @@ def normalise_address(url: str) -> str:
     masked = hide_url_passwords(url)
     try:
         parts = urlsplit(masked)
-        hosts, database = parts.netloc.rpartition("@")[2], parse_qs(parts.query).get("db", [""])[-1]
+        hosts, database = parts.netloc.rpartition("@")[2], find_database(masked)
         if parts.scheme == "unix":
-            return f"unix:{hosts}{parts.path}/{database or 0}"
+            return f"unix:{hosts}{parts.path}/{database}"
         if parts.scheme not in ("redis", "rediss"):
             return f"{parts.scheme}://{hosts}{parts.path}"
         host, port = (parts.hostname or "localhost"), parts.port or 6379
-        return f"{f'[{host}]' if ':' in host else host}:{port}/{database or parts.path.strip('/') or 0}"
+        return f"{f'[{host}]' if ':' in host else host}:{port}/{database}"
     except ValueError:  # The engine reports an invalid URL; until then it has a name, too.
         return masked

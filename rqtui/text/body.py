@@ -226,24 +226,23 @@ def _is_complete_json(body: bytes) -> bool:
     """Return whether `json.loads` accepts the body, without building its values, which take ten times its bytes."""
     grammar = _compile_json_grammar()
     open_brackets: list[str] = []
-    matched_values = grammar[""].match(body)
-    while matched_values:
+    position = 0
+    while matched_values := grammar[open_brackets[-1] if open_brackets else ""].match(body, position):
         position = matched_values.end()
-        bracket = matched_values[1]
-        if bracket:
-            open_brackets.append(bracket.decode())
+        if matched_values[1]:
+            open_brackets.append(matched_values[1].decode())
             if len(open_brackets) > _MOST_DEPTH:
                 return False
-        if not bracket or grammar["closing"].match(body, position):
-            while open_brackets and (sign := grammar["next"].match(body, position)):
-                position = sign.end()
-                if sign[1] == b",":
-                    break
-                if open_brackets.pop() != {b"]": "[", b"}": "{"}[sign[1]]:
-                    return False
-            else:
-                return not open_brackets and grammar["end"].match(body, position) is not None
-        matched_values = grammar[open_brackets[-1]].match(body, position)
+            if not grammar["closing"].match(body, position):
+                continue
+        while open_brackets and (sign := grammar["next"].match(body, position)):
+            position = sign.end()
+            if sign[1] == b",":
+                break
+            if open_brackets.pop() != {b"]": "[", b"}": "{"}[sign[1]]:
+                return False
+        else:
+            return not open_brackets and grammar["end"].match(body, position) is not None
     return False
 
 

@@ -236,9 +236,8 @@ def format_rate(per_second: float | None) -> str:
     if not per_second:
         return f"{ZERO}/s"
     number, unit = next((per_second * n, u) for u, n in _SPANS if abs(per_second) * n >= 0.0995 or u == "h")
-    return (
-        f"{number:.1f}/{unit}" if abs(number) < 9.95 and number % 1 else f"{format_short_count(round(number))}/{unit}"
-    )
+    is_slow = abs(number) < 9.95
+    return f"{number:.1f}/{unit}" if is_slow and number % 1 else f"{format_short_count(round(number))}/{unit}"
 
 
 _SPANS = (("s", 1), ("m", 60), ("h", 3600))

@@ -357,8 +357,10 @@ def _format_match_count(pane: Pane) -> list[Piece]:
         return []
     number = _format_number(pane.count_matches())
     if scan is None:
-        total = _format_loaded_total(page, pane.has_more) if page is not None else ""
-        return [Piece(f"{number} of {total} match", "strong"), *_format_scan_hint(pane)] if total else []
+        if page is None:
+            return []
+        total = _format_loaded_total(page, pane.has_more)
+        return [Piece(f"{number} of {total} match", "strong"), *_format_scan_hint(pane)]
     if not scan.is_finished:
         progress = f"{formats.format_long_count(scan.scanned)} of {formats.format_long_count(scan.total)} searched"
         return [

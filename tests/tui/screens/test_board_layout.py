@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
+from board_panes import build_panes
 from mill_system import NAMES as NAMES_OF_THE_MILL
 from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
@@ -319,11 +316,8 @@ def test_the_board_opens_on_the_place_whose_key_the_worst_finding_names() -> Non
 @pytest.mark.parametrize("count", [0, 7, 36, 360])
 def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_distinguish_the_places(system: str, count: int) -> None:
     places = registry.create_system(system).places
-    counts = tuple(Count(place.name, place.state, 0 if at == 3 else count) for at, place in enumerate(places))
-    panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    stylesheet = "".join(
-        piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", system, counts))
-    )
+    panes, queue = build_panes(system, [0 if at == 3 else count for at in range(len(places))], 80)
+    stylesheet = "".join(piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], queue))
     assert len(stylesheet) <= 76 and "…" not in stylesheet
     if count < 100:
         assert all(f" {number} " in stylesheet for number in range(1, len(places) + 1)), stylesheet
@@ -352,20 +346,9 @@ def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_distinguish_the_pl
     ],
 )
 def test_tabs_come_close_together_before_a_name_loses_letters(system: str, numbers: tuple[int, ...], tabs: str) -> None:
-    places = registry.create_system(system).places
-    counts = tuple(Count(place.name, place.state, number) for place, number in zip(places, numbers, strict=True))
-    panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=78)) for place in places]
-    title = "".join(
-        piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", system, counts))
-    )
+    panes, queue = build_panes(system, numbers)
+    title = "".join(piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], queue))
     assert title.split() == tabs.split()
-
-
-def build_panes(system: str, numbers: Sequence[int]) -> tuple[list[Any], Queue]:
-    places = registry.create_system(system).places
-    counts = tuple(Count(place.name, place.state, number) for place, number in zip(places, numbers, strict=True))
-    panes = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=78)) for place in places]
-    return panes, Queue("q", system, counts)
 
 
 def test_names_of_places_that_do_not_fit_into_the_title_are_whole_on_a_line_above_it() -> None:
@@ -394,10 +377,6 @@ async def test_a_click_on_a_tab_above_the_frame_goes_to_its_place(client: Redis,
 
 
 def test_a_name_that_begins_like_another_one_is_shortened_to_the_first_letters_of_its_words() -> None:
-    places = registry.create_system("bullmq").places
-    counts = tuple(Count(place.name, place.state, 36) for place in places)
-    panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    stylesheet = "".join(
-        piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", "bullmq", counts))
-    )
+    panes, queue = build_panes("bullmq", (36,) * 8, 80)
+    stylesheet = "".join(piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], queue))
     assert " 2 wc" in stylesheet and " 4 wa" in stylesheet, stylesheet

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+from board_panes import build_panes
 from kept_text import assert_lines_match_file
 
-from rqtui.model import Count, Queue
-from rqtui.systems import registry
 from rqtui.tui.screens import board_borders
 
 KEPT = Path(__file__).with_name("titles_at_bounds.txt")
@@ -19,14 +16,6 @@ QUEUES = {
     "native": (0, 20_927, 12, 9_950, 3),
     "bullmq": (46, 5, 0, 3, 24, 7, 41, 169),
 }
-
-
-def build_panes(system: str, numbers: Sequence[int], width: int, expression: str) -> tuple[list[Any], Queue]:
-    places = registry.create_system(system).places
-    counts = tuple(Count(place.name, place.state, number) for place, number in zip(places, numbers, strict=True))
-    size = SimpleNamespace(width=width)
-    panes = [SimpleNamespace(place=place, expression=expression, size=size, outer_size=size) for place in places]
-    return panes, Queue("q", system, counts)
 
 
 def join_pieces(pieces: Sequence[board_borders.Piece]) -> str:
