@@ -465,7 +465,6 @@ class Writer(_Store):
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path, connection)
         self._queue_ids: dict[Ref, tuple[RecordedQueue, int]] = {}
-        self._cause_ids: dict[str, int] = {}
 
     @classmethod
     def open(cls, path: Path, url: str = "") -> Self:
@@ -521,9 +520,13 @@ class Writer(_Store):
                 " WHERE queue_id = ? AND kind = ? AND end_ms IS NULL AND seen_ms <= ?",
                 [(0 if one.ref is None else ids[one.ref], one.kind, one.seen_ms) for one in batch.ended],
             )
+            causes = [_to_sql(one.cause) for one in batch.errors]
             self._connection.executemany(
-                "INSERT OR REPLACE INTO error VALUES (?, ?, ?, ?)",
-                [(one.at_ms, ids[one.ref], self._store_cause(one.cause), one.jobs) for one in batch.errors],
+                "INSERT OR IGNORE INTO cause (text) VALUES (?)", [(cause,) for cause in causes]
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO error VALUES (?, ?, (SELECT id FROM cause WHERE text = ?), ?)",
+                [(one.at_ms, ids[one.ref], cause, one.jobs) for one, cause in zip(batch.errors, causes, strict=True)],
             )
             self._connection.executemany(
                 "INSERT OR REPLACE INTO change VALUES (?, ?, ?)",
@@ -683,15 +686,6 @@ class Writer(_Store):
         self._queue_ids[queue.ref] = (queue, int(id))
         return int(id)
 
-    def _store_cause(self, cause: str) -> int:
-        if cause not in self._cause_ids:
-            if len(self._cause_ids) > 10_000:  # a cause may contain a number that is different each time
-                self._cause_ids.clear()
-            self._connection.execute("INSERT OR IGNORE INTO cause (text) VALUES (?)", (_to_sql(cause),))
-            ((id,),) = self._connection.execute("SELECT id FROM cause WHERE text = ?", (_to_sql(cause),)).fetchall()
-            self._cause_ids[cause] = int(id)
-        return self._cause_ids[cause]
-
     def _store_job_page(self, queue_id: int, page: RecordedPage) -> None:
         """Store a page of jobs, unless this minute has one, or the newest one is equal and still valid for long."""
         raw = page.jobs.encode()
@@ -733,7 +727,6 @@ class Writer(_Store):
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._queue_ids.clear()  # their rows may have been rolled back
-                self._cause_ids.clear()
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
