@@ -178,7 +178,6 @@ class Recorder:
             if time.monotonic() >= self._retry_s:
                 self._try_write()
             self._answer_reads()
-        self._retry_s = 0.0
         with self._lock:
             self._accumulator.flush_minutes()
         self._try_write()
@@ -526,7 +525,6 @@ class Accumulator:
     def _add_server_poll(self, snapshot: Snapshot, infos: Sequence[ServerInfo], previous_ms: int) -> None:
         now_ms, cost = snapshot.taken_ms, snapshot.cost
         watched_ms = now_ms - previous_ms if previous_ms and 0 <= now_ms - previous_ms <= MAX_GAP_MS else 0
-        used, limits = [info.used_bytes for info in infos], [info.maxmemory_bytes for info in infos]
         poll = ServerPeriod(
             now_ms - now_ms % MINUTE_MS,
             MINUTE_MS,
@@ -534,8 +532,8 @@ class Accumulator:
             watched_ms,
             round(cost.ms, 2),
             cost.rtt_ms or None,
-            sum(number or 0 for number in used) if infos and None not in used else None,
-            sum(number or 0 for number in limits) if infos and None not in limits else None,
+            _sum_known_numbers([info.used_bytes for info in infos]),
+            _sum_known_numbers([info.maxmemory_bytes for info in infos]),
             infos[0].role if len(infos) == 1 else "",
         )
         if self._server is not None and self._server.at_ms == poll.at_ms:
@@ -543,6 +541,12 @@ class Accumulator:
         else:
             poll = self._continue_earlier_server_period(poll)
         self._server = self._pending_server[poll.at_ms] = poll
+
+
+def _sum_known_numbers(numbers: Sequence[int | None]) -> int | None:
+    """Return the sum of some numbers; None if one is unknown, or if there are none."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known and known == numbers else None
 
 
 _COUNTERS = ("in", "out", "failed", "dead")  # of `FLOWS`, as systems name them

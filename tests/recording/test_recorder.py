@@ -6,6 +6,7 @@ import resource
 import signal
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from bare_objects import Actor, Bare
+from families import run_in_one_test
 from recordings import END_MS, MAIL, NOW_MS
 from waiting import wait_until
 
@@ -416,6 +418,42 @@ def test_records_that_were_not_written_are_returned_to_all_parts(
     closed = ["writer.close()"] if closes_file else []
     assert log == [*returned, *closed, "Nothing is recorded: the disk is full", *returned[:2]]
     assert failed._writer is (None if closes_file else writer) and failed._retry_s == 1000.0 + wait_s
+
+
+def test_every_record_and_read_wakes_the_thread_of_the_file() -> None:
+    log: list[str] = []
+    idle = Bare(
+        Recorder, _lock=threading.Lock(), _accumulator=Actor(log, "accumulator"), _pages=None, _reads=deque(),
+        _stop=Actor(log, "stop"), _wake=Actor(log, "wake"), _thread=Actor(log, "thread"),
+    )  # fmt: skip
+    idle.record_snapshot(build_snapshot(NOW_MS), lambda _ref: Totals())
+    idle.record_outage("Connection refused.")
+    assert [line.partition("(")[0] for line in log] == [
+        "accumulator.add_snapshot", "wake.set", "accumulator.add_outage", "wake.set",
+    ]  # fmt: skip
+    log.clear()
+    idle.read(lambda _writer: 1, lambda _result, _problem: None)
+    assert log == ["wake.set()"] and len(idle._reads) == 1
+    idle.close(3.0)
+    assert log[1:] == ["stop.set()", "wake.set()", "thread.join(3.0)"]
+
+
+@run_in_one_test("retry_s, is_written", [(99.9, True), (100.0, True), (100.1, False)])
+def test_a_failed_write_is_repeated_when_its_time_has_come_and_reads_are_answered_before(
+    retry_s: float, is_written: bool
+) -> None:
+    log: list[str] = []
+    rounds = iter((False, True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording, "time", SimpleNamespace(monotonic=lambda: 100.0))
+        running = Bare(
+            Recorder, _stop=SimpleNamespace(is_set=lambda: next(rounds)), _wake=Actor(log, "wake"), _retry_s=retry_s,
+            _compute_wait_s=lambda: 7.0, _try_write=lambda: log.append("write"), _lock=threading.Lock(),
+            _answer_reads=lambda: log.append("answer"), _accumulator=Actor(log, "accumulator"), _writer=None,
+        )  # fmt: skip
+        running._run()
+    written = ["write"] if is_written else []
+    assert log == ["wake.wait(7.0)", "wake.clear()", *written, "answer", "accumulator.flush_minutes()", "write"]
 
 
 def test_the_last_records_are_written_before_the_file_is_closed() -> None:
