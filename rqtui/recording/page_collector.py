@@ -75,7 +75,7 @@ class PageCollector:
             return True
         if key in self._stored:
             stored, stored_ms = self._stored[key]
-            if stored == fingerprint and 0 <= minute_ms - stored_ms < PAGE_REPEAT_MS:
+            if stored == fingerprint and minute_ms - stored_ms < PAGE_REPEAT_MS:
                 return False
         self._stored[key] = fingerprint, minute_ms
         return True

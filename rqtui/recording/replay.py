@@ -159,7 +159,7 @@ class ReplayEngine(Engine):
         self._begin_ms, self._end_ms = first_ms, last_ms
         self._findings = tuple(at for at in reader.list_finding_times(MAX_MARKS) if first_ms <= at <= last_ms)
         self._changes = tuple(at for at in reader.list_change_times(MAX_MARKS) if first_ms <= at <= last_ms)
-        self._is_playing, self._speed, self._since_s = False, DEFAULT_SPEED, 0.0
+        self._is_playing, self._speed, self._since_s = False, DEFAULT_SPEED, clock()
         self._at_ms = last_ms if at_ms is None else self._find_first_moment(at_ms)
         self._moment = read_moment(reader, self._at_ms)
         self._state = self._build_state(self._moment)

@@ -89,7 +89,7 @@ def has_workers(system: System) -> bool:
     return "worker" in system.known_fields
 
 
-def build_worker_requests(system: System, queue: str, queue_count: int = 1) -> tuple[Request[Any], ...]:
+def build_worker_requests(system: System, queue: str, queue_count: int) -> tuple[Request[Any], ...]:
     """Build the requests for the workers and for the reserved jobs of a queue, in the order of `GROUPS`.
 
     The more queues are requested together (`queue_count`), the fewer jobs are read of each.
@@ -97,7 +97,7 @@ def build_worker_requests(system: System, queue: str, queue_count: int = 1) -> t
     reserved_places = [place.name for place in system.places if place.state is State.RESERVED]
     if not has_workers(system) or not reserved_places:
         return ()
-    limit = min(MAX_HELD, max(MIN_HELD, MAX_HELD_IN_ALL // max(1, queue_count)))
+    limit = min(MAX_HELD, max(MIN_HELD, MAX_HELD_IN_ALL // queue_count))
     return system.workers_request(queue), _combine_page_requests(
         [system.page_request(queue, place, 0, limit, 0) for place in reserved_places]
     )
@@ -272,9 +272,9 @@ def load_workers(engine: Engine, refs: Sequence[Ref]) -> tuple[tuple[WorkerEntry
     supported = [ref for ref in refs if has_workers(engine.systems[ref.system])]
     entries: list[WorkerEntry] = []
     problems: list[str] = []
-    now_ms = 0
-    for start in range(0, max(1, len(supported)), QUEUES_PER_TRIP):
-        chunk = supported[start : start + QUEUES_PER_TRIP]
+    starts = range(0, len(supported), QUEUES_PER_TRIP)
+    # Without queues one snapshot is taken all the same, for the clock of the server.
+    for chunk in [supported[start : start + QUEUES_PER_TRIP] for start in starts] or [[]]:
         requests = [build_worker_requests(engine.systems[ref.system], ref.queue, len(chunk)) for ref in chunk]
         snapshot = engine.take_snapshot(Focus(queues=tuple(chunk), requests=group_worker_requests(requests)))
         new_requests = [build_worker_requests(engine.systems[ref.system], ref.queue, len(chunk)) for ref in chunk]
