@@ -716,14 +716,14 @@ def _apply_verb_to_queue(
     if request.is_dry_run:
         target = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {target}")]
-        return act_result.write_outcomes(session, request.ref, script, outcomes, 0, extra={"dry_run": True})
+        return act_result.write_outcomes(session, request.ref, script, outcomes, extra={"dry_run": True})
     confirm_dangerous_verb(session, engine, request, script, None)
     if request.ids:  # the names of workers
         outcomes = _apply_verb_to_workers(engine, request, script, form)
-        return act_result.write_outcomes(session, request.ref, script, outcomes, 0)
+        return act_result.write_outcomes(session, request.ref, script, outcomes)
     if {column.name for column in script.each} == {"name", "value"}:
         outcomes = _send_queue_settings(engine, request, script, form)
-        return act_result.write_outcomes(session, request.ref, script, outcomes, 0)
+        return act_result.write_outcomes(session, request.ref, script, outcomes)
     outcome, broken_off = _apply_verb_in_batches(engine, request, script, form)
     is_done = outcome.word == script.done_word and not broken_off
     if is_done and request.everything and takes_place(script):

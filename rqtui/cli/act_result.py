@@ -57,7 +57,7 @@ def write_outcomes(
     ref: Ref,
     script: Script,
     outcomes: Sequence[Outcome],
-    moved: int,
+    moved: int = 0,
     extra: dict[str, Any] | None = None,
 ) -> int:
     """Print the outcomes of `act` and return the exit code: 0 if every job is now in the requested state, else 1."""
@@ -173,7 +173,7 @@ def write_place_dry_run(
         _write_dry_run_counts(plan, undoing)
         return DONE
     outcome = Outcome(script.name, b"", "would", f"{script.name} would be asked for on {place or ref.queue}")
-    return write_outcomes(session, ref, script, [outcome], 0, _build_dry_run_fields(system, script, plan, undoing))
+    return write_outcomes(session, ref, script, [outcome], extra=_build_dry_run_fields(system, script, plan, undoing))
 
 
 def _build_dry_run_fields(system: System, script: Script, plan: Plan, undoing: str) -> dict[str, Any]:

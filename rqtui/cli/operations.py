@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,7 +71,7 @@ def _load_sightings(operations: Sequence[Operation], url: str) -> list[Sighting]
     from rqtui.operations import journal
     from rqtui.reports.postmortem import HOUR_MS
 
-    since_ms = min((operation.began_ms or operation.at_ms for operation in operations), default=0) - HOUR_MS
+    since_ms = min((operation.began_ms or operation.at_ms for operation in operations), default=-math.inf) - HOUR_MS
     return [sighting for sighting in journal.load_sightings(find_state_folder(), url) if sighting.at_ms >= since_ms]
 
 

@@ -358,7 +358,7 @@ def _draw_plot_lines(plot: Plot) -> list[str]:
 def draw_curve(curve: Curve, width: int = _WIDTH, height: int = _HEIGHT) -> list[str]:
     """Draw a curve as text: its name and maximum, `height` lines of blocks, and its first and last time."""
     first_ms, last_ms = curve.points[0][0], curve.points[-1][0]
-    step = (last_ms - first_ms) / width or 1.0
+    step = max(width, last_ms - first_ms) / width
     column_maxima: list[float] = [0.0] * width
     for at_ms, value in curve.points:  # the maximum per column keeps a spike of one minute visible
         column = min(width - 1, int((at_ms - first_ms) / step))
