@@ -87,23 +87,24 @@ def find_shared_name_prefix(names: Collection[str], *, splits_at_hyphens: bool =
     return "" if prefix in names else prefix
 
 
+def _split_name(name: str) -> list[tuple[str, str]]:
+    """Return the parts of a name, each as (prefix, part)."""
+    return [(name[: match.start()], match[0]) for match in _PART.finditer(name)]
+
+
 def _find_distinctive_name_parts(names: Iterable[str]) -> frozenset[tuple[str, str]]:
     """Return (prefix, next part) pairs for the parts in which names with the same prefix differ."""
     following: dict[str, set[str]] = {}
     for name in names:
-        position = 0
-        for part in _PART.findall(name):
-            following.setdefault(name[:position], set()).add(part)
-            position += len(part)
+        for prefix, part in _split_name(name):
+            following.setdefault(prefix, set()).add(part)
     return frozenset((prefix, part) for prefix, parts in following.items() if len(parts) > 1 for part in parts)
 
 
 def _yield_short_forms(name: str, distinctive_parts: frozenset[tuple[str, str]], width: int) -> Iterator[str]:
     """Yield forms of a name that fit into `width` cells, the best first."""
-    parts, keeps, position = _PART.findall(name), [], 0
-    for part in parts:
-        keeps.append((name[:position], part) in distinctive_parts)
-        position += len(part)
+    split = _split_name(name)
+    parts, keeps = [part for _prefix, part in split], [pair in distinctive_parts for pair in split]
     short_form = _join_parts_with_ellipsis(parts, keeps)
     if cell_len(short_form) <= width:
         for index in reversed(range(len(parts))):  # Shared parts are restored from the end, as long as they fit.
