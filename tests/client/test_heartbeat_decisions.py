@@ -183,6 +183,16 @@ def test_an_outcome_is_sent_along_after_it_waited_for_one_step(scene: Scene) -> 
     assert [verb for verb, _args, _rows in scene.sent[0]] == ["ack", "beat"]
 
 
+def test_a_failure_is_reported_once_though_steps_without_calls_follow_it(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.step()
+    scene.words["ack"] = ServerError("away")
+    scene.outbox.add_outcome("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
+    assert [scene.step(1.0) for _ in range(5)] == [["ack"], [], ["ack"], [], ["ack"]]
+    assert [record.getMessage() for record in caplog.records] == ["heartbeat of w1: away"]
+
+
 def test_a_fault_of_a_step_is_logged_and_the_next_comes_after_a_second(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
