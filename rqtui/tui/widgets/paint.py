@@ -220,7 +220,7 @@ class Painter:
         """
         runs: list[list[str]] = []
         for text, style in pieces:
-            if runs and (style == runs[-1][1] or not text or text.isspace()):
+            if runs and (style == runs[-1][1] or not text.strip()):
                 runs[-1][0] += text
             else:
                 runs.append([text, style])

@@ -186,7 +186,7 @@ class Pane(Table):
         leaving_rows = self._build_leaving_rows(leaving or {}, now_ms)
         self._cache_shown_jobs(jobs)
         self.empty = page.error or self._explain_empty_pane(now_ms)
-        rows = self._build_job_rows(jobs, now_ms)
+        rows = self._build_job_rows(jobs, now_ms, {})
         all_rows = _insert_leaving_rows(rows, leaving_rows, self.rows)
         self.skips_missing_rows = True
         self.update(all_rows, total + len(all_rows) - len(rows), page.offset)
@@ -226,10 +226,8 @@ class Pane(Table):
         self.jobs = {job_id: job for job_id, job in self.jobs.items() if job_id in kept_ids}
         self.jobs.update((job.id, job) for job in jobs)
 
-    def _build_job_rows(
-        self, jobs: Sequence[Job], now_ms: int, new_places: Mapping[bytes, str] | None = None
-    ) -> list[Row]:
-        names, new_places, choice = self._list_column_names(), new_places or {}, self._choice
+    def _build_job_rows(self, jobs: Sequence[Job], now_ms: int, new_places: Mapping[bytes, str]) -> list[Row]:
+        names, choice = self._list_column_names(), self._choice
         return [
             columns.build_job_row(job, now_ms, self._id_cells, names, choice, new_places.get(job.id)) for job in jobs
         ]

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from bare_objects import SYSTEMS, Actor, Bare, Size, describe, take
 from kept_text import assert_lines_match_file
+from textual.app import SuspendNotSupported
 from textual.content import Content
 from textual.geometry import Offset
 
@@ -312,6 +315,54 @@ def build_editor(log: list[str], raw: bytes, is_json: bool, typed: str | None = 
     if typed is not None:
         area.__dict__["text"] = typed
     return editor
+
+
+def describe_editor_commands() -> Iterator[str]:
+    """Yield what a dialog does around the user's editor: `is_away` tells that the terminal is the editor's."""
+    log: list[str] = []
+
+    def edit(raw: bytes, suffix: str, command: str, error: str) -> bytes:
+        log.append(f"{command} edits {raw!r} {suffix}, away {is_away}")
+        if error:
+            raise UsageError(error)
+        return b"edited"
+
+    def find_command(error: str) -> str:
+        if error:
+            raise UsageError(error)
+        return "vi"
+
+    @contextmanager
+    def suspend() -> Iterator[None]:
+        nonlocal is_away
+        is_away = True
+        yield
+        is_away = False
+
+    @contextmanager
+    def refuse_to_suspend() -> Iterator[None]:
+        raise SuspendNotSupported
+        yield
+
+    is_away = False
+    body: Any = Actor(log, "body", suffix=".json", read_bytes=lambda: b"{}")
+    found: Any = SimpleNamespace(first=lambda: body)
+    with pytest.MonkeyPatch.context() as patch:
+        for command_error, edit_error, suspender in (
+            ("", "", suspend),
+            ("no editor", "", suspend),
+            ("", "it ended with 1", suspend),
+            ("", "", refuse_to_suspend),
+        ):
+            tools = SimpleNamespace(
+                find_editor_command=lambda: find_command(command_error),
+                edit_in_editor=lambda *args: edit(*args, edit_error),
+            )
+            patch.setattr(question_dialog, "body_editor", tools)
+            dialog = build_dialog(log, {}, (), query=lambda _type: found)
+            dialog.app.__dict__["suspend"] = suspender
+            dialog.action_editor()
+            yield f"editor {command_error!r} {edit_error!r} {suspender.__name__}: {take(log)} | away {is_away}"
 
 
 def describe_bodies() -> Iterator[str]:
@@ -697,7 +748,7 @@ def describe_small_dialogs() -> Iterator[str]:
 def test_dialogs_at_their_bounds_match_the_stored_text() -> None:
     keys.set_keymap({})
     parts = (
-        describe_question_texts, describe_dry_runs, describe_forms, describe_bodies, describe_help,
-        describe_canary_pages, describe_filter_lines, describe_small_dialogs,
+        describe_question_texts, describe_dry_runs, describe_forms, describe_editor_commands, describe_bodies,
+        describe_help, describe_canary_pages, describe_filter_lines, describe_small_dialogs,
     )  # fmt: skip
     assert_lines_match_file((line for part in parts for line in (f"== {part.__name__[9:]}", *part())), KEPT)

@@ -16,6 +16,7 @@ from bare_objects import SYSTEMS, Actor, Bare, Size, describe, take
 from kept_text import assert_lines_match_file
 from rich.style import Style
 from textual.content import Content
+from textual.scroll_view import ScrollView
 
 from rqtui.errors import WrongType
 from rqtui.model import Job, Page, Ref, State
@@ -224,6 +225,14 @@ def describe_line_widgets(monkeypatch: Any) -> Iterator[str]:
     widget.set_subtitle()
     yield f"frame: {take(log)} {widget.title}"
     yield f"framed: {widget._build_border_content(())} {describe(widget._build_border_content(('a', Piece('b', 'x'))))}"
+    monkeypatch.setattr(ScrollView, "notify_style_update", lambda _widget: log.append("style of Textual"), False)
+    widget.__dict__["_painted"] = {0: 1}
+    first = widget.painter.draw_line(PaintedLine(9, text="a"))
+    widget.set_border_title("words")
+    log.clear()
+    widget.notify_style_update()
+    again = widget.painter.draw_line(PaintedLine(9, text="a")) is first
+    yield f"other colours: {take(log)} {widget._painted} {again}"
     widget.set_columns(COLUMNS[:1])
     yield f"columns: {len(widget.painter.columns)} {widget._painted} {take(log)}"
     table: Any = Bare(

@@ -570,6 +570,18 @@ def describe_panes() -> Iterator[str]:
         pane.show_scan_result(NOW_MS)
         yield f"scan from {offset} {limit}: {log[-1][-60:]} {log[-1].count('b')} {pane.skips_missing_rows}"
         log.clear()
+    for left_places in ({}, {b"j0": "dead"}):
+        one = place_scan.ScanResult(left_places=dict(left_places))
+        one.add_step(place_scan.ScanStep(((0, jobs[0]),), 1, 1, False))
+        pane = build_pane(
+            log,
+            scan_result=one,
+            wanted_offset=7,
+            update=lambda rows, total, offset: log.append(f"{[(row.is_gone, row.cells[-1]) for row in rows]} {offset}"),
+        )
+        pane.show_scan_result(NOW_MS)
+        yield f"one job found, left {left_places}: {log[-1]}"
+        log.clear()
     for job, place in ((None, ""), (JOB, "ready"), (replace(JOB, place="dead"), "dead")):
         for is_marked in (False, True):
             pane = build_pane(log, marks={b"j1": 1} if is_marked else {}, left_places={b"j1": "x"})
