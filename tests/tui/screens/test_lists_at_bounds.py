@@ -23,6 +23,7 @@ from rqtui import verbs
 from rqtui.errors import RqtuiError
 from rqtui.model import Count, Fact, Job, Page, Queue, Rate, Ref, Snapshot, State, Worker, WorkerInspection
 from rqtui.operations.journal import Operation
+from rqtui.recording.records import ErrorCount
 from rqtui.reports.errors import Errors as Report
 from rqtui.reports.errors import Group, Width
 from rqtui.reports.events import Event, Feed
@@ -696,6 +697,17 @@ def describe_error_groups() -> Iterator[str]:
         view.session.is_replay = is_replay
         view.apply_report()
         yield f"applied {width} {is_replay}: {len(view.session.largest_causes)} {describe(view.session.death_causes)}"
+    recorded: Any = SimpleNamespace(
+        at_ms=NOW_MS, causes=[ErrorCount(MAIL, 0, "Boom", 3), ErrorCount(NEWS, 0, "Oops", 2)]
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(errors.errors, "yield_error_reports", lambda engine, refs, width: f"{engine} {refs} {width}")
+        for state in (None, recorded):
+            view = build_errors(log, MAIL)
+            view.session.replay = state
+            view.session.snapshot = Snapshot(NOW_MS, (build_queue("mail", dead=4),))
+            report = view.build_report("engine")
+            yield f"report {state is not None}: {report if state is None else [each.size for each in report]}"
     is_member = [errors._is_member(REPORT.grouping, ("Boom", "k"), replace(JOB, state=state)) for state in State]
     yield f"members: {is_member}"
     for previous, cursor, is_touched in (
