@@ -385,7 +385,7 @@ class View(Screen[None], Leavable):
 
         Before the pane has a size, they are computed from the terminal without frame, padding and scroll bar.
         """
-        return pane.scrollable_content_region.width or max(20, self.app.size.width - 5)
+        return pane.scrollable_content_region.width or self.app.size.width - 5
 
     def count_note_rows(self) -> int:
         """Return the number of rows that texts of this view take beside its list and the details below it."""

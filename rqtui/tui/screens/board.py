@@ -398,7 +398,7 @@ class Board(View):
         encoding, body = jobs.format_job_body(job, detail.content_size.width)
         width, now_ms = detail.scrollable_content_region.width, snapshot.taken_ms
         layout = jobs.choose_property_layout(job.facts, width)
-        life_line = timeline.format_job_timeline(job, max(20, width), now_ms)
+        life_line = timeline.format_job_timeline(job, width, now_ms)
         text_pane.show_text(
             Content("\n").join(
                 [

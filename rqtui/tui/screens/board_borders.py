@@ -5,6 +5,7 @@ The functions are pure, from a pane and its queue to pieces of text.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Container, Sequence
 from functools import lru_cache
@@ -108,12 +109,12 @@ class _TabForm(NamedTuple):
     joined form has no blank between a key and its name. `is_rounded` shortens `20.9k` to `21k`.
     """
 
-    letters: int = 99
+    letters: int = sys.maxsize
     has_empty_names: bool = True
     has_counts: bool = True
     is_tight: bool = False
     gap: str = " "
-    own_letters: int = 99
+    own_letters: int = sys.maxsize
     is_joined: bool = False
     is_rounded: bool = False
 

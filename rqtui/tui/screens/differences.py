@@ -140,7 +140,7 @@ class Differences(ReportView):
         pieces = self.build_summary()
         text, hint = "".join(piece.text for piece in pieces), self._build_times_hint()
         whole = Content.assemble(*((piece.text, f"${piece.style}") for piece in pieces))
-        cut = Content.styled(formats.fit_to_width(text, max(10, width - 1)).rstrip(), "$muted")
+        cut = Content.styled(formats.fit_to_width(text, width - 1).rstrip(), "$muted")
         return frame.choose_first_fitting([(whole, hint), (whole, Content()), (cut, Content())], width)
 
     def _build_times_hint(self) -> Content:
@@ -176,7 +176,7 @@ class Differences(ReportView):
             lines = [self.explain_empty_report()]
         else:
             lines = list(_yield_explanation(self.report, difference))
-        width = max(20, self.measure_details_width(pane))
+        width = self.measure_details_width(pane)
         wrapped = (line for text in lines for line in formats.wrap_to_width(safe(text), width))
         pane.show_text(Content("\n").join(Content.styled(line, "$data") for line in wrapped))
 

@@ -139,7 +139,7 @@ class ErrorGroup(View):
         times = " · ".join(f"{label} {formats.format_age_since(at_ms, self._now_ms)}" for label, at_ms in ages)
         count_text = formats.format_quantity(group.count, "job") + (f", {self.share} of all" if self.share else "")
         facts = [safe(group.frame), count_text, times if self._now_ms else ""]
-        error_line = Content.styled(formats.fit_to_width(error_text, max(10, width - 1)).rstrip(), "$state-dead")
+        error_line = Content.styled(formats.fit_to_width(error_text, width - 1).rstrip(), "$state-dead")
         sides = []
         for dropped in range(len(facts)):
             right = " · ".join(fact for fact in facts[: len(facts) - dropped] if fact)

@@ -408,7 +408,7 @@ def _format_group_details(group: Group, example: Job, width: int, now_ms: int) -
     counts += [f"{formats.format_long_count(group.retrying)} wait for a retry"] if group.retrying else []
     source = [f"raised at {safe(group.frame)}"] if group.frame else []
     kinds = [f"jobs: {', '.join(format_field_value(kind) for kind in group.kinds)}"] if any(group.kinds) else []
-    facts = formats.wrap_to_width(" · ".join([*counts, *dates, *source, *kinds]), max(20, width))
+    facts = formats.wrap_to_width(" · ".join([*counts, *dates, *source, *kinds]), width)
     lines = [Content.styled(message, "$state-dead"), *(Content.styled(line, "$data") for line in facts), Content()]
     return Content("\n").join([*lines, _format_example_job(example, width, now_ms)])
 
@@ -426,7 +426,7 @@ def _format_example_job(job: Job, width: int, now_ms: int) -> Content:
     heading = Content.assemble(
         ("example  ", "b $strong"), (f"{formats.shorten_job_id(job.id, 24)} · {' · '.join(facts)}", "$muted")
     )
-    life_line = timeline.format_job_timeline(job, max(20, min(width, 100)), now_ms)
+    life_line = timeline.format_job_timeline(job, min(width, 100), now_ms)
     return Content("\n").join([heading, *lines, *([Content(), life_line] if life_line else [])])
 
 

@@ -276,7 +276,7 @@ class Events(View):
         if job is not None:
             width, now_ms = self.measure_details_width(pane), self._snapshot.taken_ms
             lines += [Content(), Content.assemble(("the job is now in ", "$muted"), (job.place, f"$state-{job.state}"))]
-            life_line = timeline.format_job_timeline(job, max(20, min(width, 100)), now_ms)
+            life_line = timeline.format_job_timeline(job, min(width, 100), now_ms)
             lines += [life_line] if life_line else []
         pane.show_text(Content("\n").join(lines))
 

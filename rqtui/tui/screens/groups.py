@@ -199,7 +199,7 @@ class Groups(ReportView):
             return
         pane.border_title = Content(" the group under the cursor ")
         lines = [] if group is None or self.report is None else list(self._yield_details(self.report, group))
-        width = max(20, self.measure_details_width(pane))
+        width = self.measure_details_width(pane)
         wrapped = (line for text in lines for line in formats.wrap_to_width(text, width))
         pane.show_text(Content("\n").join(Content.styled(line, "$data") for line in wrapped))
 

@@ -242,7 +242,7 @@ class IncidentPage(View):
             return Content(), Content()
         finding = self._find_chosen_finding(queue)
         text = format_dated_problem(finding, self._now_ms) if finding is not None else queue.verdict.text
-        text = formats.fit_to_width(safe(text), max(10, width - 1)).rstrip()
+        text = formats.fit_to_width(safe(text), width - 1).rstrip()
         return Content.styled(text, "$strong"), Content()
 
     def set_dimmed(self, is_dim: bool) -> None:

@@ -278,7 +278,7 @@ def _format_kind_details(kind: Kind, report: Report, width: int) -> Content:
             else []
         ),
     ]
-    texts = [Content.styled(line, "$data") for line in formats.wrap_to_width(" ".join(sentences), max(20, width))]
+    texts = [Content.styled(line, "$data") for line in formats.wrap_to_width(" ".join(sentences), width)]
     return Content("\n").join([*texts, Content(), *bars, *_format_kind_errors(kind, width)])
 
 

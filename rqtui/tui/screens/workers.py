@@ -551,16 +551,14 @@ def _format_worker_details(entry: WorkerEntry, now_ms: int, width: int, rows: in
     """
     sentence = _describe_worker(entry, now_ms)
     hue = "$state-dead" if entry.health in UNHEALTHY else "$strong"
-    lines = [Content.styled(line, hue) for line in formats.wrap_to_width(sentence, max(20, width))]
+    lines = [Content.styled(line, hue) for line in formats.wrap_to_width(sentence, width)]
     facts = _format_worker_facts(entry, now_ms, width)
     if not entry.jobs:
         return Content("\n").join([*lines, *([facts] if facts else [])])
     kinds = Counter(format_field_value(job.name) for job in entry.jobs if job.name).most_common(4)
     if kinds:
         kind_text = " · ".join(f"{name} {formats.format_count(number)}" for name, number in kinds)
-        lines.append(
-            Content.styled(formats.fit_to_width(f"jobs it holds: {kind_text}", max(20, width)).rstrip(), "$muted")
-        )
+        lines.append(Content.styled(formats.fit_to_width(f"jobs it holds: {kind_text}", width).rstrip(), "$muted"))
     lines += [facts] if facts else []
     is_head_last = rows == sum(line.plain.count("\n") + 1 for line in lines) + 2
     lines += [] if is_head_last else [Content()]
