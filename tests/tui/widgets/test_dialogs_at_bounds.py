@@ -318,7 +318,7 @@ def build_editor(log: list[str], raw: bytes, is_json: bool, typed: str | None = 
 
 
 def describe_editor_commands() -> Iterator[str]:
-    """Yield what a dialog does around the user's editor: `is_away` tells that the terminal is the editor's."""
+    """Yield what a dialog does around the editor of a user. While `is_away`, the editor has the terminal."""
     log: list[str] = []
 
     def edit(raw: bytes, suffix: str, command: str, error: str) -> bytes:
