@@ -44,6 +44,7 @@ from rqtui.text.names import to_bytes, to_text
 
 APPLICATION_ID = 0x72717469  # "rqti", in the header of the file
 VERSION = 1  # of the format; a reader refuses a higher one
+PRIVATE_MODE = stat.S_IRUSR | stat.S_IWUSR
 BUSY_S = 2.0  # the longest wait for the lock of another writer
 DAY_MS = 24 * HOUR_MS
 MINUTES_KEPT_MS = 2 * DAY_MS  # older minutes are merged to hours, and older pages of jobs are deleted
@@ -273,12 +274,14 @@ class _Store:
             f"SELECT min(max(end_ms), at_ms + span_ms - 1, :last) FROM period WHERE at_ms = ({begin}) GROUP BY at_ms",  # noqa: S608
             {"at": at_ms, "last": MAX_INSTANT_MS},
         )
-        return int(rows[0][0]) if rows else None
+        return next((int(end_ms) for (end_ms,) in rows), None)
 
     def find_span_end_ms(self, at_ms: int) -> int:
-        """Return the end of the recorded minute or hour that contains `at_ms` or precedes it; 0 if there is none."""
-        rows = self._query("SELECT at_ms + span_ms FROM period WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1", (at_ms,))
-        return int(rows[0][0]) if rows else 0
+        """Return the end of the recorded minute or hour that contains `at_ms` or precedes it. There must be one."""
+        ((end_ms,),) = self._query(
+            "SELECT at_ms + span_ms FROM period WHERE at_ms <= ? ORDER BY at_ms DESC LIMIT 1", (at_ms,)
+        )
+        return int(end_ms)
 
     def read_spans(self, limit: int) -> list[tuple[int, int]]:
         """Return (begin, end) in ms of the newest `limit` recorded minutes and hours, joined where no gap is between.
@@ -489,8 +492,8 @@ class Writer(_Store):
     def _open_file(cls, path: Path, url: str, journal_mode: str) -> Self:
         with translate_store_errors(path):
             status = _require_regular_file(path, is_owner_needed=True)
-            if stat.S_IMODE(status.st_mode) & 0o077:
-                path.chmod(0o600)
+            if stat.S_IMODE(status.st_mode) & ~PRIVATE_MODE:
+                path.chmod(PRIVATE_MODE)
             connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             try:
                 _protect_connection(connection)
@@ -738,15 +741,14 @@ def translate_store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        primary = code & 0xFF if code is not None else None
-        if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        name = getattr(error, "sqlite_errorname", "")  # may have a suffix, as in SQLITE_IOERR_WRITE
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise RecordingBusy(f"the recording {path} is locked by another process; try again.") from None
-        if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             raise RecordingError(
                 f"the recording {path} cannot be written: the disk is full, or reports errors ({error})."
             ) from None
-        if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
             raise RecordingError(f"the recording {path} cannot be opened for this: {error}.") from None
         raise RecordingError(
             f"{path} is no recording of rqtui, or is damaged ({error}). Move the file away, and a new one is created."
@@ -758,7 +760,7 @@ def translate_store_errors(path: Path) -> Iterator[None]:
 
 
 def _create_empty_file(path: Path) -> None:
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_MODE))
 
 
 def _require_regular_file(path: Path, *, is_owner_needed: bool) -> os.stat_result:
@@ -789,7 +791,7 @@ def _create_schema(connection: sqlite3.Connection, path: Path, url: str, journal
     """Create the tables in an empty file. Another process may do the same at the same time."""
     from rqtui import __version__
 
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if _has_tables(connection):
         _check_format(connection, path)  # a file of another program is not changed, also not to WAL mode
     else:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -797,7 +799,7 @@ def _create_schema(connection: sqlite3.Connection, path: Path, url: str, journal
     connection.execute("PRAGMA journal_size_limit = 4194304").fetchall()
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("BEGIN IMMEDIATE")
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if _has_tables(connection):
         _run_statements(connection, _JOB_PAGE_SCHEMA)
         connection.execute("COMMIT")
         return
@@ -809,6 +811,10 @@ def _create_schema(connection: sqlite3.Connection, path: Path, url: str, journal
     connection.execute("COMMIT")
 
 
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
+
+
 def _run_statements(connection: sqlite3.Connection, statements: str) -> None:
     # `executescript` would end the transaction.
     for statement in statements.split(";"):
@@ -818,7 +824,7 @@ def _run_statements(connection: sqlite3.Connection, statements: str) -> None:
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     """Raise RecordingError if an open file is not a recording, or is one of a newer version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if not application and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if not application and not _has_tables(connection):
         raise RecordingError(f"the recording {path} is empty: nothing was recorded yet.")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:

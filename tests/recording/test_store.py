@@ -14,8 +14,10 @@ import sys
 import threading
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from families import run_in_one_test
 from recordings import END_MS, MAIL, NOW_MS, PLACES, QUEUE, build_minutes, build_period, open_writer
 
 from rqtui.errors import RecordingBusy, RecordingError
@@ -287,11 +289,49 @@ def test_a_file_of_another_user_is_not_written(tmp_path: Path, monkeypatch: pyte
         assert reader.read_periods(MAIL, 0, END_MS)
 
 
-def test_a_file_that_others_may_read_loses_these_rights(tmp_path: Path) -> None:
-    Writer.open(tmp_path / "a.rqt").close()
-    (tmp_path / "a.rqt").chmod(0o664)
-    Writer.open(tmp_path / "a.rqt").close()
-    assert stat.S_IMODE((tmp_path / "a.rqt").stat().st_mode) == 0o600
+def test_a_file_that_others_may_use_loses_these_rights(tmp_path: Path) -> None:
+    path = tmp_path / "a.rqt"
+    Writer.open(path).close()
+    for mode in (0o664, 0o601, 0o602, 0o604, 0o610, 0o677, 0o600):
+        path.chmod(mode)
+        Writer.open(path).close()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_new_file_has_the_settings_of_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "time", SimpleNamespace(time=lambda: 1_800_000_000.25))
+    names = ("journal_mode", "journal_size_limit", "synchronous", "auto_vacuum", "application_id", "user_version")
+    copied = Writer.create_copy(tmp_path / "copy", "")
+    for writer, journal_mode in ((Writer.open(tmp_path / "a"), b"wal"), (copied, b"delete")):
+        with writer:
+            settings = [value for name in names for (value,) in writer._query(f"PRAGMA {name}")]
+            assert settings == [journal_mode, 4 << 20, 1, 2, int.from_bytes(b"rqti", "big"), 1]
+            assert writer.read_meta()["created_ms"] == "1800000000250"
+
+
+@run_in_one_test(
+    "name, sentence",
+    [
+        ("SQLITE_BUSY", "is locked by another process"),
+        ("SQLITE_BUSY_SNAPSHOT", "is locked by another process"),
+        ("SQLITE_LOCKED", "is locked by another process"),
+        ("SQLITE_FULL", "the disk is full, or reports errors (planted)"),
+        ("SQLITE_IOERR_WRITE", "the disk is full, or reports errors (planted)"),
+        ("SQLITE_READONLY_DBMOVED", "cannot be opened for this: planted"),
+        ("SQLITE_CANTOPEN", "cannot be opened for this: planted"),
+        ("SQLITE_PERM", "cannot be opened for this: planted"),
+        ("SQLITE_CORRUPT_INDEX", "is no recording of rqtui, or is damaged (planted)"),
+        ("", "is no recording of rqtui, or is damaged (planted)"),
+    ],
+)
+def test_each_error_of_sqlite_is_a_sentence(name: str, sentence: str) -> None:
+    error = sqlite3.OperationalError("planted")
+    if name:
+        error.sqlite_errorname = name
+    with pytest.raises(RecordingError) as raised, store.translate_store_errors(Path("a.rqt")):
+        raise error
+    assert sentence in str(raised.value)
+    assert isinstance(raised.value, RecordingBusy) is (sentence == "is locked by another process")
 
 
 def test_a_locked_file_is_reported_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
