@@ -7,6 +7,7 @@ to text on the recorder's thread. An empty place is neither read nor stored: the
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ class PageCollector:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._minute_ms = 0
+        self._minute_ms: int | None = None
         self._minutes: dict[Key, int] = {}  # the minute in which each place was read last
         self._stored: dict[Key, tuple[int, int]] = {}  # the hash of the last page to be stored, and its minute
         self._pages: dict[Key, tuple[int, bool, Page]] = {}  # when it was read, and whether its total is exact
@@ -86,9 +87,9 @@ class PageCollector:
         They are at most `MAX_PAGES_PER_REFRESH`, those first that were read longest ago.
         """
         minute_ms = snapshot.taken_ms - snapshot.taken_ms % MINUTE_MS
-        due = [key for key in _list_filled_places(snapshot) if self._minutes.get(key, 0) < minute_ms]
+        due = [key for key in _list_filled_places(snapshot) if self._minutes.get(key) != minute_ms]
         if len(due) > MAX_PAGES_PER_REFRESH:
-            due.sort(key=lambda key: self._minutes.get(key, 0))
+            due.sort(key=lambda key: self._minutes.get(key, -math.inf))
         return tuple(self._build_selection(*key, systems[key[0].system]) for key in due[:MAX_PAGES_PER_REFRESH])
 
     def _build_selection(self, ref: Ref, place: str, system: System) -> PageSelection:

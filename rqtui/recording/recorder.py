@@ -286,7 +286,7 @@ class _QueueState:
     def __init__(self, minute: Period, counts: Sequence[Count], totals: Totals) -> None:
         self.minute, self.counts, self.totals = minute, counts, totals
         self.polled_ms = minute.end_ms
-        self.written_ms = 0  # when the minute became pending last
+        self.written_ms = minute.end_ms  # when the minute became pending last
         self.is_unwritten = False  # True: the minute changed a little since then
 
 
@@ -469,7 +469,7 @@ class Accumulator:
         present = self._findings.setdefault(ref, {})
         for finding in findings:
             begin_ms = now_ms if finding.since_ms is None else min(finding.since_ms, now_ms)
-            earlier, written_ms = present.get(finding.kind, (None, 0))
+            earlier, written_ms = present.get(finding.kind, (None, now_ms))
             if earlier and earlier.severity == finding.severity and now_ms - written_ms < SEEN_INTERVAL_MS:
                 present[finding.kind] = (earlier._replace(seen_ms=now_ms), written_ms)
                 continue
@@ -516,7 +516,7 @@ class Accumulator:
         for finding in findings:
             for cause in finding.causes:
                 text = _mask_data(cause.text)
-                jobs_by_cause[text] = max(jobs_by_cause.get(text, 0), cause.jobs)
+                jobs_by_cause[text] = max(jobs_by_cause.get(text, cause.jobs), cause.jobs)
         counts = tuple(ErrorCount(ref, minute_ms, cause, jobs) for cause, jobs in jobs_by_cause.items())
         if counts and self._causes.get(ref) != (minute_ms, counts):
             self._causes[ref] = (minute_ms, counts)
@@ -524,7 +524,7 @@ class Accumulator:
 
     def _add_server_poll(self, snapshot: Snapshot, infos: Sequence[ServerInfo], previous_ms: int) -> None:
         now_ms, cost = snapshot.taken_ms, snapshot.cost
-        watched_ms = now_ms - previous_ms if previous_ms and 0 <= now_ms - previous_ms <= MAX_GAP_MS else 0
+        watched_ms = now_ms - previous_ms if 0 <= now_ms - previous_ms <= MAX_GAP_MS else 0
         poll = ServerPeriod(
             now_ms - now_ms % MINUTE_MS,
             MINUTE_MS,

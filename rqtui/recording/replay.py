@@ -196,7 +196,7 @@ class ReplayEngine(Engine):
 
     # -- time -------------------------------------------------------------------------------------------------------
 
-    def move(self, target: str, step: int = 1) -> str:
+    def move(self, target: str, step: int) -> str:
         """Move the moment to the next or previous `record`, `finding` or `change`, or to an `end` of the recording.
 
         `step` is 1 or -1. Returns a sentence about the new moment, or why there is none; it may be empty.

@@ -129,6 +129,9 @@ SERIES = {
         ),))
         for ms, workers, late in ((0, 3, 0), (1_000, 1, 1), (2_000, None, 2), (3_000, 5, 0))
     ],
+    "costs with many digits": [
+        Step(0, cost=Cost(2, 1, 1.2345, 0.0)), Step(60_000, cost=Cost(2, 1, 1.235, 0.12345)),
+    ],
     "several nodes, and unknown memory": [
         Step(0, infos=()),
         Step(1_000, infos=(ServerInfo("redis", used_bytes=5, maxmemory_bytes=0, role="a"),) * 2),
