@@ -228,7 +228,7 @@ def draw_course(course: Course, width: int, height: int) -> Iterator[str]:
 def list_column_maxima(points: Sequence[Point], begin_ms: int, end_ms: int, cells: int) -> list[float | None]:
     """Return the highest value of each of `cells` equal parts of a time; None where nothing is known."""
     columns: list[float | None] = [None] * cells
-    step_ms = max(1, end_ms - begin_ms) / cells
+    step_ms = max(cells, end_ms - begin_ms) / cells
     for point in points:
         if point.value is None or point.at_ms >= end_ms or point.at_ms + point.span_ms <= begin_ms:
             continue
@@ -256,7 +256,7 @@ def _draw_cell(value: float | None, top: float, row: int, height: int) -> str:
 def _draw_marks(course: Course, cells: int) -> str:
     """Return the line of signs below a plot. Where two marks share a cell, the finding is shown."""
     signs = [" "] * cells
-    step_ms = max(1, course.end_ms - course.begin_ms) / cells
+    step_ms = max(cells, course.end_ms - course.begin_ms) / cells
     for mark in sorted(course.marks, key=lambda mark: mark.kind == FINDING):
         signs[min(cells - 1, int((mark.at_ms - course.begin_ms) / step_ms))] = MARK_SIGNS[mark.kind]
     return "".join(signs).rstrip()
