@@ -63,9 +63,9 @@ class Side:
 
     selection: Selection
     places: tuple[str, ...]
-    jobs: int = 0
-    looked: int = 0  # jobs read of these places
-    of: int = 0  # jobs in these places
+    jobs: int
+    looked: int  # jobs read of these places
+    of: int  # jobs in these places
     is_random: bool = True
 
 

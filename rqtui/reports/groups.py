@@ -74,10 +74,10 @@ class Groups:
     places: tuple[str, ...]
     groups: tuple[Group, ...]
     size: Extent
-    matched: int = 0
-    is_random: bool = True
-    done_ms: int = 0
-    rate_problem: str = ""
+    matched: int
+    is_random: bool
+    done_ms: int
+    rate_problem: str
     verbs: tuple[str, ...] = ()  # that the system has for jobs of these places
     states: Mapping[str, State] = field(default_factory=dict)  # by place
     has_hosts: bool = False

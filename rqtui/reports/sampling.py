@@ -51,10 +51,10 @@ class Extent:
     """
 
     taken_ms: int
-    looked: int = 0
-    of: int = 0
-    queues: int = 0
-    of_queues: int = 0
+    looked: int
+    of: int
+    queues: int
+    of_queues: int
     problems: tuple[str, ...] = ()
 
     @property

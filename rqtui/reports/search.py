@@ -44,7 +44,7 @@ class SearchResult:
 
     places: tuple[PlaceMatches, ...]
     size: Extent
-    cut_bodies: int = 0
+    cut_bodies: int
 
     @property
     def matched(self) -> int:

@@ -300,10 +300,11 @@ def describe_tables(out: Output) -> Iterator[str]:
                 "kind",
                 ("ready",),
                 tuple(made[:number]),
-                Extent(NOW_MS, looked, of),
+                Extent(NOW_MS, looked, of, 0, 0),
                 99,
                 is_random,
                 done_ms=60_000,
+                rate_problem="",
                 states={"ready": State.READY},
             )
             yield from out.run(f"{number} groups, {looked} of {of}", group._write_group_table, groups, limit)
@@ -335,7 +336,7 @@ def describe_tables(out: Output) -> Iterator[str]:
         yield from out.run(f"{number} kinds", errors._write_error_table, errors_of(error), refs)
     for matched in (1, 2):
         place = PlaceMatches(MAIL, "dead", State.DEAD, 9, 5, matched, (replace(JOB, error="first\nlast"),))
-        result = SearchResult((place,), Extent(NOW_MS, 5, 9))
+        result = SearchResult((place,), Extent(NOW_MS, 5, 9, 0, 0), 0)
         yield from out.run(f"{matched} matches", search._write_matches, result, (MAIL,))
     for number in (0, 1, 11, 12, 13):
         job = replace(JOB, error="Boom", history=(Attempt(NOW_MS, NOW_MS, "w", "\n".join(map(str, range(number)))),))
@@ -378,7 +379,7 @@ def describe_tables(out: Output) -> Iterator[str]:
     for detectable in (None, 0.123456):
         differences = SimpleNamespace(attributes=4, conditions=5, pairs=6, detectable=detectable, found=(found,))
         comparison: Any = SimpleNamespace(
-            size=Extent(NOW_MS, 3, 9), ref=MAIL, a=side, b=side, left_out=("body",), differences=differences
+            size=Extent(NOW_MS, 3, 9, 0, 0), ref=MAIL, a=side, b=side, left_out=("body",), differences=differences
         )
         yield from out.run(f"a comparison, {detectable}", diff.build_comparison_document, comparison)
     usual = Operation(NOW_MS, "me", "requeue", "mail", "native", url="redis://127.0.0.1:1")
@@ -409,13 +410,13 @@ def replace_queue(name: str) -> Any:
 def errors_of(error: ErrorGroup) -> Any:
     from rqtui.reports.errors import Errors
 
-    return Errors((error,), Extent(NOW_MS))
+    return Errors((error,), Extent(NOW_MS, 0, 0, 0, 0))
 
 
 def kinds_of(kind: Kind) -> Any:
     from rqtui.reports.kinds import Kinds
 
-    return Kinds((kind,), Extent(NOW_MS))
+    return Kinds((kind,), Extent(NOW_MS, 0, 0, 0, 0))
 
 
 def find_printer() -> Any:
@@ -447,13 +448,13 @@ def describe_reports(out: Output) -> Iterator[str]:
         (kinds.kinds, "reports.kinds.yield_kind_reports", (), (
             [Kinds((), whole)], [Kinds((kind,), part)], [Kinds((), whole, silent=("quiet",))])),
         (search.search, "reports.search.yield_search_results", ("error~no",), (
-            [SearchResult((), whole)], [SearchResult(places, part)], [SearchResult(places, whole, cut_bodies=2)])),
+            [SearchResult((), whole, 0)], [SearchResult(places, part, 0)], [SearchResult(places, whole, 2)])),
         (workers_command.workers, "reports.workers.load_workers", (), (([], NOW_MS, ()), ([worker], NOW_MS, ["away"]))),
         (schedules.schedules, "reports.schedules.load_schedules", (), (
             ([], NOW_MS, ()), ([schedule], NOW_MS, ["away"]))),
         (loops.loops, "reports.loops.build_loop_report", (), (loop,)),
         (group.group, "reports.groups.yield_group_reports", ("mail", "dead", "kind"), tuple(
-            [Groups(MAIL, "kind", ("dead",), found, size, 9, is_random, states={"dead": State.DEAD})]
+            [Groups(MAIL, "kind", ("dead",), found, size, 9, is_random, 0, "", states={"dead": State.DEAD})]
             for found, size, is_random in (
                 ((), whole, True), (made, whole, True), (made, part, True), (made, part, False)
             )

@@ -74,13 +74,13 @@ def show_worker(entry: WorkerEntry) -> None:
 
 
 def show_kind(kind: Kind) -> None:
-    kinds._write_kind_table(Kinds((kind,), Extent(NOW_MS)), REFS)
+    kinds._write_kind_table(Kinds((kind,), Extent(NOW_MS, 0, 0, 0, 0)), REFS)
     write_document(kinds._build_kind_document(kind, True))
 
 
 def show_group(group: Group) -> None:
     other = replace(group, dead=10, retrying=0)
-    errors._write_error_table(Errors((group, other), Extent(NOW_MS)), REFS)
+    errors._write_error_table(Errors((group, other), Extent(NOW_MS, 0, 0, 0, 0)), REFS)
     write_document(errors.build_error_group(group, False))
 
 

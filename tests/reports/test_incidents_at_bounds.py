@@ -70,14 +70,18 @@ def build_comparison(number: int, **more: Any) -> Comparison:
         for at in range(number)
     )
     return Comparison(
-        MAIL, sides[0], sides[1], Differences(found=found, **{"a_total": 5, "b_total": 10, **more}), Extent(NOW_MS)
+        MAIL,
+        sides[0],
+        sides[1],
+        Differences(found=found, **{"a_total": 5, "b_total": 10, **more}),
+        Extent(NOW_MS, 0, 0, 0, 0),
     )
 
 
 POINTS = tuple(Point(NOW_MS - at * MINUTE_MS, MINUTE_MS, at) for at in (9, 5))
 BASE = Incident(
     MAIL, NOW_MS, QUEUE,
-    errors=build_errors(2, Extent(NOW_MS, 9, 9), since_ms=NOW_MS - 9, name="send"),
+    errors=build_errors(2, Extent(NOW_MS, 9, 9, 0, 0), since_ms=NOW_MS - 9, name="send"),
     workers=(entry("w1", host="one"), entry("w2", WorkerHealth.LATE, 2, facts=(Fact("version", "RQ 2.6"),))),
     changes=(CHANGE, replace(CHANGE, why="it works again")),
     precedents=(Precedent(SEEN, (CHANGE,), SEEN.at_ms + MINUTE_MS, Effect(FAILED, 5.0, None)),),
@@ -93,9 +97,9 @@ def variations() -> Iterator[tuple[str, Incident]]:
     yield "no course", replace(BASE, course=None)
     yield "no error", replace(BASE, errors=None)
     for looked in (8, 9, 10):
-        yield f"{looked} of 9 read", replace(BASE, errors=build_errors(1, Extent(NOW_MS, looked, 9)))
+        yield f"{looked} of 9 read", replace(BASE, errors=build_errors(1, Extent(NOW_MS, looked, 9, 0, 0)))
     for number in (7, 8, 9, 10):
-        yield f"{number} causes", replace(BASE, errors=build_errors(number, Extent(NOW_MS, 9, 9)))
+        yield f"{number} causes", replace(BASE, errors=build_errors(number, Extent(NOW_MS, 9, 9, 0, 0)))
         yield (
             f"{number} changes",
             replace(BASE, changes=tuple(replace(CHANGE, why=f"reason {at}") for at in range(number))),
@@ -115,7 +119,10 @@ def variations() -> Iterator[tuple[str, Incident]]:
         )
         yield f"{number} silent workers", replace(BASE, workers=silent)
         kinds = [job(at, error="E", name=f"k{at}") for at in range(number)]
-        yield f"{number} kinds", replace(BASE, errors=errors.build_report(kinds, Width.CAUSE, Extent(NOW_MS)))
+        yield (
+            f"{number} kinds",
+            replace(BASE, errors=errors.build_report(kinds, Width.CAUSE, Extent(NOW_MS, 0, 0, 0, 0))),
+        )
     yield "no workers", replace(BASE, workers=())
     yield "unknown workers", replace(BASE, are_workers_known=False)
     yield "workers without a version", replace(BASE, workers=(entry("w1"),))
@@ -233,16 +240,18 @@ def plots() -> Iterator[str]:
 def causes() -> Iterator[str]:
     for number in (0, 1, 7, 8, 9, 10):
         for looked in (8, 9, 10):
-            report = postmortem.summarise_causes(build_errors(number, Extent(NOW_MS, looked, 9), since_ms=NOW_MS - 5))
+            report = postmortem.summarise_causes(
+                build_errors(number, Extent(NOW_MS, looked, 9, 0, 0), since_ms=NOW_MS - 5)
+            )
             lines = postmortem.build_markdown([], causes=report).splitlines()
             yield f"{number} causes, {looked} of 9: {len(lines)} lines, {report.failed_jobs} jobs, "
             yield f"  {lines[2:3]} {lines[-1]!r}"
     for error in ("KeyError: " + "x" * 200, "", "E" * 200):
         report = postmortem.summarise_causes(
-            errors.build_report([job("i" * 70, error=error)], Width.CAUSE, Extent(NOW_MS, 1, 1))
+            errors.build_report([job("i" * 70, error=error)], Width.CAUSE, Extent(NOW_MS, 1, 1, 0, 0))
         )
         yield from postmortem.build_markdown([], causes=report).splitlines()[-3:]
-    few, many = (postmortem.summarise_causes(build_errors(number, Extent(NOW_MS))) for number in (1, 2))
+    few, many = (postmortem.summarise_causes(build_errors(number, Extent(NOW_MS, 0, 0, 0, 0))) for number in (1, 2))
     for first, second in ((None, None), (few, None), (None, few), (few, many), (many, few), (few, few)):
         chosen = postmortem.choose_larger_causes(first, second)
         yield f"larger: {chosen and len(chosen.groups)}"

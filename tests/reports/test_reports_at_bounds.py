@@ -350,4 +350,4 @@ def test_a_report_is_complete_if_every_job_of_every_queue_was_read(
     looked: int, of: int, queues: int, of_queues: int, problems: tuple[str, ...], is_complete: bool
 ) -> None:
     assert Extent(NOW_MS, looked, of, queues, of_queues, problems).is_complete is is_complete
-    assert Extent(NOW_MS).is_complete and not Extent(NOW_MS, of=1).is_complete
+    assert Extent(NOW_MS, 0, 0, 0, 0).is_complete and not Extent(NOW_MS, 0, 1, 0, 0).is_complete

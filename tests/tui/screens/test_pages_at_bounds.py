@@ -878,7 +878,9 @@ def describe_groups() -> Iterator[str]:
         Group(None, 1, {"dead": 1}, 5, "x"), Group("", 1, {"dead": 1}, 5, "x"),
         Group(None, 1, {"dead": 1}, 5, is_unknown=True),
     )  # fmt: skip
-    report = Groups(MAIL, ".x", ("dead",), found, EXTENT, 11, states={"dead": State.DEAD}, verbs=("requeue",))
+    report = Groups(
+        MAIL, ".x", ("dead",), found, EXTENT, 11, True, 0, "", states={"dead": State.DEAD}, verbs=("requeue",)
+    )
     unknown = tuple(
         replace(found[0], value=value, oldest_ms=number, done_per_s=number)
         for value, number in (("b", None), ("a0", 0), ("a1", 1), ("a", None), ("d", 0))
@@ -949,7 +951,7 @@ def describe_differences() -> Iterator[str]:
     for view, shown in (
         (differences.Differences(MAIL, Selection(("dead",)), Selection(("done",))), comparison),
         (kinds.Kinds(), Kinds((KIND,), EXTENT)),
-        (groups.Groups(MAIL, "dead"), Groups(MAIL, "kind", ("dead",), (), EXTENT)),
+        (groups.Groups(MAIL, "dead"), Groups(MAIL, "kind", ("dead",), (), EXTENT, 0, True, 0, "")),
     ):  # fmt: skip
         drawn = build_bare_view(log, view, MAIL, report=shown)
         drawn._plot = Actor(log, "plot", add_below=lambda text, *_: text)

@@ -461,7 +461,7 @@ def describe_searches() -> Iterator[str]:
     dead = PlaceMatches(Ref("native", "n" * 33), "dead", State.DEAD, 7, 5, 3, jobs)
     ready = PlaceMatches(Ref("native", "m" * 34), "ready", State.READY, 4, 5, 1, jobs[:1])
     result = SearchResult((dead, ready), EXTENT, 0)
-    for shown in (None, SearchResult((), EXTENT), result, replace(result, places=(dead,), cut_bodies=2)):
+    for shown in (None, SearchResult((), EXTENT, 0), result, replace(result, places=(dead,), cut_bodies=2)):
         for sort in Search.SORTS:
             view = build_bare_view(log, Search("x"), MAIL, NEWS, report=shown, sort=sort)
             places = [place.place for place in view.list_matching_items()]
