@@ -12,7 +12,7 @@
 --          each        (id bytes, is_wanted? bool)
 -- returns  walked  (now_ms int, cursor str, passed int, keys int)  rows (id bytes, left_ms int, size int, record bytes, tail bytes)
 -- include: integers(keys read_bytes), args
-if #ARGV < 3 or #ARGV > 24003 or #ARGV % 2 == 0 or cursor == '' or string.find(cursor, '%D') or #cursor > 19 or not keys or keys < 1
+if #ARGV < 3 or #ARGV > 24003 or #ARGV % 2 == 0 or cursor == '' or string.find(cursor, '%D') or not keys or keys < 1
   or keys > 10000 or not read_bytes then
   return redis.error_reply('ERR cursor is a whole number, keys is 1 to 10000, and there are up to 12000 rows of id and is_wanted')
 end

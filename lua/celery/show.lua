@@ -45,8 +45,9 @@ end
 local quoted, spaced = '"id":"' .. id .. '"', '"id": "' .. id .. '"'
 local function is_wanted(text)
   if size > 0 and #text == size and string.sub(text, 1, #head) == head and string.sub(text, -#tail) == tail then return true end
-  local at = id ~= '' and string.find(text, id, math.max(1, #text - 20000), true) -- a search for the id alone is faster
-  return at and (string.find(text, quoted, math.max(1, at - 6), true) or string.find(text, spaced, math.max(1, at - 7), true)) and true or false
+  local ending = string.sub(text, -20000)
+  if id == '' or not string.find(ending, id, 1, true) then return false end -- a search for the id alone is faster
+  return string.find(ending, quoted, 1, true) or string.find(ending, spaced, 1, true)
 end
 local function build_reply(found_place, text, score, tag, step)
   local row = job_row(text, score, tag, step)

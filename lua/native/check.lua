@@ -11,7 +11,7 @@
 -- returns  more  (walk str, cursor str, checked int) rows (id bytes, found str, where str)  the walk continues
 --          end   (walk str, cursor str, checked int) rows (id bytes, found str, where str)  the walk is complete
 -- include: keys, args
-if not limit or limit < 1 or limit > 1000 or string.find(ARGV[3] .. cursor, '%D') or cursor == '' or #cursor > 19 then
+if not limit or limit < 1 or limit > 1000 or string.find(ARGV[3] .. cursor, '%D') or cursor == '' then
   return redis.error_reply('ERR limit is 1 to 1000, cursor a whole number, 0 to begin; nothing was changed')
 end
 local order = {'scheduled', 'ready', 'reserved', 'done', 'dead', 'jobs', 'bodies', 'attempts', 'errors'}

@@ -22,7 +22,7 @@ local function length(key) -- A key of another type counts as empty; `faults` re
   local reply = redis.pcall('LLEN', key)
   return type(reply) == 'number' and reply or 0
 end
-local processing, unacked, expired, deadline_ms, live, with_beat = 0, 0, 0, -1, 0, 0
+local processing, unacked, expired, deadline_ms, live, with_beat = 0, 0, 0, nil, 0, 0
 for _, name in ipairs(names) do
   local prefix = 'orizuru:consumers:' .. name
   local held, left_ms, beat = length(prefix .. ':processing'), redis.call('PTTL', prefix .. ':heartbeat'), beat_of[name]
@@ -33,8 +33,8 @@ for _, name in ipairs(names) do
   if not is_dead and (left_ms > -2 or beat) then live = live + 1 end
   if held > 0 and beat and left_ms ~= -1 then
     local deadline = math.max(left_ms >= 0 and now_ms + left_ms or 0, beat + silent_ms)
-    if deadline_ms < 0 or deadline < deadline_ms then deadline_ms = deadline end
+    deadline_ms = math.min(deadline_ms or deadline, deadline)
   end
 end
 if with_beat == 0 and #names > 0 then live = -1 end
-return {'counted', now_ms, redis.call('LLEN', source), processing, unacked, #names < 1000, deadline_ms, expired, live, #names}
+return {'counted', now_ms, redis.call('LLEN', source), processing, unacked, #names < 1000, deadline_ms or -1, expired, live, #names}

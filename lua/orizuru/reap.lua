@@ -35,7 +35,7 @@ table.sort(names, function(a, b)
   return a < b
 end)
 
-local plan, room, next_ms = {}, limit, -1 -- All moves are decided before the first write.
+local plan, room, next_ms = {}, limit, nil -- All moves are decided before the first write.
 local function take(key, side, to)
   local length = redis.pcall('LLEN', key)
   if type(length) ~= 'number' then return 0 end -- A key of another type counts as empty; `faults` reports it.
@@ -65,7 +65,7 @@ for _, name in ipairs(names) do
     if take(key, 'LEFT', 'RIGHT') > 0 then next_ms = 0 end
   elseif list then
     local ends_ms = math.max(1, left_ms, beat + silent_ms - now_ms + 1)
-    if next_ms < 0 or ends_ms < next_ms then next_ms = ends_ms end
+    next_ms = math.min(next_ms or ends_ms, ends_ms)
   end
 end
 for _, name in ipairs(gc and names or {}) do
@@ -88,5 +88,5 @@ for name in pairs(kept) do
     redis.call('HSET', seen, name, entry)
   end
 end
-if #plan == 0 then return {'empty', next_ms} end
-return {'moved', limit - room, limit - room, 0, next_ms}
+if #plan == 0 then return {'empty', next_ms or -1} end
+return {'moved', limit - room, limit - room, 0, next_ms or -1}

@@ -10,13 +10,13 @@
 -- include: keys, integers, server_time, score_counts
 local now, now_s = string.format('%.0f', now_ms), string.format('%.3f', now_ms / 1000)
 local function first_ms(key, from_s, from_ms) -- the first time from there on, -1 if there is none
-  local first = -1
+  local first
   for _, range in ipairs({{from_s, '(' .. MS, 1000}, {from_ms, '+inf', 1}}) do
     local score = redis.call('ZRANGEBYSCORE', key, range[1], range[2], 'WITHSCORES', 'LIMIT', 0, 1)[2]
     local at_ms = score and math.floor(math.max(0, math.min(9e15, tonumber(score) * range[3])))
-    if at_ms and (first < 0 or at_ms < first) then first = at_ms end
+    if at_ms then first = math.min(first or at_ms, at_ms) end
   end
-  return first
+  return first or -1
 end
 local function count_past(key) return redis.call('ZCOUNT', key, '-inf', now_s) + redis.call('ZCOUNT', key, MS, now) end
 local due, expired = count_past(queued), count_past(reserved)

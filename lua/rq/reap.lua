@@ -36,10 +36,10 @@ if #ARGV < 4 or string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or not li
 end
 -- include: clock_prefix, key_types(started scheduled failed queued queues), format_time, read_fields, queue_up
 local between = redis.call('LRANGE', intermediate, 0, 999)
-local now_s, next_ms = now_ms / 1000, -1
+local now_s, next_ms = now_ms / 1000, nil
 local function check_again_in(ms)
   ms = math.max(1, math.ceil(ms))
-  if next_ms < 0 or ms < next_ms then next_ms = ms end
+  next_ms = math.min(next_ms or ms, ms)
 end
 local function is_held(id, member, worker, began)
   if redis.call('EXISTS', prefix .. ':execution:' .. member) == 1 then return true end
@@ -93,7 +93,7 @@ if tonumber(soonest) and tonumber(soonest) < math.huge then check_again_in(tonum
 local moved = #plan + #accepted + #dropped
 if moved + #notes > 0 then redis.call('ZREM', failed, '') end -- frees nothing, but lets the script finish over maxmemory
 for _, id in ipairs(notes) do redis.call('SET', first_seen .. id, string.format('%.3f', now_s), 'EX', 86400, 'NX') end
-if moved == 0 then return {'empty', next_ms} end
+if moved == 0 then return {'empty', next_ms or -1} end
 
 local function enqueue_dependents(id) -- jobs that wait for no other job, and allow this one to fail
   local key = prefix .. ':job:' .. id .. ':dependents'
@@ -144,4 +144,4 @@ for _, id in ipairs(dropped) do
   redis.call('LREM', intermediate, 1, id)
   redis.call('DEL', first_seen .. id)
 end
-return {'moved', moved, ready, dead, moved >= limit and 0 or next_ms}
+return {'moved', moved, ready, dead, moved >= limit and 0 or next_ms or -1}

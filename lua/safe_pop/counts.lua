@@ -18,7 +18,7 @@ local function count(from, to, weight)
     local time, place = time_of(entry), 'ready'
     if time then
       place = math.floor(now_ms / 1000) - time > timeout_s and 'expired' or 'in_progress'
-      if not first or time < first then first = time end
+      first = math.min(first or time, time)
     end
     sums[place] = sums[place] + weight
   end

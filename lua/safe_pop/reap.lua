@@ -31,7 +31,7 @@ while i > 0 and #at < limit do
   if time then
     local id = string.sub(entry, 1, bar - 1)
     if math.floor(now_ms / 1000) - time <= timeout_s then
-      if not first or time < first then first = time end
+      first = math.min(first or time, time)
     else
       at[#at + 1], old = from + i - 1, old or entry
       if marks > 0 and not finished[id] and redis.call('SISMEMBER', done, id) == 1 then

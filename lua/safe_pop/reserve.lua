@@ -36,7 +36,7 @@ for i, entry in ipairs(window) do
   if time then
     ids[i], times[i] = string.sub(entry, 1, bar - 1), time
     leased[ids[i]] = true
-    if not first or time < first then first = time end
+    first = math.min(first or time, time)
   elseif not bar then
     ids[i] = entry
   end

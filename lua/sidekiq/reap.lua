@@ -25,7 +25,7 @@ if not string.find(ARGV[4], '^%d+$') or limit < 1 or limit > 1000 then
 end
 local scalars, columns = 3, 1
 -- include: key_types(queue queues), batch, clock_argv2, held
-local plan, finished, next_ms = {}, {}, -1
+local plan, finished, next_ms = {}, {}, nil
 for _, identity in ipairs(redis.call('SSCAN', processes, 0, 'COUNT', 1000)[2]) do
   local silent = silent_ms(identity)
   local key, jobs = held(identity)
@@ -35,7 +35,7 @@ for _, identity in ipairs(redis.call('SSCAN', processes, 0, 'COUNT', 1000)[2]) d
   end
   if ours > 0 and silent and silent <= SILENT_MS then
     local wait_ms = math.max(1, math.ceil(SILENT_MS - silent) + 1)
-    if next_ms < 0 or wait_ms < next_ms then next_ms = wait_ms end
+    next_ms = math.min(next_ms or wait_ms, wait_ms)
   elseif ours > 0 then
     for _, job in ipairs(jobs) do
       if job[2] == ARGV[1] then plan[#plan + 1] = {key, job[1], job[3], job[4]} end
@@ -44,7 +44,7 @@ for _, identity in ipairs(redis.call('SSCAN', processes, 0, 'COUNT', 1000)[2]) d
   end
 end
 table.sort(plan, function(a, b) return a[4] < b[4] end)
-if #plan == 0 then return {'empty', next_ms} end
+if #plan == 0 then return {'empty', next_ms or -1} end
 local back = math.min(limit, #plan)
 
 redis.call('LTRIM', queue, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
@@ -60,4 +60,4 @@ for _, process in ipairs(finished) do
     redis.call('SREM', processes, process[1])
   end
 end
-return {'moved', back, back, 0, back < #plan and 0 or next_ms}
+return {'moved', back, back, 0, back < #plan and 0 or next_ms or -1}

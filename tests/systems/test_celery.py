@@ -1552,3 +1552,96 @@ def test_a_message_is_searched_in_a_bounded_part_of_its_queue(client: Redis) -> 
         entry = build_entry(length=500)
         wanted = {"id": "", "head": entry, "size": 500, "tail": entry, "body_bytes": 0}
         assert run_script(client, "show", **wanted).word == word, (held, rank)
+
+
+ETA = f'"{datetime.fromtimestamp(NOW_MS / 1000 + 1000, UTC).isoformat()}"'
+MEBIBYTE = 2**20
+
+
+def show_place(client: Redis, entry: str, queue: str = "celery") -> str:
+    """Return the place in which a held message is found, or `gone` if it is not read as one of the queue."""
+    plant_entries(client, [entry])
+    wanted = {"id": "", "head": entry[:50], "size": len(entry), "tail": entry[-50:], "body_bytes": 0}
+    reply = run_script(client, "show", queue=queue, **wanted)
+    return str(reply.values["place"]) if reply.word == "found" else reply.word
+
+
+def test_a_short_message_is_decoded_where_a_search_does_not_find_its_eta(client: Redis) -> None:
+    for eta, length, place in (
+        (f'"eta" : {ETA}', 20_000, "unacked"),  # kombu writes no space there
+        (f'"eta" : {ETA}', 20_001, "eta"),
+        (f'"eta" : {ETA}', MEBIBYTE, "eta"),
+        (f'"eta" : {ETA}', MEBIBYTE + 1, "unacked"),
+        (f'"x": {{}}, "eta": {ETA}', 200, "eta"),
+        (f'"x": {{"eta": {ETA}}}', 200, "unacked"),
+        (f'"x": [], "eta": {ETA}', 200, "eta"),
+    ):
+        start, end = '[{"body": "', f'", "headers": {{{eta}}}}}, "", "celery"]'
+        assert show_place(client, start + "x" * (length - len(start) - len(end)) + end) == place, (eta, length)
+
+
+def test_a_longer_message_is_read_only_from_its_end(client: Redis) -> None:
+    for space, headers, from_end, place in (
+        (" ", f'"eta": {ETA}', 20_000, "eta"),
+        (" ", f'"eta": {ETA}', 20_001, "unacked"),
+        ("  ", f'"eta": {ETA}', 900, "eta"),
+        ("   ", f'"eta": {ETA}', 900, "unacked"),
+        (" ", f'"x": {{}}, "eta": {ETA}', 900, "unacked"),
+        (" ", f'"x": [], "eta": {ETA}', 900, "unacked"),
+        (" ", f'"eta": {ETA}, "x": {{}}, "y": []', 900, "eta"),
+        (" ", f'"eta":{ETA}', 900, "eta"),
+    ):
+        found, end = f'"headers":{space}{{{headers}}}', '}, "", "celery"]'
+        text = found + " " * (from_end - len(found) - len(end)) + end
+        start = '[{"body": "'
+        entry = start + "x" * (MEBIBYTE + 1 - len(start) - 3 - len(text)) + '", ' + text
+        assert show_place(client, entry) == place, (space, headers, from_end)
+
+
+def test_the_names_at_the_end_of_a_longer_message_have_up_to_700_bytes(client: Redis) -> None:
+    for length, place in ((691, "unacked"), (692, "gone")):
+        queue = "q" * length
+        end = f', "", "{queue}"]'
+        assert show_place(client, "[" + "x" * (MEBIBYTE - len(end)) + end, queue) == place, length
+        assert show_place(client, build_entry(queue), queue) == "unacked"
+
+
+def test_the_first_fitting_binding_by_name_gives_the_queue_of_a_routing_key(client: Redis) -> None:
+    for bindings, routing_key, queue in (
+        ("", "k", "k"),
+        ("k//k k/a/mail", "k", "k"),
+        ("k/a/mail k/b/post", "k", "mail"),
+        ("k/a/mail l/a/post", "l", "post"),
+        ("a.*/a/mail a.b/a/post", "a.b", "mail"),
+        ("a.*/a/mail a.!/a/post", "a.!", "post"),
+        ("a.*/a/mail a.#/a/post", "a.b", "post"),
+        ("a.*/a/mail a.*/b/post", "a.b", "mail"),
+        ("a.*/a/mail a.b.#/a/post", "a.b.c", "post"),
+        ("a.*/a/mail", "a.b.c", "a.b.c"),
+        ("*.b/a/mail", "a.b", "mail"),
+        ("a+b.*/a/mail", "a+b.c", "mail"),
+        ("a+b.*/a/mail", "aab.c", "aab.c"),
+        ("a%b.*/a/mail", "a%b.c", "mail"),
+    ):
+        for each in (bindings.split(), bindings.split()[::-1]):
+            client.delete("_kombu.binding.news")
+            if each:
+                client.sadd("_kombu.binding.news", *(binding.replace("/", SEP) for binding in each))
+            entry = f'[{{"headers": {{"id": "i"}}}}, "news", "{routing_key}"]'
+            assert show_place(client, entry, queue) == "unacked", (bindings, routing_key)
+
+
+def test_an_id_is_searched_in_the_last_20_000_bytes_of_a_message(client: Redis) -> None:
+    args: dict[str, Any] = {"head": "", "size": 0, "tail": "", "body_bytes": 0, "place": "queue", "offset": 0}
+    for start, from_end, word in (
+        ('"id": "it"', 20_000, "found"),
+        ('"id":"it"', 20_000, "found"),
+        ('"id": "it"', 20_001, "gone"),
+        ('"id":"it"', 20_001, "gone"),
+        ('"id" : "it"', 100, "gone"),
+        ('"x": "it"', 100, "gone"),
+    ):
+        client.delete("celery")
+        client.rpush("celery", "x" * 50 + start + "x" * (from_end - len(start)))
+        assert run_script(client, "show", id="it", **args).word == word, (start, from_end)
+    assert run_script(client, "show", id="", **args).word == "gone"

@@ -35,12 +35,14 @@ local function tally(places, beside) -- a count per place, then the columns of `
     row[11] = redis.call('ZCOUNT', places[1], '-inf', string.format('%.0f', now_ms * 4096 + 4095))
   end
   if row[6] > 0 then -- the oldest runs; a lock is the only sign that a worker runs a job
+    local first_ms
     for _, run in ipairs(redis.call('LRANGE', places[6], -20, -1)) do
       local left_ms = redis.call('PTTL', p .. run .. ':lock')
       if left_ms == -2 then row[13] = row[13] + 1 end
       local until_ms = now_ms + math.max(0, left_ms)
-      if row[12] < 0 or until_ms < row[12] then row[12] = until_ms end
+      first_ms = math.min(first_ms or until_ms, until_ms)
     end
+    row[12] = first_ms
   end
   local values = call('HMGET', meta_key, 'paused', 'concurrency', 'max', 'duration') or {}
   row[14], row[15], row[16], row[17] = values[1] and 1 or 0, whole(values[2]), whole(values[3]), whole(values[4])

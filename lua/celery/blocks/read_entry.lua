@@ -58,10 +58,9 @@ local function find_queue(exchange, routing_key) -- as kombu selects it (kombu/t
 end
 local function read_entry(text)
   local length = #text
-  local ending = ', ?"([^"\\]*)", ?"([^"\\]*)"%]$'
-  local exchange, routing_key = string.match(text, ending, math.max(1, length - 60)) -- most names are short, and a longer search costs time
-  if not exchange then exchange, routing_key = string.match(text, ending, math.max(1, length - 700)) end
-  local headers = string.find(text, '"headers":', math.max(1, length - 20000), true)
+  -- `^.*` searches backwards from the end, which is faster
+  local exchange, routing_key = string.match(text, '^.*, ?"([^"\\]*)", ?"([^"\\]*)"%]$', -700)
+  local headers = string.find(text, '"headers":', -20000, true)
   local _, at = string.find(text, '"eta":', headers or length, true)
   local is_plain = exchange and headers and not (at and math.min(string.find(text, '{', headers + 13, true) or at, string.find(text, '[', headers + 13, true) or at) < at)
   if is_plain and (at or length <= 20000) then
