@@ -20,7 +20,7 @@ if #ARGV < 2 or p == '' or string.sub(active, 1, #p) ~= p or not string.find(ARG
 end
 local length = redis.call('LLEN', active)
 -- include: key_types(stalled repeat), read_fields, remove_at, add_event, add_ready, this_queue
-local found, jobs, spots, next_ms = redis.call('LRANGE', active, -limit - 3999, -1), {}, {}, -1
+local found, jobs, spots, next_ms = redis.call('LRANGE', active, -limit - 3999, -1), {}, {}, nil
 for i = #found, 1, -1 do
   if #spots == limit then break end
   local left_ms = redis.call('PTTL', p .. found[i] .. ':lock')
@@ -28,11 +28,11 @@ for i = #found, 1, -1 do
     local values = read_fields(found[i], 'rjk')
     if values then jobs[#jobs + 1] = {found[i], values[1] or ''} end
     spots[#spots + 1] = length - #found + i - 1
-  elseif left_ms >= 0 and (next_ms < 0 or left_ms < next_ms) then
-    next_ms = left_ms
+  elseif left_ms ~= -1 then
+    next_ms = math.min(next_ms or left_ms, left_ms)
   end
 end
-if #spots == 0 then return {'empty', next_ms} end
+if #spots == 0 then return {'empty', next_ms or -1} end
 
 redis.call('SREM', stalled, '') -- frees nothing, but lets the script finish over maxmemory
 queue.running = queue.running - #spots
@@ -50,4 +50,4 @@ for _, job in ipairs(jobs) do
   add_event(queue, 'waiting', 'jobId', job[1], 'prev', 'active')
   add_event(queue, 'stalled', 'jobId', job[1])
 end
-return {'moved', #spots, #jobs, 0, #spots == limit and 0 or next_ms}
+return {'moved', #spots, #jobs, 0, #spots == limit and 0 or next_ms or -1}

@@ -699,3 +699,15 @@ def test_a_count_of_metrics_has_up_to_15_digits(client: Redis) -> None:
         client.hset(KEYS["metrics_completed"], mapping={"count": "9" * digits, "prevTS": now_ms, "prevCount": 0})
         [row, *_] = run_script(client, "metrics", limit=5).rows
         assert (row[1].split()[1] != "0") == is_read
+
+
+def test_metrics_of_a_list_that_was_not_cut_begin_with_the_older_ones(client: Redis) -> None:
+    minute = client.time()[0] // 60 - 1
+    client.hset(KEYS["metrics_failed"], mapping={"count": 3, "prevTS": minute * 60_000, "prevCount": 2})
+    client.rpush(KEYS["metrics_failed"] + ":data", 1, 1)
+    for count, begins in ((2, 3), (3, 3), (4, 2), (5, 2)):
+        client.delete(KEYS["metrics_completed"] + ":data")
+        client.hset(KEYS["metrics_completed"], mapping={"count": 9, "prevTS": minute * 60_000, "prevCount": count})
+        client.rpush(KEYS["metrics_completed"] + ":data", 3)
+        reply = run_script(client, "metrics", limit=9)
+        assert int(str(reply.values["begin_ms"])) == (minute - begins + 1) * 60_000, count

@@ -1645,3 +1645,43 @@ def test_an_id_is_searched_in_the_last_20_000_bytes_of_a_message(client: Redis) 
         client.rpush("celery", "x" * 50 + start + "x" * (from_end - len(start)))
         assert run_script(client, "show", id="it", **args).word == word, (start, from_end)
     assert run_script(client, "show", id="", **args).word == "gone"
+
+
+def test_records_of_messages_are_read_until_their_size_is_reached(client: Redis) -> None:
+    client.rpush("celery", "first", "other")
+    rows = [{"member": "first"}, {"member": "other"}]
+    for most, word in ((0, "later"), (5, "later"), (6, "here")):
+        words = [reply.word for reply in run_script(client, "records", rows, most=most, whole=True).each]
+        assert words == ["here", word], most
+
+
+def test_tags_without_a_message_are_counted_as_none(client: Redis) -> None:
+    client.hset("unacked", "other", build_entry())
+    client.zadd("unacked_index", {f"tag-{number}": NOW_MS / 1000 for number in range(201)})
+    values = run_script(client, "counts").values
+    assert [values[name] for name in ("eta", "unacked", "late", "unacked_of")] == [0, 0, 0, 0]
+
+
+def test_up_to_256_kb_of_a_result_are_shown_of_a_key_with_or_without_a_prefix(client: Redis) -> None:
+    args: dict[str, Any] = {"id": "it", "head": "", "size": 0, "tail": "", "body_bytes": 0}
+    for key in ("celery-task-meta-it", "p.celery-task-meta-it", "p_celery-task-meta-it"):
+        for prefix in ("", "p.", "p"):
+            client.flushdb()
+            client.set(key, "r" * 262_145)
+            reply = run_script(client, "show", prefix=prefix, **args)
+            own = (prefix + ("_" if prefix == "p" else "") if prefix else "") + "celery-task-meta-it"
+            assert reply.word == ("ended" if key in (own, "celery-task-meta-it") else "gone"), (key, prefix)
+            assert len(reply.values.get("result", b"")) == 262_144 * (reply.word == "ended")
+
+
+def test_a_message_is_found_at_each_place_near_both_ends_of_its_queue(client: Redis) -> None:
+    args: dict[str, Any] = {"id": "", "size": 4, "body_bytes": 0, "place": "queue"}
+    client.rpush("celery", *(f"m{number:03}" for number in range(45)))
+    for offset in (0, -1):
+        for number in range(45):
+            text = f"m{number:03}"
+            assert run_script(client, "show", head=text, tail=text, offset=offset, **args).word == "found", text
+    for length, word in ((2**20, "found"), (2**20 + 1, "gone")):
+        client.delete("celery")
+        client.rpush("celery", "last", *["x"] * 19, "x" * (length - 19))
+        assert run_script(client, "show", head="last", tail="last", offset=0, **args).word == word, length

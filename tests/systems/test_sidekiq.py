@@ -1064,3 +1064,11 @@ def test_a_job_is_searched_in_a_bounded_part_of_its_queue(client: Redis) -> None
         )  # fmt: skip
         found = run_script(client, "show", place=place, offset=0 if place else None, **args)
         assert found.word == word, (before, behind)
+
+
+def test_records_of_jobs_are_read_until_their_size_is_reached(client: Redis) -> None:
+    client.rpush("queue:default", "first", "other")
+    rows = [{"member": "first"}, {"member": "other"}]
+    for most, word in ((0, "later"), (5, "later"), (6, "here")):
+        words = [reply.word for reply in run_script(client, "records", rows, most=most, whole=True).each]
+        assert words == ["here", word], most

@@ -141,6 +141,12 @@ def test_a_setting_takes_its_least_and_its_most_and_nothing_beyond(
     assert dump(client) == before
 
 
+def test_up_to_50_settings_are_given_at_once(client: Redis) -> None:
+    run_script(client, "configure", [("keep_ms", "5")] * 50)
+    with pytest.raises(Refused, match="settings come as pairs"):
+        run_script(client, "configure", [("keep_ms", "5")] * 51)
+
+
 @pytest.mark.parametrize("worker", ["", "x" * 201, "a\nb", "\x00"])
 def test_a_worker_without_a_proper_name_is_refused(any_client: Redis, worker: str) -> None:
     with pytest.raises(Refused, match="a worker name"):
