@@ -27,7 +27,7 @@ local function pack_dedup(id) -- the deduplication key that the job holds, and i
   local key = p .. 'de:' .. tostring(deid or '')
   if type(deid) ~= 'string' or deid == '' or redis.pcall('GET', key) ~= id then return '' end
   local left_ms, clock = redis.call('PTTL', key), redis.call('TIME')
-  return packed({deid, left_ms >= 0 and string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + left_ms) or ''})
+  return packed({deid, left_ms ~= -1 and string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + left_ms) or ''})
 end
 local most = #ARGV[3] < 16 and string.find(ARGV[3], '^%d+$') and tonumber(ARGV[3])
 if not most then return redis.error_reply('ERR most is a whole number; nothing was changed') end

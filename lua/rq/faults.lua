@@ -85,7 +85,7 @@ local function check_job(place, key, member, score)
   end
   if (place == 'queued' or place == 'scheduled' or place == 'deferred' or place == 'ready_to_enqueue') and not values[2] then
     local left_ms = redis.call('PTTL', hash)
-    if left_ms >= 0 and left_ms < 86400000 then add_finding('vanishing', key, id, 1, values[1] or '', math.floor(left_ms / 1000)) end
+    if left_ms ~= -1 and left_ms < 86400000 then add_finding('vanishing', key, id, 1, values[1] or '', math.floor(left_ms / 1000)) end
   end
 end
 local function check_parents(id) -- RQ never enqueues a job while one of these is failed, stopped or canceled

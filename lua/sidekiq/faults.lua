@@ -14,7 +14,7 @@
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  looked  (looked int)
 --                   rows (kind str, key str, id bytes, number int, word str, seconds int, since_ms? int, until_ms? int, name str)
--- include: keys, clock, prefix, instant, queue_of, processes, works, process_queues, type_of
+-- include: keys, clock, prefix, instant, queue_of, processes, is_alive, works, process_queues, type_of
 local name, now_s, read = string.sub(queue, #prefix + 7), now_ms / 1000, 0
 -- include: add_finding
 local function jid_of(text)
@@ -29,10 +29,9 @@ for _, place in ipairs({{'schedule', schedule, 'zset'}, {'retry', retry, 'zset'}
   if kind ~= place[3] and kind ~= 'none' then wrong[#wrong + 1] = {place[1], place[2], kind} end
 end
 if has_type.queues then
-  for _, other in ipairs(redis.call('SSCAN', queues, 0, 'COUNT', 100)[2]) do
-    if not first or other < first then first = other end
-  end
-  if redis.call('SISMEMBER', queues, 'default') == 1 then first = 'default' end
+  local names = redis.call('SSCAN', queues, 0, 'COUNT', 100)[2]
+  table.sort(names)
+  first = redis.call('SISMEMBER', queues, 'default') == 1 and 'default' or names[1]
 end
 local reports_shared = first == nil or first == name -- Problems of all queues are reported once.
 for _, place in ipairs(wrong) do
@@ -46,15 +45,15 @@ each_process(function(identity, info, age_ms, beat)
   read = read + 1
   if not info then
     stale, example = stale + 1, example or identity
-  elseif age_ms >= 0 and age_ms <= 20000 then
+  elseif is_alive(age_ms) then
     alive = alive + 1
     if process_queues(info)[name] then consumers = consumers + 1 end
     local beat_ms = at_ms(beat)
-    local behind_ms = beat_ms >= 0 and now_ms - age_ms - beat_ms or 0
+    local behind_ms = beat_ms ~= -1 and now_ms - age_ms - beat_ms or 0
     if math.abs(behind_ms) >= WRONG_CLOCK_MS then wrong_clocks = wrong_clocks + 1 end
     if math.abs(behind_ms) > math.abs(worst_ms) then worst_ms, worst = behind_ms, identity end
   end
-  if age_ms >= 0 and age_ms <= 20000 then return end
+  if is_alive(age_ms) then return end
   each_work(identity, function(_, entry, key)
     if queue_of(entry) ~= name then return end
     local left_ms = redis.call('PTTL', key)

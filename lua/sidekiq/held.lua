@@ -11,11 +11,11 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  listed  (now_ms int)  rows (worker bytes, beat_ms int, thread bytes, queue str, job bytes, run_at str, left_ms int)
--- include: keys, clock, prefix, processes, works, decode
+-- include: keys, clock, prefix, processes, is_alive, works, decode
 local rows, bytes = {}, 0
 each_process(function(identity, _, age_ms)
   rows[#rows + 1] = {identity, age_ms, '', '', '', '', -1}
-  if age_ms >= 0 and age_ms <= 20000 then return end
+  if is_alive(age_ms) then return end
   each_work(identity, function(tid, entry, key)
     local run = decode(#entry <= 1100000 and entry or '')
     if run and type(run.payload) == 'string' and type(run.queue) == 'string' then

@@ -18,10 +18,10 @@
 -- returns  listed  (now_ms int, alive int)
 --                  rows (kind str, name bytes, is_there bool, definition bytes, class str, pattern str, status str, last str, next str, args bytes)
 --                  a row per `cron`, and one per `scheduler`
--- include: keys, clock, prefix, processes
+-- include: keys, clock, prefix, processes, is_alive
 local alive, rows = 0, {}
 each_process(function(_, info, age_ms)
-  if info and age_ms >= 0 and age_ms <= 20000 then alive = alive + 1 end
+  if info and is_alive(age_ms) then alive = alive + 1 end
 end)
 local function short(value, most) return type(value) == 'string' and #value <= most and value or '' end
 for _, set in ipairs({cron_jobs, cron_default}) do

@@ -10,5 +10,5 @@ local LIFE_MS = 60000 -- lib/sidekiq/launcher.rb
 local function heartbeat_age_ms(identity, beat)
   local left_ms, beat_ms = redis.call('PTTL', prefix .. identity), at_ms(beat)
   if left_ms >= 0 and left_ms <= LIFE_MS then return LIFE_MS - left_ms end
-  return beat_ms >= 0 and math.max(0, now_ms - beat_ms) or -1
+  return beat_ms ~= -1 and math.max(0, now_ms - beat_ms) or -1
 end

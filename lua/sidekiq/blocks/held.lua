@@ -9,7 +9,7 @@ local SILENT_MS = 30000
 local function silent_ms(identity)
   local beat = redis.pcall('HGET', prefix .. identity, 'beat')
   local age_ms = type(beat) == 'string' and heartbeat_age_ms(identity, beat) or -1
-  return age_ms >= 0 and age_ms or nil
+  return age_ms ~= -1 and age_ms or nil
 end
 local function held(identity)
   local key, flat = prefix .. identity .. ':work', nil -- Sidekiq before version 7 uses `:workers`.

@@ -16,5 +16,5 @@ local function oldest_ms(list, length) -- -1 without a job, or if the job has no
   local next_job = length > 0 and redis.call('LINDEX', list, -1) or ''
   local ending = string.sub(next_job, -4096)
   local since_ms = at_ms(last_time(ending, '"enqueued_at":') or last_time(ending, '"created_at":'))
-  return since_ms >= 0 and math.max(0, now_ms - since_ms) or -1
+  return since_ms ~= -1 and math.max(0, now_ms - since_ms) or -1
 end

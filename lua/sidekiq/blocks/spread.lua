@@ -32,8 +32,10 @@ for at, key in ipairs({schedule, retry, dead}) do
       if not is_other then number[at][name] = (number[at][name] or 0) + 1 end
       if at < 3 and not is_other then
         local due_ms = at_ms(jobs[i + 1])
-        if due_ms >= 0 and due_ms <= now_ms then overdue[name] = (overdue[name] or 0) + 1 end
-        if due_ms >= 0 and due_ms < (next_due[name] or math.huge) then next_due[name] = due_ms end
+        if due_ms ~= -1 then
+          if due_ms <= now_ms then overdue[name] = (overdue[name] or 0) + 1 end
+          next_due[name] = math.min(next_due[name] or due_ms, due_ms)
+        end
       end
     end
   end

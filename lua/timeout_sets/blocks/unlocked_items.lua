@@ -9,8 +9,11 @@ for _, spare in ipairs({0, 100}) do -- draw again, and more, if the first items 
   local drawn = redis.call('SRANDMEMBER', todos, limit + spare)
   for _, item in ipairs(drawn) do
     local left_ms = redis.call('PTTL', prefix .. item .. '-lock')
-    if left_ms == -2 and #free < limit then free[#free + 1] = item end
-    if left_ms >= 0 then next_ms = math.min(next_ms or left_ms, left_ms) end
+    if left_ms == -2 then
+      if #free < limit then free[#free + 1] = item end
+    elseif left_ms ~= -1 then
+      next_ms = math.min(next_ms or left_ms, left_ms)
+    end
   end
   if #free == limit or #drawn < limit then break end
 end
