@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from redis import Redis
+from variations import check_sorts
 
 from rqtui.errors import RqtuiError
 from rqtui.scripts import script as scripts
@@ -71,7 +72,7 @@ def describe_effects(subject: Subject, name: str, client: Redis) -> str:
 def _fix_script_clock(subject: Subject, name: str) -> Subject:
     """Return the subject with a fixed clock in one script, because the jobs are planted at fixed times."""
     script = subject.scripts[name]
-    text = script.source.replace("redis.call('TIME')", f"({{'{CLOCK_S}', '250000'}})")
+    text = check_sorts(script.source).replace("redis.call('TIME')", f"({{'{CLOCK_S}', '250000'}})")
     return replace(subject, scripts={**subject.scripts, name: scripts.parse_script(text, script.path)})
 
 

@@ -373,6 +373,17 @@ def _run_variations(
             yield words_of + ", wrote" * (writes != b"0[]"), b"%d %b %b %b" % (len(reply), reply, commands, writes)
 
 
+STRICT_SORT = """local _ = (function(list, is_before) -- Lua fails, or sorts wrongly, if a value comes before itself
+  for _, each in ipairs(list) do assert(not is_before or not is_before(each, each), 'a value comes before itself') end
+  table.sort(list, is_before)
+end)("""
+
+
+def check_sorts(source: str) -> str:
+    """Return the text of a script that raises an error where it sorts by an order in which a value precedes itself."""
+    return source.replace("table.sort(", STRICT_SORT)
+
+
 def build_steady_redis(now_s: int) -> str:
     """Return the Lua text that is put before a script so that each run does the same."""
     return f"local now_s = '{now_s}'\n{(FOLDER / 'steady_redis.lua').read_text('utf-8')}"
@@ -383,7 +394,7 @@ def _build_variation_harness(script: Script, copies: list[tuple[bytes, int, byte
         f"{{{_quote_for_lua(key)},{_round_lifetime(left_ms)},{_quote_for_lua(value)}}}"
         for key, left_ms, value in copies
     )
-    act = f"local function act(redis, KEYS, ARGV)\n{script.source}\nend"
+    act = f"local function act(redis, KEYS, ARGV)\n{check_sorts(script.source)}\nend"
     parts = (
         build_steady_redis(NOW_S),
         f"local copies = {{{rows}}}",
