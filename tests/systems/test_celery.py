@@ -1685,3 +1685,10 @@ def test_a_message_is_found_at_each_place_near_both_ends_of_its_queue(client: Re
         client.delete("celery")
         client.rpush("celery", "last", *["x"] * 19, "x" * (length - 19))
         assert run_script(client, "show", head="last", tail="last", offset=0, **args).word == word, length
+
+
+def test_messages_of_one_eta_are_listed_in_the_order_in_which_they_were_taken(client: Redis) -> None:
+    etas = [NOW_MS + 1000 * (2 - number % 3) + 1000 for number in range(30)]
+    plant_entries(client, [build_entry(eta_ms=eta, length=500 + number) for number, eta in enumerate(etas)])
+    rows = run_script(client, "page", place="eta", offset=0, limit=99, body_bytes=-1).rows
+    assert [row[1] - 500 for row in rows] == sorted(range(30), key=etas.__getitem__)
