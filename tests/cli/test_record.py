@@ -94,6 +94,7 @@ def test_activity_of_a_queue_is_recorded_and_redis_stays_unchanged(mail: Queue, 
     assert status["path"] in text and "queues    1\n" in text
 
 
+@pytest.mark.slow
 def test_a_killed_recorder_loses_nothing_and_the_next_one_continues(mail: Queue, url: str) -> None:
     with start_recording(url) as process:
         mail.put(3)
@@ -108,6 +109,7 @@ def test_a_killed_recorder_loses_nothing_and_the_next_one_continues(mail: Queue,
         assert process.wait(PATIENCE_S) == 130
 
 
+@pytest.mark.slow
 def test_two_recorders_of_the_same_redis_count_each_job_once(mail: Queue, url: str) -> None:
     with start_recording(url) as first, start_recording(url) as second:
         mail.put(3)

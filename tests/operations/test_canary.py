@@ -371,6 +371,7 @@ async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded)
     assert len(seeded.jobs("dead")) == 11
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_closed_page_leaves_the_change_alone_and_the_question_comes_later(url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
@@ -403,6 +404,7 @@ async def test_the_page_does_not_open_above_a_dialog_or_an_input(key: str, url: 
         await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_page_shows_the_life_line_of_each_first_job(url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
@@ -438,6 +440,7 @@ async def test_the_page_follows_a_real_worker_until_it_is_accepted_or_stopped(
     assert not seeded.jobs("dead")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_key_to_stop_works_on_the_page(url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
@@ -484,6 +487,7 @@ async def test_a_wait_limit_of_the_form_stops_the_change_and_the_page_says_so(ur
     assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (2, 10)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_stopped_canary_is_undone_with_its_bumped_jobs(url: str, seeded: Seeded) -> None:
     bury_with_equal_priority(seeded, 12)

@@ -404,8 +404,11 @@ def _build_variation_harness(script: Script, copies: list[tuple[bytes, int, byte
     return "\n".join(parts).encode("utf-8", "surrogateescape")
 
 
+_LUA_ESCAPES = tuple(f"\\{byte:03d}" for byte in range(256))
+
+
 def _quote_for_lua(data: bytes) -> str:
-    return '"' + "".join(f"\\{byte:03d}" for byte in data) + '"'
+    return '"' + "".join(map(_LUA_ESCAPES.__getitem__, data)) + '"'
 
 
 def _round_lifetime(left_ms: int) -> int:

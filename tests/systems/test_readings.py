@@ -1,6 +1,6 @@
 """What rqtui reads of each system's jobs, whole and damaged, is what a kept text says: `readings/SYSTEM.txt`.
 
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/systems/test_readings.py` writes the texts; review the difference as code.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/systems/test_readings.py` writes the texts; review the difference as code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
 }
 
 
-@pytest.mark.parametrize("system", SUBJECTS)
+@pytest.mark.parametrize(
+    "system", [pytest.param(name, marks=pytest.mark.slow) if name in ("rq", "bullmq") else name for name in SUBJECTS]
+)
 def test_a_queue_is_read_as_in_its_stored_text(system: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     # What rqtui keeps of BullMQ's workers is read again after some seconds, which pass here on a busy machine.
     for module in (workers, lock_holders, bullmq_system):

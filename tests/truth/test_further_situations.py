@@ -154,7 +154,6 @@ def play_slow_failures_that_end(world: World) -> Iterator[float]:
     yield 60
 
 
-THREE = ("native", "rq", "sidekiq")
 # Sidekiq knows that processes run, and what time they have.
 OF_SIDEKIQ = {
     "renamed": Expected({"no-consumer"}, r"^20 jobs in .* no process works on this queue, although other", "critical"),
@@ -180,7 +179,7 @@ SITUATIONS = (
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.id)
-@pytest.mark.parametrize("system", THREE)
+@pytest.mark.parametrize("system", ["native", pytest.param("rq", marks=pytest.mark.slow), "sidekiq"])
 def test_a_further_situation_is_reported_truly(
     system: str,
     situation: Situation,
@@ -206,7 +205,9 @@ SLOW_WORDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("system", SLOW_WORDS)
+@pytest.mark.parametrize(
+    "system", ["native", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bullmq", "rq"))]
+)
 def test_a_slow_queue_whose_last_attempts_failed_is_reported(
     system: str,
     client: Redis,

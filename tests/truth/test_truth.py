@@ -2,7 +2,7 @@
 
 `verdicts.toml` has the verdict of each cell that is not right, with the reason; every other cell that applies is right.
 A better verdict fails the test as a worse one does, until the file is changed.
-`RQTUI_WRITE_SNAPSHOTS=1 pytest -n 0 tests/truth` rewrites the file; review the difference as code.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -n 0 -m "" tests/truth` rewrites the file; review the difference as code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ def clock(client: Redis) -> Iterator[SimulatedClock]:
         yield clock
 
 
-@pytest.mark.parametrize("system", WORLDS)
+MANY_CALLS = ("rq", "celery", "bullmq", "arq")  # a simulated worker of these makes many calls to Redis for each job
+
+
+@pytest.mark.parametrize(
+    "system", [pytest.param(name, marks=pytest.mark.slow) if name in MANY_CALLS else name for name in WORLDS]
+)
 def test_the_verdicts_of_all_situations_match_the_committed_file(
     system: str, client: Redis, url: str, clock: SimulatedClock
 ) -> None:

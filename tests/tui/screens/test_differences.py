@@ -42,6 +42,7 @@ async def test_the_dead_jobs_of_a_board_are_compared_with_the_done_ones(url: str
         await ui.until_shown(".country = FR", "differences of shop")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shop")
 @run_on_event_loop
 async def test_an_error_is_compared_with_the_other_ended_jobs(url: str) -> None:
@@ -55,6 +56,7 @@ async def test_an_error_is_compared_with_the_other_ended_jobs(url: str) -> None:
         await ui.until_shown("40 of 40 match")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shop")
 @run_on_event_loop
 async def test_marked_jobs_and_matches_are_compared_with_the_rest_of_their_place(client: Redis, url: str) -> None:
