@@ -583,7 +583,8 @@ def _apply_verb_at_rate(
     """
     from rqtui.model import Outcome
 
-    existing, missing, number = [], [], 0
+    existing: list[Job] = []
+    missing: list[Job] = []
     if request.is_whole_place:
         number = engine.fetch_page(request.ref, request.place, 0, 1).job_count
     else:

@@ -27,6 +27,9 @@ def find_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return user_state_path("rqtui", appauthor=False)
 
 
+PRIVATE_FILE_MODE = stat.S_IRUSR | stat.S_IWUSR  # 0600: only the owner may read and write the file
+
+
 def create_private_folder(path: Path) -> None:
     """Create a folder that only its owner may enter, or remove the rights of others from an existing one.
 

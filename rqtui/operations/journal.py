@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rqtui import files
-from rqtui.config.state_folder import create_private_folder
+from rqtui.config.state_folder import PRIVATE_FILE_MODE, create_private_folder
 from rqtui.connection.connect import hide_url_passwords
 from rqtui.durations import MAX_INSTANT_MS
 from rqtui.model import Ref
@@ -416,7 +416,7 @@ def append_line(path: Path, line: bytes, *, is_new: bool = False, is_synced: boo
     begins with a line break: otherwise both would be unreadable. A link, a pipe or a file of another user in its place
     is refused.
     """
-    descriptor = _open_own_file(path, os.O_EXCL if is_new else 0)
+    descriptor = _open_own_file(path, is_new=is_new)
     try:
         _append_line(descriptor, line)
         if is_synced:
@@ -425,10 +425,10 @@ def append_line(path: Path, line: bytes, *, is_new: bool = False, is_synced: boo
         os.close(descriptor)
 
 
-def _open_own_file(path: Path, flags: int = 0) -> int:
+def _open_own_file(path: Path, *, is_new: bool = False) -> int:
     """Open a file of this user alone for appending, without ever blocking. Raises OSError for any other file."""
-    flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags | os.O_EXCL * is_new, PRIVATE_FILE_MODE)
     try:
         _remove_rights_of_others(descriptor, path)
     except BaseException:
@@ -503,8 +503,8 @@ def _remove_rights_of_others(descriptor: int, path: Path) -> None:
         reason = "It has a second name (a hard link)"
     if reason:
         raise PermissionError(errno.EPERM, reason, str(path))
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        os.fchmod(descriptor, 0o600)
+    if stat.S_IMODE(status.st_mode) & ~PRIVATE_FILE_MODE:
+        os.fchmod(descriptor, PRIVATE_FILE_MODE)
 
 
 def find_current_user() -> str:

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from rqtui.config.state_folder import create_private_folder
+from rqtui.config.state_folder import PRIVATE_FILE_MODE, create_private_folder
 from rqtui.durations import MAX_INSTANT_MS
 from rqtui.errors import RecordingBusy, RecordingError, UsageError
 from rqtui.model import Ref, State
@@ -44,7 +44,6 @@ from rqtui.text.names import to_bytes, to_text
 
 APPLICATION_ID = 0x72717469  # "rqti", in the header of the file
 VERSION = 1  # of the format; a reader refuses a higher one
-PRIVATE_MODE = stat.S_IRUSR | stat.S_IWUSR
 BUSY_S = 2.0  # the longest wait for the lock of another writer
 DAY_MS = 24 * HOUR_MS
 MINUTES_KEPT_MS = 2 * DAY_MS  # older minutes are merged to hours, and older pages of jobs are deleted
@@ -492,8 +491,8 @@ class Writer(_Store):
     def _open_file(cls, path: Path, url: str, journal_mode: str) -> Self:
         with translate_store_errors(path):
             status = _require_regular_file(path, is_owner_needed=True)
-            if stat.S_IMODE(status.st_mode) & ~PRIVATE_MODE:
-                path.chmod(PRIVATE_MODE)
+            if stat.S_IMODE(status.st_mode) & ~PRIVATE_FILE_MODE:
+                path.chmod(PRIVATE_FILE_MODE)
             connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             try:
                 _protect_connection(connection)
@@ -760,7 +759,7 @@ def translate_store_errors(path: Path) -> Iterator[None]:
 
 
 def _create_empty_file(path: Path) -> None:
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_MODE))
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_FILE_MODE))
 
 
 def _require_regular_file(path: Path, *, is_owner_needed: bool) -> os.stat_result:
