@@ -444,16 +444,21 @@ def _apply_verb_to_place(
 
     The jobs need not fit into one page or one sample.
     """
-    page = engine.fetch_page(request.ref, request.place, 0, 1)
-    if page.error:
-        raise WrongType(page.error)
-    total = page.job_count
+    total = _count_jobs_of_place(engine, request)
     if total:
         confirm_dangerous_verb(session, engine, request, script, total)
     steps = engine.apply_verb_to_place(script.name, request.ref, request.place, form) if total else ()
     with output.show_progress(script.name, total) as bar:
         outcomes, broken_off = _collect_outcomes(steps, engine.client, bar, total)
     return _print_outcomes(session, engine, request, script, outcomes, broken_off, _count_moved_jobs(outcomes))
+
+
+def _count_jobs_of_place(engine: Engine, request: ActRequest) -> int:
+    """Return how many jobs a place holds. Raises WrongType if its key holds another type."""
+    page = engine.fetch_page(request.ref, request.place, 0, 1)
+    if page.error:
+        raise WrongType(page.error)
+    return page.job_count
 
 
 def _collect_outcomes(
@@ -567,8 +572,8 @@ def _scan_place(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
 class _RateLimitedChange:
     """The progress of a change that is limited to a number of jobs per second (`--rate`)."""
 
+    total: int  # jobs
     outcomes: list[Outcome] = field(default_factory=list)
-    total: int = 0  # jobs
     stop_reason: str = ""  # why the change stopped before its end; empty if all jobs were done
     is_interrupted: bool = False
     canary: CanaryProgress | None = None  # None: no job of a canary was looked up
@@ -586,7 +591,7 @@ def _apply_verb_at_rate(
     existing: list[Job] = []
     missing: list[Job] = []
     if request.is_whole_place:
-        number = engine.fetch_page(request.ref, request.place, 0, 1).job_count
+        number = _count_jobs_of_place(engine, request)
     else:
         loaded_jobs = _load_requested_jobs(engine, request)
         existing, missing = [job for job in loaded_jobs if job.place], [job for job in loaded_jobs if not job.place]
@@ -621,7 +626,7 @@ def _run_rate_limited_steps(
     """
     from rqtui.operations import rate_limit
 
-    change = _RateLimitedChange()
+    change = _RateLimitedChange(len(existing))
     place = request.place if request.is_whole_place else ""
     steps = rate_limit.yield_rate_limited_steps(
         engine, script.name, [(request.ref, existing)], form, limits, place=place

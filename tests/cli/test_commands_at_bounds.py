@@ -11,7 +11,7 @@ import errno
 import io
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from command_output import Output
 from kept_text import assert_lines_match_file, utc_time_zone
+from memory_queues import MemoryQueues
 from service_stage import MAIL, NEWS, SYSTEMS, Recorder, describe
 from text_snapshots import stopped_clock  # noqa: F401
 
@@ -602,6 +603,7 @@ def describe_act_steps(out: Output) -> Iterator[str]:
         (1, [Step((), 1, number, 0, 0, canary=canary(first, second, passed=True)) for number in (1, 2)]),
         (1, [Step((), 1, 3, 0, 0, canary=canary(*each)) for each in ((second,), (first, second), (second, second))]),
         (2, [Step(((MAIL, done),) * 2, 2, 3, 0, 0), KeyboardInterrupt()]),
+        (2, [KeyboardInterrupt()]),
     ):
 
         def yield_steps(*_args: Any, place: str, steps: Any = steps, **_options: Any) -> Iterator[Any]:
@@ -624,6 +626,7 @@ def describe_act_steps(out: Output) -> Iterator[str]:
                 SimpleNamespace(jobs_per_s=5),
                 [JOB] * existing,
             )
+    yield from describe_act_reads(out, request)
     for name in ("requeue", "purge"):
         for number in (undo.MAX_SAVED_JOBS, undo.MAX_SAVED_JOBS + 1):
             yield from out.run(
@@ -634,6 +637,31 @@ def describe_act_steps(out: Output) -> Iterator[str]:
                 SYSTEMS["native"].script(name),
                 number,
             )
+
+
+def describe_act_reads(out: Output, request: ActRequest) -> Iterator[str]:
+    """Yield what `act` reads of a place and of named jobs before it changes them."""
+    for number in (0, 1, 3):
+        queues = MemoryQueues({MAIL: {"dead": [replace(JOB, id=b"j%d" % at) for at in range(number)]}})
+        yield from out.run(f"{number} jobs of a place", act._count_jobs_of_place, queues.engine, request)
+        yield f"  {queues.reads}"
+        named = replace(request, ids=(b"j0", b"j1", b"j0"))
+        yield from out.run(f"named jobs of {number}", act._load_named_jobs, queues.engine, named)
+        yield f"  {queues.reads}"
+    odd: Any = SimpleNamespace(fetch_page=lambda *_args: Page("mail", "native", "dead", (), 0, error="holds a string"))
+    yield from out.run("a place of another type", act._count_jobs_of_place, odd, request)
+    sizes = list[int]()
+
+    def send_requests(requests: Sequence[Any]) -> list[None]:
+        sizes.append(len(requests))
+        return [None] * len(requests)
+
+    many: Any = SimpleNamespace(systems=SYSTEMS, send_requests=send_requests)
+    for number in (0, 1, act.LOOKUP_BATCH, act.LOOKUP_BATCH + 1, 2 * act.LOOKUP_BATCH + 1):
+        sizes.clear()
+        loaded = act._load_named_jobs(many, replace(request, ids=tuple(b"%d" % at for at in range(number))))
+        yield f"{number} ids: {len(loaded)} jobs in calls of {sizes}"
+    yield from out.run("no setting", act._send_queue_settings, many, request, SYSTEMS["native"].script("configure"), {})
 
 
 # ── what commands share ──────────────────────────────────────────────────────────────────────────────────────────────
