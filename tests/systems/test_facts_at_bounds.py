@@ -99,10 +99,10 @@ def facts_of_bullmq() -> Iterator[str]:
         "result": (("field", b"", b"returnvalue", b"5"), ("field", b"", b"stampOn", b"1800000000000"),
                    ("field", b"", b"stampAt", b"x"), ("field", b"", b"stamp", b"1800000000000")),
         "long": (("long", b"", b"data", b"70000"),),
-        "parents": (("parent", b"", parent, b""), ("parent", b"", b"bull:mail:p2", b""), 
+        "parents": (("parent", b"", parent, b""), ("parent", b"", b"bull:mail:p2", b""),
                     ("parent", b"", b"bull:x", b""),
                     ("parent", b"", b"other:mail:p3", b""), ("parent", b"", b"bullmail:p4", b"")),
-        "children": (("child", b"", child, b"waits"), ("child", b"", b"bull:sms:c2", b"odd"), 
+        "children": (("child", b"", child, b"waits"), ("child", b"", b"bull:sms:c2", b"odd"),
                      ("name", child, b"", b"gone"),
                      ("below", child, below, b"failed"), ("below", child, b"bull:mail:g2", b"odd"),
                      ("below", b"x", below, b"failed"), ("children", b"", b"waits", b"2")),
@@ -185,8 +185,8 @@ def bodies_of_celery(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
                 found = f"ValueError: {error}"
             yield f"message of {len(head)} bytes, end {tail!r}, unacked {is_in_unacked}: {found}"
     for reprs in ((None, None), (None, "{}"), ("(1,)", None), ("", ""), ("(", "{}"), ("(1,)", "{'a': 1}"),
-                  ("()", "{1: 2}"),
-                  ("(1, 2)", "{'a': 1, ...}"), ("('\ud800',)", "{}"), ("()", "{'a': '" + "x" * 200 + "'}")):  # fmt: skip
+                  ("()", "{1: 2}"), ("(1, 2)", "{'a': 1, ...}"), ("('\ud800',)", "{}"),
+                  ("()", "{'a': '" + "x" * 200 + "'}")):  # fmt: skip
         yield f"call of {reprs!a}: {messages.format_call_of_reprs('add', *reprs)}"
     most = messages.MAX_CALL_LENGTH
     for length in (most, most + 1):
