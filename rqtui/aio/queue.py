@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from redis import exceptions
 
-from rqtui import durations
 from rqtui.aio import pool, transport
 from rqtui.aio.consumer import Consumer
 from rqtui.aio.leased_job import Job
@@ -164,7 +163,7 @@ class Queue(Calls[Coroutine[Any, Any, str], Coroutine[Any, Any, Put]]):
 
         Use it with `async with` to keep leases extended until the end of the block, also after the iteration.
         """
-        ttr_ms = None if ttr is None else max(1, durations.parse_duration(ttr, "ttr"))
+        ttr_ms = self._parse_consumer_ttr(ttr)
         return Consumer(self, ttr_ms=ttr_ms, batch=batch, worker=worker, burst=burst, stop=stop)
 
     async def ack_many(self, jobs: Iterable[Job]) -> list[str]:

@@ -189,6 +189,11 @@ class Calls(Generic[Word, PutResult]):
 
     # Taking
 
+    @staticmethod
+    def _parse_consumer_ttr(ttr: Duration | None) -> int | None:
+        """Return the lease time of a consumer in ms, at least 1; None for that of each job."""
+        return None if ttr is None else max(1, durations.parse_duration(ttr, "ttr"))
+
     def _build_reserve_call(self, n: int, ttr: Duration | None, worker: str) -> Call:
         ttr_ms = None if ttr is None else durations.parse_duration(ttr, "ttr")
         return self.call("reserve", {"limit": n, "worker": worker, "ttr_ms": ttr_ms})

@@ -19,7 +19,6 @@ from typing import Any, Self
 
 from redis import Redis, exceptions
 
-from rqtui import durations
 from rqtui.client import durability, native_keys
 from rqtui.client.background_send import send_in_background
 from rqtui.client.calls import (
@@ -165,7 +164,7 @@ class Queue(Calls[str, Put]):
 
         Use it as a context manager to keep leases extended until the end of the `with` block, also after the iteration.
         """
-        ttr_ms = None if ttr is None else max(1, durations.parse_duration(ttr, "ttr"))
+        ttr_ms = self._parse_consumer_ttr(ttr)
         return Consumer(self, ttr_ms=ttr_ms, batch=batch, worker=worker, burst=burst, stop=stop)
 
     def ack_many(self, jobs: Iterable[Job]) -> list[str]:
