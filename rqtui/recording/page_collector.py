@@ -76,7 +76,7 @@ class PageCollector:
             return True
         if key in self._stored:
             stored, stored_ms = self._stored[key]
-            if stored == fingerprint and minute_ms - stored_ms < PAGE_REPEAT_MS:
+            if stored == fingerprint and abs(minute_ms - stored_ms) < PAGE_REPEAT_MS:
                 return False
         self._stored[key] = fingerprint, minute_ms
         return True

@@ -434,8 +434,11 @@ def test_a_refresh_reads_a_bounded_number_of_pages_and_each_place_has_its_turn()
 def test_a_clock_that_is_set_back_does_not_stop_the_recording_of_jobs() -> None:
     collector = PageCollector(20)
     collector.add_pages(build_snapshot(NOW_MS, ready_page(b"a1")), [READY])
+    assert collector.take_pages()
     collector.add_pages(build_snapshot(NOW_MS - HOUR_MS), [])
     assert collector.choose_selections(build_snapshot(NOW_MS - HOUR_MS + 2_000), SYSTEMS)
+    collector.add_pages(build_snapshot(NOW_MS - HOUR_MS + 2_000, ready_page(b"a1")), [READY])
+    assert [page.at_ms for page in collector.take_pages()] == [NOW_MS - HOUR_MS]
 
 
 def test_a_recorder_without_the_option_stores_no_job_and_reads_none(tmp_path: Path) -> None:
