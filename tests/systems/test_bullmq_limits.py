@@ -711,3 +711,15 @@ def test_metrics_of_a_list_that_was_not_cut_begin_with_the_older_ones(client: Re
         client.rpush(KEYS["metrics_completed"] + ":data", 3)
         reply = run_script(client, "metrics", limit=9)
         assert int(str(reply.values["begin_ms"])) == (minute - begins + 1) * 60_000, count
+
+
+def test_a_child_with_several_states_is_listed_with_each(client: Redis) -> None:
+    plant_job(client, "a", "waiting_children")
+    names = [f"c{number:02}" for number in range(20)]
+    client.sadd(build_job_key("a", ":dependencies"), *names)
+    client.hset(build_job_key("a", ":processed"), mapping=dict.fromkeys(names, 1))
+    client.hset(build_job_key("a", ":failed"), mapping=dict.fromkeys(names, 1))
+    client.zadd(build_job_key("a", ":unsuccessful"), dict.fromkeys(names, 1))
+    rows = list_rows(client, "child")
+    assert [row[1] for row in rows] == [name.encode() for name in names for _ in range(4)]
+    assert {row[2] for row in rows} == {b"waits", b"processed", b"ignored", b"failed"}

@@ -1622,6 +1622,7 @@ def test_the_first_fitting_binding_by_name_gives_the_queue_of_a_routing_key(clie
         ("a+b.*/a/mail", "a+b.c", "mail"),
         ("a+b.*/a/mail", "aab.c", "aab.c"),
         ("a%b.*/a/mail", "a%b.c", "mail"),
+        (" ".join(f"{'#' * number}/a/{number}" for number in range(1, 20)), "a", "1"),
     ):
         for each in (bindings.split(), bindings.split()[::-1]):
             client.delete("_kombu.binding.news")
@@ -1692,3 +1693,9 @@ def test_messages_of_one_eta_are_listed_in_the_order_in_which_they_were_taken(cl
     plant_entries(client, [build_entry(eta_ms=eta, length=500 + number) for number, eta in enumerate(etas)])
     rows = run_script(client, "page", place="eta", offset=0, limit=99, body_bytes=-1).rows
     assert [row[1] - 500 for row in rows] == sorted(range(30), key=etas.__getitem__)
+
+
+def test_messages_with_one_former_position_come_back_together(client: Redis) -> None:
+    rows = [{"place": "queue", "score": str(2**40), "body": f"m{number}"} for number in range(9)]
+    assert {reply.word for reply in run_script(client, "restore", rows).each} == {"moved"}
+    assert sorted(client.lrange("celery", 0, -1)) == [b"m%d" % number for number in range(9)]

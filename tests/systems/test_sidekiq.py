@@ -1072,3 +1072,13 @@ def test_records_of_jobs_are_read_until_their_size_is_reached(client: Redis) -> 
     for most, word in ((0, "later"), (5, "later"), (6, "here")):
         words = [reply.word for reply in run_script(client, "records", rows, most=most, whole=True).each]
         assert words == ["here", word], most
+
+
+def test_jobs_with_one_former_position_come_back_together(client: Redis) -> None:
+    client.rpush("queue:default", *(f"m{number}" for number in range(9)))
+    rows = [
+        {"left": "queue", "known": f"m{number}", "place": "queue", "score": "0", "line": f"n{number}"}
+        for number in range(9)
+    ]
+    assert {reply.word for reply in run_script(client, "revert", rows).each} == {"moved"}
+    assert sorted(client.lrange("queue:default", 0, -1)) == [b"n%d" % number for number in range(9)]

@@ -141,6 +141,14 @@ def test_a_setting_takes_its_least_and_its_most_and_nothing_beyond(
     assert dump(client) == before
 
 
+def test_a_batch_whose_long_or_delayed_job_exists_enqueues_the_others(client: Redis) -> None:
+    run_script(client, "enqueue", [{"id": b"old", "body": b"{}"}])
+    for number, fields in enumerate([{"due_ms": NOW + 5000}, {"body": b"x" * 5000}]):
+        rows = [{"id": b"old", "body": b"{}", **fields}, {"id": b"new-%d" % number, "body": b"{}"}]
+        assert [reply.word for reply in run_script(client, "enqueue", rows).each] == ["exists", "moved"]
+    assert client.zcard(build_key("ready")) == 3
+
+
 def test_up_to_50_settings_are_given_at_once(client: Redis) -> None:
     run_script(client, "configure", [("keep_ms", "5")] * 50)
     with pytest.raises(Refused, match="settings come as pairs"):
