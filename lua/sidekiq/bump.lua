@@ -22,6 +22,6 @@ redis.call('LTRIM', queue, 0, -1) -- removes nothing, but lets the drain continu
 -- The last row is pushed first, so that the first row is the next job.
 for i = #members, 1, -1 do redis.call('RPUSH', queue, members[i]) end
 -- The pushed entries are equal, so the old ones are removed by index.
-for _, at in ipairs(spots) do redis.call('LSET', queue, at * 2 < length and at or at - length - #spots, '') end
+for _, at in ipairs(spots) do redis.call('LSET', queue, near_index(at, length + #spots), '') end
 for _, at in ipairs(spots) do redis.call('LREM', queue, at * 2 < length and 1 or -1, '') end
 return outcomes

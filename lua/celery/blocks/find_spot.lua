@@ -1,9 +1,9 @@
 -- Find messages in the lists of a queue.
 --
--- needs    rows lists lengths
+-- needs    rows lists lengths near_index
 -- gives    find_spot  returns {index of the list, index in it, message} of an equal message that no row took yet; or nil, and whether a
 --                     part of a list was not searched. `step` is the priority of the list to search first
--- include: lengths
+-- include: lengths, near_index
 local reach, budget, taken, count, last = rows == 1 and 50000 or 5000, 200000, {}, {}, {}
 local function find_in_list(i, member)
   local list, length, taken_here = lists[i][1], lengths[i], taken[i] or {}
@@ -13,8 +13,7 @@ local function find_in_list(i, member)
     return at
   end
   for at = (last[i] or length) - 1, (last[i] or length) + 1, 2 do -- the rows of a page are often neighbours
-    local from_end = at * 2 < length and at or at - length -- an index from the nearer end is faster
-    if at >= 0 and at < length and not taken_here[at] and redis.call('LINDEX', list, from_end) == member then return take(at) end
+    if at >= 0 and at < length and not taken_here[at] and redis.call('LINDEX', list, near_index(at, length)) == member then return take(at) end
   end
   for _, rank in ipairs({-1, 1}) do
     local max_entries = math.min(reach, budget, length)

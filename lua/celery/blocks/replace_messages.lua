@@ -3,7 +3,7 @@
 -- A message keeps its position in its list. In another list it goes behind the messages that wait there, in the order of the rows. The
 -- rows begin with member, new and step.
 --
--- needs    scalars columns find_spot find_list begin_drain lists lengths remove_spots
+-- needs    scalars columns find_spot find_list begin_drain lists lengths remove_spots near_index
 -- gives    replace_messages  returns one word per row, or refuses the batch; `offset` and `pattern` are those of the priority in a row
 -- include: find_list, find_spot, remove_spots
 local function replace_messages(offset, pattern)
@@ -27,7 +27,7 @@ local function replace_messages(offset, pattern)
   begin_drain()
   for _, spot in ipairs(spots) do
     local i, at = spot[1], spot[2]
-    if spot[5] == i then redis.call('LSET', lists[i][1], at * 2 < lengths[i] and at or at - lengths[i], spot[4]) end
+    if spot[5] == i then redis.call('LSET', lists[i][1], near_index(at, lengths[i]), spot[4]) end
   end
   for _, spot in ipairs(spots) do
     local to = spot[5]

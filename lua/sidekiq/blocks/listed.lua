@@ -1,15 +1,14 @@
 -- Find entries in the list of a queue.
 --
--- needs    queue rows
+-- needs    queue rows near_index
 -- gives    length     of the list, before the script pushes entries
 --          next_spot  the index of an equal entry that belongs to no earlier row; or nil, and whether parts of the list were not searched
+-- include: near_index
 local length = redis.call('LLEN', queue)
 local reach, budget, taken, count, last = rows == 1 and 50000 or 5000, 200000, {}, {}, length
 local function next_spot(member)
   for at = last - 1, last + 1, 2 do -- The rows of a page are neighbours in the list.
-    -- The server walks to an index from the end that its sign names.
-    local from_end = at * 2 < length and at or at - length
-    if at >= 0 and at < length and not taken[at] and redis.call('LINDEX', queue, from_end) == member then
+    if at >= 0 and at < length and not taken[at] and redis.call('LINDEX', queue, near_index(at, length)) == member then
       taken[at], last, count[member] = true, at, (count[member] or 0) + 1
       return at
     end

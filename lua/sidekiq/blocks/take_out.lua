@@ -1,6 +1,6 @@
 -- Remove entries from the list of a queue.
 --
--- needs    queue
+-- needs    queue near_index
 --          length  of the list, before the script pushed entries
 -- gives    take_out  takes rows {index, entry}; any of several equal entries may be removed
 -- include: listed
@@ -14,7 +14,7 @@ local function take_out(spots)
   -- The others are marked by index and removed together, because a search for each would be slower.
   for _, spot in ipairs(spots) do
     local at = spot[1] - (side == 1 and 1 or 0)
-    redis.call('LSET', queue, at * 2 < length and at or at - length + 1, '')
+    redis.call('LSET', queue, near_index(at, length - 1), '')
     if at * 2 < length then near = near + 1 else far = far + 1 end
   end
   if near > 0 then redis.call('LREM', queue, near, '') end
