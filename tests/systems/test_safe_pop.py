@@ -456,6 +456,14 @@ def test_a_reserved_entry_is_never_the_twin_of_another(any_client: Redis) -> Non
     assert sorted(list_entries(any_client)) == sorted([b"a", b"a|%d" % NOW_S, b"b", b"b|%d" % NOW_S])
 
 
+def test_a_twin_is_searched_among_the_first_and_the_last_thousand_entries(client: Redis) -> None:
+    for behind, word in ((0, "empty"), (999, "empty"), (1000, "moved")):
+        client.delete(QUEUE)
+        held = [f"held-{n}|{RUNNING}" for n in range(999 + behind)]
+        push(client, "a", *held[:999], f"a|{NOW_S}", *held[999:])
+        assert run_script(client, "reserve", limit=1).word == word, behind
+
+
 def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> None:
     push(any_client, f"a|{NOW_S - 10}", f"b|{NOW_S - 20}")
     over_in_ms = (TIMEOUT_S - 20 + 1) * 1000
