@@ -20,7 +20,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.engine.engine import Engine, build_engine
-from rqtui.errors import UsageError
+from rqtui.errors import Refused, UsageError
 from rqtui.model import Finding, Focus, Job, PageSelection, Queue, Ref
 from rqtui.reports import kinds, workers
 from rqtui.scripts.script import Reply, run_call
@@ -1082,3 +1082,31 @@ def test_jobs_with_one_former_position_come_back_together(client: Redis) -> None
     ]
     assert {reply.word for reply in run_script(client, "revert", rows).each} == {"moved"}
     assert sorted(client.lrange("queue:default", 0, -1)) == [b"n%d" % number for number in range(9)]
+
+
+def test_lost_jobs_are_searched_in_bounded_parts_of_each_place(client: Redis) -> None:
+    def find_places(*jids: str) -> list[tuple[str, str]]:
+        rows = [{"id": jid, "member": f'{{"jid":"{jid}"}}'} for jid in jids]
+        return [(row[0].decode(), row[1]) for row in run_script(client, "stands", rows).rows]
+
+    for place, first, last in (("schedule", 499, 500), ("retry", 499, 500), ("dead", 101, 100)):
+        client.zadd(place, {f'{{"jid":"{place}-{number}"}}': number for number in range(601)})
+        assert find_places(f"{place}-{first}", f"{place}-{last}") == [(f"{place}-{first}", place)]
+    client.eval("for i = 1, 20001 do redis.call('RPUSH', KEYS[1], 'x') end", 1, "queue:default")
+    for at, is_found in ((9_999, True), (10_000, False), (10_001, True)):
+        client.lset("queue:default", at, '{"jid":"a"}')
+        assert find_places("a") == [("a", "queue")] * is_found, at
+        client.lset("queue:default", at, "x")
+    assert find_places(*(f"none-{number}" for number in range(1000))) == []
+    with pytest.raises(Refused, match="up to 1000 rows"):
+        find_places(*(f"none-{number}" for number in range(1001)))
+
+
+def test_at_most_500_schedules_of_each_program_are_listed(client: Redis) -> None:
+    for number in (499, 500):
+        client.sadd("cron_jobs", *range(number))
+        client.hset("schedules", mapping=dict.fromkeys(range(number), "{}"))
+        rows = run_script(client, "schedules").rows
+        assert [row[0] for row in rows].count("cron") == [row[0] for row in rows].count("scheduler") == number
+    client.sadd("cron_jobs", 500)
+    assert [row[0] for row in run_script(client, "schedules").rows].count("cron") == 500
