@@ -19,7 +19,7 @@ local version, keep_default, unique, done_max, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'keep_ms', 'unique_ms', 'done_max', 'events', 'minute'))
 local kept_before, failures = redis.call('ZCARD', done), redis.call('HLEN', errors)
 -- include: opening, noting, batch_size
-if #ARGV[1] + #ARGV[2] > 0 and (#ARGV[1] > 13 or #ARGV[2] > 13 or string.find(ARGV[1] .. ARGV[2], '%D')) then
+if #ARGV[1] > 13 or #ARGV[2] > 13 or string.find(ARGV[1] .. ARGV[2], '%D') then
   return redis.error_reply('ERR keep_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
 local ids = {}

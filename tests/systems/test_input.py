@@ -131,3 +131,36 @@ def test_a_word_that_the_system_has_not_is_refused(subject: Subject, name: str, 
     for at, arg in enumerate(asked.script.args):
         if arg.name in ("place", "unit"):
             asked.refuses(*(asked.with_value(at, bad) for bad in ("nowhere", "") if bad or not arg.optional))
+
+
+MOST_MS = 10**14 - 1
+TIMES = [  # (system, script, argument): the least and the most
+    ("arq", "enqueue", "expires_ms", 1, None),
+    ("arq", "promote", "expires_ms", 1, None),
+    ("arq", "requeue", "expires_ms", 1, None),
+    ("arq", "reschedule", "expires_ms", 1, None),
+    ("arq", "reschedule", "due_ms", 1, MOST_MS),
+    ("orizuru", "reap", "silent_ms", 1, None),
+    ("orizuru", "reserve", "ttr_ms", 1, None),
+    ("redisched", "extend", "ttr_ms", 1, 31_536_000_000),
+    ("redisched", "reserve", "ttr_ms", 1, 31_536_000_000),
+    ("safe_pop", "extend", "ttr_ms", 1, None),
+    ("safe_pop", "reserve", "ttr_ms", 1, None),
+    ("timeout_sets", "extend", "ttr_ms", 1, 10**12),
+    ("timeout_sets", "reserve", "ttr_ms", 1, 10**12),
+]
+
+
+@run_in_one_test(("system", "name", "argument", "least", "most"), TIMES)
+def test_a_time_is_taken_from_its_least_to_its_most(
+    client: Redis, system: str, name: str, argument: str, least: int, most: int | None
+) -> None:
+    for value, is_taken in ((least, True), (least - 1, False), *([(most, True), (most + 1, False)] if most else [])):
+        call = CallTemplate.build(SUBJECTS[system], client, name)
+        values = {argument: value, **({"delay_ms": ""} if argument == "due_ms" else {})}
+        argv = [values.get(arg.name, given) for arg, given in zip(call.script.args, call.argv, strict=False)]
+        argv += call.argv[len(argv) :]
+        if is_taken:
+            call.run(argv)
+        else:
+            call.refuses(argv)

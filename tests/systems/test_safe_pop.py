@@ -464,6 +464,13 @@ def test_a_twin_is_searched_among_the_first_and_the_last_thousand_entries(client
         assert run_script(client, "reserve", limit=1).word == word, behind
 
 
+def test_a_cursor_of_a_reaper_has_up_to_13_digits(client: Redis) -> None:
+    push(client, "a")
+    assert run_script(client, "reap", limit=1, cursor=10**13 - 1).word == "empty"
+    with pytest.raises(Refused):
+        run_script(client, "reap", limit=1, cursor=10**13)
+
+
 def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> None:
     push(any_client, f"a|{NOW_S - 10}", f"b|{NOW_S - 20}")
     over_in_ms = (TIMEOUT_S - 20 + 1) * 1000

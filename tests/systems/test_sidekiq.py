@@ -1097,6 +1097,7 @@ def test_lost_jobs_are_searched_in_bounded_parts_of_each_place(client: Redis) ->
         client.lset("queue:default", at, '{"jid":"a"}')
         assert find_places("a") == [("a", "queue")] * is_found, at
         client.lset("queue:default", at, "x")
+    client.delete("queue:default")
     assert find_places(*(f"none-{number}" for number in range(1000))) == []
     with pytest.raises(Refused, match="up to 1000 rows"):
         find_places(*(f"none-{number}" for number in range(1001)))
