@@ -24,7 +24,7 @@ local low_due = has_ms and due_ms or due_s -- a score below 10^8 shows no unit: 
 local only = ({ms = due_ms, s = due_s})[unit]
 local ids, back, taken = {}, {}, {}
 for _, range in ipairs({{'-inf', '(100000000', low_due}, {'100000000', now_s, due_s}, {MS, now, due_ms}}) do
-  local over = #ids < limit and redis.call('ZRANGEBYSCORE', reserved, range[1], range[2], 'LIMIT', 0, limit - #ids) or {}
+  local over = redis.call('ZRANGEBYSCORE', reserved, range[1], range[2], 'LIMIT', 0, limit - #ids)
   local due = only or range[3]
   for _, id in ipairs(over) do ids[#ids + 1], back[#back + 1], back[#back + 2] = id, due, id end
   if #over > 0 then taken[#taken + 1] = {range[1], #over} end

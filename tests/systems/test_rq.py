@@ -1012,6 +1012,22 @@ def plant_rate_limits(number: int, **concurrency: object) -> Callable[[Redis], N
     return plant
 
 
+def plant_late_run(execution: str = "", **worker_fields: str) -> Callable[[Redis], None]:
+    """Return a function that plants a job whose deadline was a second ago, its worker, and a key of its execution."""
+
+    def plant(client: Redis) -> None:
+        plant_score("started", NOW_S - 1, "started")(client)
+        client.hset("rq:job:a", "worker_name", "w1")
+        if worker_fields:
+            client.hset("rq:worker:w1", mapping=worker_fields)
+        if execution == "of the worker":
+            client.sadd("rq:worker:w1:executions", "a")
+        elif execution:
+            client.hset("rq:execution:a", "id", "a")
+
+    return plant
+
+
 def list_rows(client: Redis) -> object:
     """Return what `faults` finds: how many jobs it looked at, and kind, number and seconds of each finding."""
     reply = run_script(client, "faults")
@@ -1029,6 +1045,12 @@ FAULTS_AT_LIMITS: Mapping[str, tuple[Callable[[Redis], object], object]] = {
     "a deadline before now": (plant_score("started", NOW_S - 0.5, "started"), (1, ("abandoned", 1, 0))),
     "a deadline a second ago": (plant_score("started", NOW_S - 1, "started"), (1, ("abandoned", 1, 1))),
     "a deadline before RQ": (plant_score("started", 1, "started"), (1, ("abandoned", 1, 10**9))),
+    "a late run without a worker": (plant_late_run(), (1, ("abandoned", 1, 1))),
+    "a late run that has heartbeats": (plant_late_run("its own"), (1,)),
+    "a late run that its worker names": (plant_late_run(birth="x", current_job="a"), (1,)),
+    "a late run that its worker lists": (plant_late_run("of the worker", birth="x", current_job="b"), (1,)),
+    "a late run whose worker runs another job": (plant_late_run(birth="x", current_job="b"), (1, ("abandoned", 1, 1))),
+    "a late run whose worker is gone": (plant_late_run("of the worker", current_job="a"), (1, ("abandoned", 1, 1))),
     "seen 60 s ago": (plant_first_seen(60), (2,)),
     "seen 60.5 s ago": (plant_first_seen(60.5), (2, ("stale_intermediate", 1, 60))),
     "seen in a minute": (plant_first_seen(-60, has_worker=False), (1, ("stale_intermediate", 1, 0))),
