@@ -252,8 +252,10 @@ class RateLimitedChanges:
         if last.canary is not None or (change.limit.canary_jobs and last.done <= change.limit.canary_jobs):
             first = last.canary.describe() if last.canary is not None else "trying the first jobs"
             return question_text.format_progress(change.verb, last.done, last.total, [first])
-        time_left = formats.spell_duration((last.total - last.done) / change.limit.jobs_per_s, 1)
-        facts = [rate, f"{formats.format_count(last.failures)} failed" if last.failures else "", f"{time_left} left"]
+        facts = [rate, f"{formats.format_count(last.failures)} failed" if last.failures else ""]
+        if last.done < last.total:
+            time_left = formats.spell_duration((last.total - last.done) / change.limit.jobs_per_s, 1)
+            facts.append(f"{time_left} left")
         return question_text.format_progress(change.verb, last.done, last.total, facts)
 
 
