@@ -53,20 +53,24 @@ from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.format.rows import Column, Row, fit_columns
 from rqtui.tui.screens import (
     board_layout,
+    demo_chooser,
+    differences,
     error_group,
     errors,
     events,
     group_search,
+    groups,
     kinds,
     loops,
     metrics,
     operations,
     schedules,
+    search,
     workers,
 )
 from rqtui.tui.screens.board import Board
 from rqtui.tui.target import Target
-from rqtui.tui.widgets import frame, question_text, queue_preview
+from rqtui.tui.widgets import frame, question_text, queue_preview, view_list
 
 KEPT = Path(__file__).with_name("rows_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
@@ -77,7 +81,7 @@ SESSION = SimpleNamespace(format_name=lambda ref: f"{ref.system}:{ref.queue}", s
 VIEW: Any = SimpleNamespace(
     session=SESSION, refs=(MAIL, NEWS), _refs=(MAIL, NEWS), _now_ms=NOW_MS, _fact_names=("threads",),
     report=SimpleNamespace(has_figures=True), _build_count_cell=lambda number, style: f"{number} {style}",
-    _entries=(), _frame_cells=20, _kinds={(MAIL, b"j1"): "send"},
+    _entries=(), _frame_cells=20, by="queue", _kinds={(MAIL, b"j1"): "send"},
     _build_fact_columns=lambda: (Column("threads", "threads", 7, drop=9),),
 )  # fmt: skip
 ONE_QUEUE: Any = SimpleNamespace(**{**vars(VIEW), "refs": (MAIL,), "_refs": (MAIL,), "report": None})
@@ -348,12 +352,15 @@ def describe_functions() -> Iterator[str]:
 
 
 def describe_columns() -> Iterator[str]:
-    """Yield the columns of each table and their widths on narrow and wide screens."""
+    """Yield the columns of each table and their widths, at each width where a column appears, and on wide screens."""
     builders: dict[str, Callable[[Any], Iterable[Column]]] = {
         "workers": workers.Workers._build_columns,
         "schedules": schedules.Schedules._build_columns,
         "errors": errors.Errors.build_columns,
         "kinds": kinds.Kinds.build_columns,
+        "groups": groups.Groups.build_columns,
+        "search": search.Search.build_columns,
+        "differences": differences.Differences.build_columns,
         "jobs of an error": lambda _view: error_group._build_columns([JOB]),
     }
     tables = {f"{name}, {title}": [*build(view)] for name, build in builders.items() for title, view in VIEWS.items()}
@@ -364,11 +371,21 @@ def describe_columns() -> Iterator[str]:
         tables[f"{state} jobs, configured"] = [
             *columns.build_columns(state, columns.NAMES[1:], 16, choice, are_configured=True)
         ]
-    for title, table_columns in tables.items():
-        for width in (30, 45, 58, 78, 98, 118, 158):
+    fixed = {
+        "next steps": loops._NEXT_COLUMNS, "steps": loops._STEP_COLUMNS, "operations": operations.COLUMNS,
+        "statistics of kinds": kinds._STATISTICS_COLUMNS, "jobs of an error without ids": error_group.OTHER_COLUMNS,
+        "views": view_list.COLUMNS, "scenarios": demo_chooser._COLUMNS,
+        "events": events.build_event_columns(True, 0), "events of a queue": events.build_event_columns(False, 20),
+    }  # fmt: skip
+    for title, table_columns in {**tables, **fixed}.items():
+        shown: list[int] = []
+        for width in range(20, 261):
             visible = fit_columns(table_columns, width, 2)
-            cells = [f"{table_columns[column].title or table_columns[column].key} {cells}" for column, cells in visible]
-            yield f"{title}, {width} cells: {', '.join(cells)}"
+            numbers = [column for column, _cells in visible]
+            if numbers != shown or width in (118, 158, 260):
+                cells = [f"{table_columns[at].title or table_columns[at].key} {cells}" for at, cells in visible]
+                yield f"{title}, {width} cells: {', '.join(cells)}"
+            shown = numbers
 
 
 def test_rows_match_the_stored_text(stopped_clock: None) -> None:  # noqa: F811
