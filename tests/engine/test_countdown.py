@@ -36,9 +36,9 @@ def test_the_remaining_time_is_shown_first_and_sorts_the_findings() -> None:
 
     def format_texts(now_ms: int) -> tuple[str, str, str]:
         row = "".join(piece.text for piece in queues.build_verdict_pieces(queue, now_ms))
-        ((line, _keys),) = findings.format_findings(queue, 1, 80, now_ms)
-        ((narrow_line, _keys),) = findings.format_findings(queue, 1, 40, now_ms)
-        return row, line.plain, narrow_line.plain
+        (line,) = findings.build_finding_lines(queue, 1, 80, now_ms)
+        (narrow_line,) = findings.build_finding_lines(queue, 1, 40, now_ms)
+        return row, line.left.plain, narrow_line.left.plain
 
     for text in format_texts(NOW_MS):
         assert text.startswith("✕ 41s left  mouse is there"), text

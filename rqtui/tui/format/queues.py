@@ -99,7 +99,7 @@ class ChangesSince(NamedTuple):
 
 
 def choose_overview_shape(
-    width: int, refs: Collection[Ref], labels: frozenset[str] = frozenset(), longest: int = 0, verdict: int = 0
+    width: int, refs: Collection[Ref], labels: frozenset[str], longest: int, verdict: int
 ) -> OverviewShape:
     """Choose widths and columns of the overview for a terminal of `width` cells and these queues.
 
@@ -180,8 +180,8 @@ def build_queue_row(
     queue: Queue | None,
     rate: Rate | None,
     shape: OverviewShape,
-    since: ChangesSince | None = None,
-    now_ms: int = 0,
+    since: ChangesSince | None,
+    now_ms: int,
 ) -> Row:
     """Build the overview row of a queue, or of a group as one queue.
 
@@ -234,7 +234,7 @@ def format_time_left(queue: Queue | None, now_ms: int) -> str:
     return formats.format_time_left(queue.verdict.until_ms, now_ms) if queue else ""
 
 
-def build_verdict_pieces(queue: Queue, now_ms: int = 0) -> tuple[Piece, ...]:
+def build_verdict_pieces(queue: Queue, now_ms: int) -> tuple[Piece, ...]:
     """Return the sign of the severity, the time left to act, the sentence of a queue's worst finding, and its fix."""
     sentence, fix = queue.verdict.text, ""
     remedy = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""

@@ -88,7 +88,7 @@ def format_recent_events(
     twins: Collection[str] = (),
     empty: str = NOTHING_HAPPENED,
     *,
-    rows: int = 0,
+    rows: int,
 ) -> Content:
     """Return recent events as lines of at most `width` cells, or the sentence `empty` if there are none.
 

@@ -235,7 +235,7 @@ def build_pane_bottom_line(
     is_current: bool,
     is_frozen: bool,
     scripts: Container[str],
-    now_ms: int = 0,
+    now_ms: int,
 ) -> list[Piece]:
     """Return the bottom line of a pane's frame: the most important texts that fit.
 

@@ -57,7 +57,7 @@ def compute_board_layout(
     empty_names: Iterable[str] | None,
     *,
     is_zoomed: bool,
-    list_rows: int = 0,
+    list_rows: int,
 ) -> BoardLayout:
     """Compute the grid of a board for a terminal of `width` cells.
 

@@ -42,13 +42,8 @@ class FindingLine(NamedTuple):
         return self.left, self.right
 
 
-def format_findings(queue: Queue, max_findings: int, width: int, now_ms: int = 0, *, max_lines: int = 0) -> list[Sides]:
-    """Format a queue's worst findings without a cursor. See `build_finding_lines`."""
-    return [line.sides for line in build_finding_lines(queue, max_findings, width, now_ms, max_lines=max_lines)]
-
-
 def build_finding_lines(
-    queue: Queue, max_findings: int, width: int, now_ms: int = 0, *, max_lines: int = 0, cursor: int | None = None
+    queue: Queue, max_findings: int, width: int, now_ms: int, *, max_lines: int = 0, cursor: int | None = None
 ) -> list[FindingLine]:
     """Format a queue's worst findings, at most `max_findings`, as sentences with the keys that fix them.
 

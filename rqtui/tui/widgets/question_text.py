@@ -110,7 +110,7 @@ def _choose_pronoun(target: Target) -> str:
     return "it" if len(target.jobs) == 1 else "each of them"
 
 
-def describe_undo_of_change(system: System, verb: Verb, count: int = 0, place: str = "", problem: str = "") -> str:
+def describe_undo_of_change(system: System, verb: Verb, count: int, place: str, problem: str = "") -> str:
     """Describe whether `z` can undo a change; empty for a new job and for a command to workers.
 
     `problem` is the reason why the undo store cannot save jobs.

@@ -60,6 +60,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         Binding("escape", "end_range", "End the range", show=False, id="table.end-range"),
     ]
 
+    page_size = 100  # least rows that are requested together; otherwise two screens
     dimmed: reactive[bool] = reactive(False, repaint=False)
     """Whether the table is muted because the connection is lost and its rows are those of the last snapshot."""
 
@@ -137,7 +138,6 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         columns: Sequence[Column],
         *,
         empty: str = "",
-        page_size: int = 100,
         show_header: bool = True,
         ascii_only: bool = False,
         id: str | None = None,
@@ -155,7 +155,6 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         """The sentence that is shown without rows; it says what to press."""
         self.foot = ""
         """The text below the last row, one line apart, if there is space."""
-        self.page_size = page_size
         self.follow_head = False
         """Whether the cursor stays on the first row when new rows arrive above it, as in a list of events."""
         self.stays_first = False

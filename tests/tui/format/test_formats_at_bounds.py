@@ -481,7 +481,7 @@ def describe_recent() -> Iterator[str]:
             lines = recent.format_recent_events(events, width, {"mail"}, rows=wanted)
             yield f"recent in {width} x {wanted}: {[len(line) for line in lines.plain.split(chr(10))]}"
     yield f"recent: {describe(recent.format_recent_events(events, 80, rows=9))}"
-    yield f"no event: {describe(recent.format_recent_events((), 80))}"
+    yield f"no event: {describe(recent.format_recent_events((), 80, rows=0))}"
 
 
 def describe_canaries() -> Iterator[str]:
@@ -691,6 +691,9 @@ def describe_facts() -> Iterator[str]:
         for chosen in (-1, 0, 1):
             text = jobs.format_job_facts(facts, NOW_MS, are_links=True, chosen_link=chosen, max_lines=most)
             yield f"facts {most} {chosen}: {text.plain!r} {[str(span.style) for span in text.spans][:12]}"
+    for lines in (98, 99, 100, 101):
+        whole = jobs.format_job_facts((Fact("trace", "\n".join("x" * lines), "text"),), NOW_MS).plain
+        yield f"facts of {lines} lines: {whole.count(chr(10))} {whole[-40:]!r}"
     for text in ('{"a": 1, "b": [true, null, -1.5e3]}', '"x": y', '"' + "a" * 65_534 + '"', '"' + "a" * 65_535 + '"'):
         spans = jobs.highlight_json(text).spans
         yield f"coloured {len(text)}: {[(span.start, span.end, span.style) for span in spans]}"

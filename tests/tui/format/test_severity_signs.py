@@ -48,5 +48,5 @@ def test_the_narrow_column_of_states_shows_the_worst_finding_in_a_few_words() ->
     for finding, words in findings.items():
         queue = Queue("q", "native", (Count("ready", State.READY, 3),), findings=(finding,))
         queue = queue._replace(verdict=Verdict(finding.severity, finding.text, until_ms=finding.until_ms))
-        row = queues.build_queue_row("q", "q", "native", queue, None, queues.OverviewShape(is_narrow=True))
+        row = queues.build_queue_row("q", "q", "native", queue, None, queues.OverviewShape(is_narrow=True), None, 0)
         assert "".join(piece.text for piece in convert_cell_to_pieces(row.cells[-1])) == words

@@ -89,17 +89,20 @@ def test_many_names_without_levels_are_grouped_by_their_words() -> None:
 def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
     shape = queues.OverviewShape()
     queue = Queue("x", "orizuru", build_queue("", ready=2).counts[:1], workers=None)
-    row = queues.build_queue_row("x", "x", "orizuru", queue, Rate(), shape)
+    row = queues.build_queue_row("x", "x", "orizuru", queue, Rate(), shape, None, 0)
     keys = [column.key for column in queues.build_overview_columns(shape)]
 
     def sign(row: Row, key: str) -> str:
         return "".join(piece.text for piece in convert_cell_to_pieces(row.cells[keys.index(key)]))
 
     assert sign(row, "dead") == sign(row, "workers") == sign(row, "rate") == formats.UNKNOWN
-    counts = queues.build_queue_row("y", "y", "native", build_queue("y"), Rate(), shape)
+    counts = queues.build_queue_row("y", "y", "native", build_queue("y"), Rate(), shape, None, 0)
     assert (sign(counts, "dead"), sign(counts, "rate")) == ("0", "0/s")
-    assert sign(queues.build_queue_row("z", "z", "native", build_queue("z"), None, shape), "rate") == formats.NOT_YET
-    assert sign(queues.build_queue_row("z", "z", "native", None, None, shape), "dead") == formats.NOT_YET
+    assert (
+        sign(queues.build_queue_row("z", "z", "native", build_queue("z"), None, shape, None, 0), "rate")
+        == formats.NOT_YET
+    )
+    assert sign(queues.build_queue_row("z", "z", "native", None, None, shape, None, 0), "dead") == formats.NOT_YET
     assert queues.format_legend([queues.find_row_signs(build_queue("y"))], is_complete=True) == ""
     assert queues.format_legend([queues.find_row_signs(queue)], is_complete=False) == (
         "? not stored by the system     … not counted yet"
@@ -158,14 +161,16 @@ def test_an_empty_queue_has_an_empty_bar() -> None:
 
 def test_the_system_has_a_column_only_where_there_are_several() -> None:
     one, two = (
-        queues.choose_overview_shape(160, [EU, US]),
-        queues.choose_overview_shape(160, [EU, Ref("orizuru", "jobs")]),
+        queues.choose_overview_shape(160, [EU, US], frozenset(), 0, 0),
+        queues.choose_overview_shape(160, [EU, Ref("orizuru", "jobs")], frozenset(), 0, 0),
     )
     titles = [[column.key for column in queues.build_overview_columns(shape)] for shape in (one, two)]
     assert ["layout" in keys for keys in titles] == [False, True]
     for shape, keys in zip((one, two), titles, strict=True):
-        assert len(queues.build_queue_row("id", "x", "native", build_queue("x"), None, shape).cells) == len(keys)
-        assert len(queues.build_queue_row("id", "x", "native", None, None, shape).cells) == len(keys)
+        assert len(queues.build_queue_row("id", "x", "native", build_queue("x"), None, shape, None, 0).cells) == len(
+            keys
+        )
+        assert len(queues.build_queue_row("id", "x", "native", None, None, shape, None, 0).cells) == len(keys)
 
 
 def test_a_long_verdict_gets_the_cells_of_share_and_trend() -> None:
@@ -176,7 +181,7 @@ def test_a_long_verdict_gets_the_cells_of_share_and_trend() -> None:
     cells = queues.measure_longest_verdict([Queue("eu", "native", findings=(long,), verdict=verdict)])
     assert cells == queues.LONG_VERDICT_CELLS
     assert queues.measure_longest_verdict([Queue("us", "native", verdict=Verdict(text="x" * 99))]) == 0, "no finding"
-    columns = queues.build_overview_columns(queues.choose_overview_shape(160, [EU, US], verdict=cells))
+    columns = queues.build_overview_columns(queues.choose_overview_shape(160, [EU, US], frozenset(), 0, cells))
     assert columns[-1].width == cells
     rest = sorted(columns, key=lambda column: -column.drop)[:2]
     assert [column.key for column in rest] == ["share", "spark"], "these are left out first"

@@ -648,7 +648,6 @@ def build_table(log: list[str], *ids: str, total: int | None = None, offset: int
         "_range_from",
         "empty",
         "foot",
-        "page_size",
         "follow_head",
         "stays_first",
         "tints_arrivals",
@@ -775,6 +774,10 @@ def describe_tables() -> Iterator[str]:
             )
             table._request_missing_rows()
             yield f"wanted {total} {offset} {number} {top} {lines} {requested}: {take(log)} {table._requested_offset}"
+    for lines in (49, 50, 51):
+        table = build_table(log, "a", total=500, visible_lines=lines)
+        table._request_missing_rows()
+        yield f"wanted for {lines} lines: {take(log)}"
     for changes in ({"_is_loaded": False}, {"is_attached": False}):
         table = build_table(log, total=50, **changes)
         table._request_missing_rows()
@@ -847,6 +850,7 @@ def describe_tables() -> Iterator[str]:
 
 
 def describe_scans() -> Iterator[str]:
+    yield f"a new scan: {place_scan.ScanResult()}"
     for is_cut, is_stopped, problem in (
         (False, False, ""),
         (True, False, ""),
