@@ -27,11 +27,11 @@ def confirm_dangerous_verb(
 
     effect = engine.systems[request.ref.system].verb_effects.get(script.name)
     if request.is_confirmed or not (is_dangerous(script) or effect):
-        _warn_if_too_large_to_undo(engine, request, script, number or 0)
+        _warn_if_too_large_to_undo(engine, request, script, number)
         return
     row, queue = verbs.find_verb(script.name, script.summary), request.ref.queue
     target = queue if number is None else f"{number} job{'' if number == 1 else 's'} of {queue}"
-    consequences = _describe_change_consequences(engine, request, script, number or 0)
+    consequences = _describe_change_consequences(engine, request, script, number)
     if not sys.stdin.isatty():
         reason = "is dangerous" if row.is_dangerous else "does more than its name says"
         raise Refused(
@@ -43,15 +43,16 @@ def confirm_dangerous_verb(
     )
 
 
-def _warn_if_too_large_to_undo(engine: Engine, request: ActRequest, script: Script, number: int) -> None:
+def _warn_if_too_large_to_undo(engine: Engine, request: ActRequest, script: Script, number: int | None) -> None:
     """Print a message if a change has too many jobs to be undone later."""
     from rqtui.operations import undo
 
-    if number > undo.MAX_SAVED_JOBS and undo.find_inverse_script(engine.systems[request.ref.system], script.name):
+    system = engine.systems[request.ref.system]
+    if number is not None and number > undo.MAX_SAVED_JOBS and undo.find_inverse_script(system, script.name):
         output.print_message(f"no undo: {undo.explain_limit()}.")
 
 
-def _describe_change_consequences(engine: Engine, request: ActRequest, script: Script, number: int) -> str:
+def _describe_change_consequences(engine: Engine, request: ActRequest, script: Script, number: int | None) -> str:
     """Describe a change in sentences: its side effects, what is lost, and whether it can be undone.
 
     Each sentence begins with a space.

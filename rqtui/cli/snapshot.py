@@ -278,7 +278,8 @@ def fit_queue_table(titles: list[str], rows: list[list[str]], width: int) -> tup
     free_cells = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
     if free_cells < _MIN_NAME_CELLS + _MIN_VERDICT_CELLS:
         values_by_title = {title: {row[at] for row in rows} for at, title in enumerate(titles)}
-        idle = next((t for t in titles[2:-1] if values_by_title[t] <= {ZERO, "0"}), "")
+        may_be_idle = [title for title in titles if title not in ("queue", "system", "verdict")]
+        idle = next((title for title in may_be_idle if values_by_title[title] <= {ZERO, "0"}), "")
         idle = idle or ("system" if "system" in titles and len(values_by_title["system"]) == 1 else "")
         if idle:
             at = titles.index(idle)

@@ -54,15 +54,15 @@ NO_UNDO_REASONS = {
 
 
 def describe_undo(
-    system: System, verb: str, count: int = 0, place: str = "", problem: str = "", undo_key: str = "z"
+    system: System, verb: str, count: int | None = None, place: str = "", problem: str = "", undo_key: str = "z"
 ) -> str:
     """Describe whether a change can be undone, for the question before it: `z undoes it`, or `no undo: …`.
 
-    `count` is how many jobs would change (0: unknown), `problem` that of the recorder, `place` the place of the jobs.
-    `undo_key` is what undoes the change: the key on the screen, or `UNDO_COMMAND`.
+    `count` is how many jobs would change, if that is known, `problem` that of the recorder, `place` the place of the
+    jobs. `undo_key` is what undoes the change: the key on the screen, or `UNDO_COMMAND`.
     """
     obstacle = problem or _explain_no_undo(system, verb, place)
-    if not obstacle and count > MAX_SAVED_JOBS:
+    if not obstacle and count is not None and count > MAX_SAVED_JOBS:
         obstacle = explain_limit()
     if obstacle:
         return f"no undo: {obstacle}"

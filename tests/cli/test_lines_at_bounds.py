@@ -15,7 +15,21 @@ from typing import Any
 import pytest
 from kept_text import assert_lines_match_file, diff_lines, utc_time_zone
 
-from rqtui.cli import act_result, errors, findings, jobs, kinds, loops, output, schedules, show, snapshot, undo, workers
+from rqtui.cli import (
+    act_result,
+    documents,
+    errors,
+    findings,
+    jobs,
+    kinds,
+    loops,
+    output,
+    schedules,
+    show,
+    snapshot,
+    undo,
+    workers,
+)
 from rqtui.model import (
     Attempt,
     Cause,
@@ -154,7 +168,8 @@ CASES: tuple[Case, ...] = (
         "worker": (None, *(WORKER._replace(heartbeat_ms=ms or 0) for ms in TIMES), WORKER._replace(pid=""),
                    WORKER._replace(host=""), WORKER._replace(pid="", host=""), WORKER._replace(job=b""),
                    WORKER._replace(started_ms=None), WORKER._replace(state="busy"), OTHER_WORKER),
-        "jobs": ((), (JOB, JOB), (replace(JOB, reserved_ms=None),), (replace(JOB, deadline_ms=None),)),
+        "jobs": ((), (JOB, JOB), (replace(JOB, reserved_ms=None),), (replace(JOB, deadline_ms=None),),
+                 *((replace(JOB, id=b"x" * letters),) for letters in (47, 48, 49))),
         "health": (WorkerHealth.GONE, WorkerHealth.EXPIRED, WorkerHealth.UNSEEN), "is_whole": (False,),
     }),
     ("silent worker", WorkerEntry(MAIL, "w1", WorkerHealth.UNSEEN, None, (JOB,), True), show_worker, {
@@ -211,7 +226,8 @@ CASES: tuple[Case, ...] = (
     }),
     ("queue", QUEUE, show_queue, {
         "workers": (None, 0), "oldest_ready_ms": (None, 0), "is_paused": (True,), "overdue": (2,), "expired": (1,),
-        "counts": ((), (Count("ready", State.READY, 3, is_exact=False), Count("more", State.READY, 4)),
+        "counts": ((), *((Count("ready", State.READY, number),) for number in (999_999_999, 1_000_000_000)),
+                   (Count("ready", State.READY, 3, is_exact=False), Count("more", State.READY, 4)),
                    (Count("ended", State.DONE, 8, coverage=EventCoverage(None)),),
                    (Count("ended", State.DONE, 8, coverage=EventCoverage(NOW_MS, missed_ms=5)),)),
         "findings": ((FINDING,), (FINDING, FINDING)), "error": ("broken",), "unknown": (("failures",),),
@@ -292,6 +308,11 @@ def test_documents_of_results_say_which_outcomes_are_a_success(capsys: pytest.Ca
         assert result.err == f"rqtui: requeue: {number} moved\n"
     act_result._write_outcome_summary(MAIL, script, [], act_result.Counter())
     assert capsys.readouterr().err == "rqtui: requeue: no job matches\n"
+
+
+def test_a_preview_of_a_body_is_made_of_its_first_two_hundred_bytes() -> None:
+    previews = [documents.build_body_preview(b"x" * number) for number in (0, 1, 199, 200, 201)]
+    assert [len(preview) for preview in previews] == [0, 1, 199, 200, 200]
 
 
 def test_a_change_of_several_queues_is_named_after_its_first() -> None:
