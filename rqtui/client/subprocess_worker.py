@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rqtui.client.leased_job import ERROR_BYTES, Job
@@ -141,7 +141,7 @@ def check_worker_arguments(command: Sequence[str], concurrency: int, max_jobs: i
         raise UsageError(f"max_jobs is at least 1, not {max_jobs}.")
 
 
-def _wait_for_threads(state: _WorkState, threads: set[threading.Thread], consumer: Consumer) -> None:
+def _wait_for_threads(state: _WorkState, threads: Iterable[threading.Thread], consumer: Consumer) -> None:
     """Wait for all running commands. After a stop they have `FINISH_S` seconds."""
     for thread in threads:
         while thread.is_alive():
@@ -172,7 +172,7 @@ class _CommandRun:
         self._tail = b""
         self._partial_lines = {STDOUT: b"", STDERR: b""}  # the last line of each stream, still without its end
         self._end_reason = ""  # why this worker terminated the command: cancelled, lost or released
-        self._terminated_s = 0.0
+        self._terminated_s: float  # set with the reason
         self.exit_code: int | None = None
 
     def run(self) -> tuple[str, int | None, str]:
@@ -345,9 +345,9 @@ class _CommandRun:
         job = self._job
         try:
             word = job.reject(error) if verb == "reject" else job.ack() if verb == "ack" else job.release()
-        except ServerError as error:
+        except ServerError as unsettled:
             job.settle_later(verb, error)
-            return "unsettled", self.exit_code, str(error)
+            return "unsettled", self.exit_code, str(unsettled)
         return ("lost" if word in ("stale", "gone") else outcome), self.exit_code, error
 
 
