@@ -148,22 +148,20 @@ def format_job_facts(
     now_ms: int,
     *,
     is_revealed: bool = False,
-    are_links: bool = False,
-    chosen_link: int = -1,
+    chosen_link: int | None = None,
     max_lines: int = 99,
     layout: PropertyLayout = UNLIMITED_LAYOUT,
 ) -> Content:
     """Return the system-specific facts about a job as text: short ones beside their names, others below them.
 
-    A long fact shows at most `max_lines` lines. If `are_links`, a click on a reference runs the screen's action `link`
-    with the reference's number among the result of `select_job_links`, and `chosen_link` is the number of the reference
-    that Enter opens.
+    A long fact shows at most `max_lines` lines. `chosen_link` is the number of the reference that Enter opens, in the
+    result of `select_job_links`. With it, a click on a reference runs the screen's action `link` with its number.
     """
     blocks: list[Content] = []
     number = 0
     for fact in facts:
         name, lines, is_block = format_fact(fact, is_revealed)
-        if fact.kind == "ref" and are_links:
+        if fact.kind == "ref" and chosen_link is not None:
             style = "b $ground on $accented" if number == chosen_link else "underline $accented"
             link = Content.styled(lines[0], style).stylize(Style.from_meta({"@click": f"screen.link({number})"}))
             blocks.append(layout.format_line(name, link))

@@ -152,7 +152,6 @@ class JobPage(View):
                     self.job.facts,
                     now_ms,
                     is_revealed=is_revealed,
-                    are_links=True,
                     chosen_link=self._link_index,
                     layout=layout,
                 )

@@ -689,7 +689,7 @@ def describe_facts() -> Iterator[str]:
              Fact("trace", "\n".join("abcde"), "text"))  # fmt: skip
     for most in (3, 4, 5, 6):
         for chosen in (-1, 0, 1):
-            text = jobs.format_job_facts(facts, NOW_MS, are_links=True, chosen_link=chosen, max_lines=most)
+            text = jobs.format_job_facts(facts, NOW_MS, chosen_link=chosen, max_lines=most)
             yield f"facts {most} {chosen}: {text.plain!r} {[str(span.style) for span in text.spans][:12]}"
     for lines in (98, 99, 100, 101):
         whole = jobs.format_job_facts((Fact("trace", "\n".join("x" * lines), "text"),), NOW_MS).plain

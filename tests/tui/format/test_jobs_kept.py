@@ -72,7 +72,7 @@ def describe_job(
     contents = [
         jobs.format_job_properties(job, NOW, known_fields, is_revealed, layout),
         jobs.format_job_facts(
-            job.facts, NOW, is_revealed=is_revealed, are_links=True, chosen_link=1, max_lines=4, layout=layout
+            job.facts, NOW, is_revealed=is_revealed, chosen_link=1, max_lines=4, layout=layout
         ),
         timeline.format_job_timeline(job, width or 80, NOW, is_revealed),
         timeline.format_attempt_errors(job, is_revealed),

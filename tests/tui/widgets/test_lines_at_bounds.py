@@ -339,6 +339,12 @@ def describe_scans() -> Iterator[str]:
                 except (WrongType, IndexError) as error:
                     found.append(type(error).__name__)  # type: ignore[arg-type]
                 yield f"scan of {title}, {most}: {found} {take(log)}"
+    for number in (99_999, 100_000):
+        first = build_page(1, next=number)
+        (step, *_others) = place_scan.create_scan(MAIL, "ready", lambda _job: True, 40, 4)(
+            build_engine(first, build_page(0, next=None))
+        )
+        yield f"scan of {number}: {step.scanned} {step.is_cut} {take(log)}"
     for body_bytes in (0, 4, 20):
         for each in (job, replace(job, body=None, error=""), replace(job, error="e" * 400)):
             errors: dict[str, str] = {}

@@ -171,6 +171,7 @@ CAUSE = DeathCause(
 
 def describe_causes() -> Iterator[str]:
     """Yield titles and lines of causes of death, in full and cut."""
+    yield f"no causes: {DeathCauses()}"
     for fields in (
         {},
         {"dead": 3, "read": 2},
