@@ -117,7 +117,7 @@ def _write_error_table(report: Errors, all_refs: Iterable[Ref]) -> None:
     now_ms, shared_names = report.size.taken_ms, find_duplicate_names(all_refs)
 
     def format_age_since(at_ms: int | None) -> str:
-        return "" if at_ms is None else formats.format_age(max(0, now_ms - at_ms))
+        return "" if at_ms is None else formats.format_age_since(at_ms, now_ms)
 
     rows = [
         [

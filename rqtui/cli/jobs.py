@@ -105,11 +105,12 @@ def jobs(
         places = [_build_page_document(page) for page in pages]
         output.write_json({**documents.build_queue_fields(ref.queue), "layout": ref.system, "places": places})
         return code
-    now_ms = engine.fetch_server_time_ms() if pages else 0
-    for page in pages:
-        output.write_lines([f"{page.place}:"])
-        _write_job_table(page, now_ms, known_fields, _format_cursor(page.next), engine.format_argument(ref))
-    if not pages and not code:
+    if pages:
+        now_ms = engine.fetch_server_time_ms()
+        for page in pages:
+            output.write_lines([f"{page.place}:"])
+            _write_job_table(page, now_ms, known_fields, _format_cursor(page.next), engine.format_argument(ref))
+    elif not code:
         output.print_message(f"no job is in {ref.queue}.")
     return code
 

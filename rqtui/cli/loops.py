@@ -103,4 +103,4 @@ def _format_due_time(in_ms: int) -> str:
     """Format the time until a job is due: `in 5s`, or `5s late`."""
     from rqtui.text.formats import format_age
 
-    return f"{format_age(-in_ms)} late" if in_ms <= -1000 else f"in {format_age(max(0, in_ms))}"
+    return f"{format_age(-in_ms)} late" if in_ms <= -1000 else f"in {format_age(in_ms)}"

@@ -51,7 +51,7 @@ def _build_schedule_document(schedule: Schedule) -> dict[str, Any]:
 
 
 def _write_schedule_table(found_schedules: Iterable[Schedule], now_ms: int) -> None:
-    from rqtui.text.formats import format_age
+    from rqtui.text.formats import format_age_since
 
     rows = [
         [
@@ -61,7 +61,7 @@ def _write_schedule_table(found_schedules: Iterable[Schedule], now_ms: int) -> N
             schedule.system,
             schedule.pattern,
             _format_next_due(schedule, now_ms),
-            "" if schedule.last_ms is None else f"{format_age(max(0, now_ms - schedule.last_ms))} ago",
+            "" if schedule.last_ms is None else f"{format_age_since(schedule.last_ms, now_ms)} ago",
             schedule.owner,
             mask_text(schedule.problem or schedule.call),
         ]

@@ -11,7 +11,7 @@ from rqtui.reports import course as courses
 from rqtui.reports.comparison import explain_no_difference, format_difference, format_side
 from rqtui.reports.incident import Effect, EndedFinding, Incident, count_hosts, count_versions
 from rqtui.reports.jobs import mask_job_text
-from rqtui.text.formats import format_age, format_instant, format_quantity
+from rqtui.text.formats import format_age_since, format_instant, format_quantity
 from rqtui.text.names import join_names
 from rqtui.text.sanitise import format_id, safe
 
@@ -83,7 +83,7 @@ def _build_course_lines(report: Incident, width: int, height: int) -> Iterator[s
     if begin_ms is None and report.queue.findings:
         begin_ms = report.queue.findings[0].since_ms
     if begin_ms is not None:
-        age = format_age(max(0, report.taken_ms - begin_ms))
+        age = format_age_since(begin_ms, report.taken_ms)
         yield f"  since {format_instant(begin_ms, report.taken_ms)} ({age}), as far as is known"
     elif report.queue.findings:
         yield "  unknown: no earlier look at this queue is recorded"

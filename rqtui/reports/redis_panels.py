@@ -210,7 +210,7 @@ def _build_slow_lines(report: Report) -> tuple[Line, ...]:
 
 
 def _format_slow_command(entry: SlowCommand, now_ms: int | None) -> Line:
-    ago = f"{formats.format_age(max(0, now_ms - entry.at_ms))} ago" if now_ms else formats.format_clock(entry.at_ms)
+    ago = f"{formats.format_age_since(entry.at_ms, now_ms)} ago" if now_ms else formats.format_clock(entry.at_ms)
     command = safe(_format_command(entry)[:MAX_COMMAND_LENGTH])
     return (
         Piece(formats.fit_to_width(ago, 10), "muted"),
