@@ -18,6 +18,8 @@ from native_jobs import (
 from native_subject import NATIVE, USES
 from redis import Redis
 
+from rqtui.scripts.script import run_call
+from rqtui.systems.native import Native
 from rqtui.testing.subject import PreparedScript
 
 MINUTE = 60_000
@@ -100,6 +102,20 @@ def test_a_clock_that_goes_back_writes_no_minute(any_client: Redis) -> None:
     enqueue_ids(any_client, b"c", now_ms=NOW + MINUTE)
     assert any_client.xlen(build_key("minutes")) == 2
     assert read_meta(any_client, "unnoted") == 0
+
+
+def test_a_minute_of_up_to_199_counters_is_recorded(client: Redis) -> None:
+    for fields, is_recorded in ((199, True), (200, False)):  # `minute` itself is one of them
+        client.flushdb()
+        plant_job(client, "ready", b"a", 5)
+        counters = {"version": 2, "seq": 5, **{f"x{number}": 1 for number in range(fields - 3)}}
+        for queue in ("mail", "other"):
+            client.hset(build_key("meta", queue), mapping=counters)
+        run_script(client, "bump", [(b"a",)])
+        move = Native().build_call("move", "mail", {"to_queue": "other", "now_ms": NOW}, [{"id": b"a"}])
+        assert [reply.word for reply in run_call(client, move).each] == ["moved"]
+        for queue in ("mail", "other"):
+            assert client.xlen(build_key("minutes", queue)) == is_recorded, (fields, queue)
 
 
 def test_about_a_day_of_minutes_is_kept(client: Redis) -> None:

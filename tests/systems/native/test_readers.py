@@ -270,6 +270,36 @@ def test_a_page_shows_a_long_body_up_to_the_limit(size: int, is_whole: bool, any
     assert (row[3], len(row[4])) == (size, size if is_whole else 0)
 
 
+def test_a_page_shows_an_error_up_to_a_length_and_the_end_of_a_longer_traceback(client: Redis) -> None:
+    for body_bytes, room in ((0, 2000), (1, 500), (-1, 500)):
+        for length in (room - 1, room, room + 1, 9 * room):
+            line = "".join(chr(97 + number % 26) for number in range(length))
+            for error in (line, "\n" + line[1:]):
+                client.flushdb()
+                history = json.dumps([[NOW, NOW, "w", "first"], [NOW, NOW, "w", error]]).encode()
+                plant_job(client, "dead", b"a", NOW, errors=history)
+                [row] = run_script(client, "page", place="dead", offset=0, limit=1, body_bytes=body_bytes).rows
+                is_cut = length > room and error is not line
+                ends = f"{error[: int(room * 0.38)]}\n  ... {error[-int(room * 0.6) :]}" if is_cut else error
+                assert row[6] == ends[:room].encode(), (body_bytes, length, is_cut)
+
+
+def test_the_first_and_the_newest_jobs_are_searched_for_lost_leases(client: Redis) -> None:
+    expired = json.dumps([[NOW, NOW, "w1", "the lease expired"]] * 2).encode()
+    client.hset(build_key("meta"), "expired", 1)
+    for place in ("reserved", "ready", "dead"):
+        for number in range(4):
+            plant_job(client, place, b"%s-%d" % (place.encode(), number), NOW + number, errors=expired)
+    rows = run_script(client, "interrupted", within_ms=HOUR, limit=3).rows
+    assert [row[0] for row in rows] == [
+        *(b"%s-%d" % (place, number) for place in (b"reserved", b"ready") for number in (0, 1, 2)),
+        *(b"dead-%d" % number for number in (1, 2, 3)),
+    ]
+    for length in (1000, 1001):
+        client.hset(build_key("jobs"), "dead-3", "x" * length + "\nbody")
+        assert len(run_script(client, "interrupted", within_ms=HOUR, limit=3).rows[-1][5]) == 1000
+
+
 def test_the_workers_of_a_queue_are_all_live_where_they_are_too_many_to_be_read(any_client: Redis) -> None:
     any_client.hset(build_key("workers"), mapping={f"w{number}": f"{NOW - 9} 1 run" for number in range(500)})
     assert run_script(any_client, "counts").values["live"] == 0
