@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from bullmq_subject import HOUR, KEYS, NOW, build_job_key, plant_id, plant_job, plant_queue, run_script
+from bullmq_subject import HOUR, KEYS, NOW, PREFIX, build_job_key, plant_id, plant_job, plant_queue, run_script
 from families import run_in_one_test
 from redis import Redis
 
 from rqtui.errors import RqtuiError
 from rqtui.scripts.script import Reply
+from rqtui.testing import keyspace
 
 
 def list_kinds(reply: Reply) -> dict[str, int]:
@@ -723,3 +724,22 @@ def test_a_child_with_several_states_is_listed_with_each(client: Redis) -> None:
     rows = list_rows(client, "child")
     assert [row[1] for row in rows] == [name.encode() for name in names for _ in range(4)]
     assert {row[2] for row in rows} == {b"waits", b"processed", b"ignored", b"failed"}
+
+
+def test_a_restored_job_gets_the_fields_and_keys_that_it_had(client: Redis) -> None:
+    plant_job(client, "a", "failed", deid="once", name="send")
+    client.rpush(build_job_key("a", ":logs"), "one", "two")
+    client.hset(build_job_key("a", ":processed"), "child", "1")
+    client.hset(build_job_key("a", ":failed"), "child", "no")
+    client.zadd(build_job_key("a", ":unsuccessful"), {"child": 5})
+    client.set(f"{PREFIX}de:once", "a")
+    client.hset(f"{PREFIX}dn:once", mapping={"name": "next", "data": "{}"})
+    before = keyspace.dump(client)
+    [record] = run_script(client, "records", [("a",)], whole=True, most=10**6).each
+    values = record.values
+    run_script(client, "delete", [("a",)])
+    assert not client.exists(f"{PREFIX}dn:once")
+    row = ("a", *(values[name] for name in ("place", "score", "record", "body", "errors")))
+    assert [reply.word for reply in run_script(client, "restore", [row]).each] == ["moved"]
+    after = keyspace.dump(client)
+    assert {key: entry for key, entry in after.items() if key in before} == before
