@@ -1111,3 +1111,12 @@ def test_at_most_500_schedules_of_each_program_are_listed(client: Redis) -> None
         assert [row[0] for row in rows].count("cron") == [row[0] for row in rows].count("scheduler") == number
     client.sadd("cron_jobs", 500)
     assert [row[0] for row in run_script(client, "schedules").rows].count("cron") == 500
+
+
+def test_neighbours_are_found_deeper_in_a_queue_than_a_search_from_its_ends(client: Redis) -> None:
+    for first, step in ((4_900, 1), (7_100, -1)):
+        client.delete("queue:default")
+        client.rpush("queue:default", *range(12_000))
+        rows = [{"member": str(first + step * number)} for number in range(200)]
+        assert {reply.word for reply in run_script(client, "delete", rows).each} == {"moved"}, step
+        assert client.llen("queue:default") == 11_800

@@ -12,7 +12,8 @@ local function find_in_list(i, member)
     taken_here[at], last[i], count[member] = true, at, (count[member] or 0) + 1
     return at
   end
-  for at = (last[i] or length) - 1, (last[i] or length) + 1, 2 do -- the rows of a page are often neighbours
+  for _, step in ipairs({-1, 1}) do -- the rows of a page are often neighbours
+    local at = (last[i] or length) + step
     if at >= 0 and at < length and not taken_here[at] and redis.call('LINDEX', list, near_index(at, length)) == member then return take(at) end
   end
   for _, rank in ipairs({-1, 1}) do

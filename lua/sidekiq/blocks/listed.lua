@@ -7,7 +7,8 @@
 local length = redis.call('LLEN', queue)
 local reach, budget, taken, count, last = rows == 1 and 50000 or 5000, 200000, {}, {}, length
 local function next_spot(member)
-  for at = last - 1, last + 1, 2 do -- The rows of a page are neighbours in the list.
+  for _, step in ipairs({-1, 1}) do -- The rows of a page are neighbours in the list.
+    local at = last + step
     if at >= 0 and at < length and not taken[at] and redis.call('LINDEX', queue, near_index(at, length)) == member then
       taken[at], last, count[member] = true, at, (count[member] or 0) + 1
       return at

@@ -114,6 +114,13 @@ def test_attempts_are_counted_at_reserve_and_given_back_by_release(any_client: R
     assert reserve_jobs(any_client).rows[0][2] == 1
 
 
+def test_the_end_of_a_token_chooses_how_long_a_rejected_job_waits(client: Redis) -> None:
+    for token, wait in (("x", 500), ("1000", 995), ("1008", 999), ("1009", 500), ("7001000", 995), ("101000", 549)):
+        plant_job(client, "reserved", b"a", NOW + LEASE, attempts=build_attempts_line(1, token), backoff_ms=1000)
+        run_script(client, "reject", [(b"a", token, b"")])
+        assert client.zscore(build_key("scheduled"), b"a") == NOW + wait, token
+
+
 @run_in_one_test("attempt", range(1, 12))
 def test_a_rejected_job_waits_between_half_and_all_of_its_backoff(any_client: Redis, attempt: int) -> None:
     base, cap = 1000, 100_000
