@@ -1423,6 +1423,9 @@ def test_a_search_for_faults_reads_a_bounded_number_of_messages(client: Redis) -
         plant_entries(client, entries, (NOW_MS - VISIBILITY_MS - 9000) / 1000)
         assert sum(row[3] for row in run_script(client, "faults").rows) == number
     client.flushdb()
+    client.sadd("_kombu.binding.reply.celery.pidbox", f"{SEP}{SEP}gone.reply.celery.pidbox")
+    assert run_script(client, "faults").rows == []
+    client.flushdb()
     for lists in (49, 50):
         replies = [f"a-{number}.reply.celery.pidbox" for number in range(lists)]
         client.sadd("_kombu.binding.reply.celery.pidbox", *(f"{SEP}{SEP}{key}" for key in replies))
