@@ -327,7 +327,7 @@ def _is_regular_file(source: BinaryIO) -> bool:
 
 def _read_jobs_from_lines(source: BinaryIO, common: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Parse each non-empty line of `source` into a job for `put_batches`. Raises UsageError that names the line."""
-    for number, line in enumerate(iter(lambda: source.readline(MAX_BODY_BYTES + 1), b""), 1):
+    for number, line in enumerate(iter(lambda: source.readline(MAX_BODY_BYTES + len(b"\n")), b""), 1):
         if not line.strip():
             continue
         location = f"line {number}: "

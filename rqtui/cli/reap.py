@@ -48,10 +48,10 @@ def _build_reap_line(step: ScriptStep | None, queue: str, finished_round: Round)
     """Build the printed line of one step of the reaper, or of a queue while the reaper backs off."""
     reply_values = step.values if step else {}
     reaped = {"ready": reply_values.get("ready", 0), "dead": reply_values.get("dead", 0)}
-    next_ms = reply_values.get("next_ms", -1)
+    next_ms = reply_values.get("next_ms")
     line: dict[str, Any] = {
         **documents.build_queue_fields(queue),
         "reaped": reaped,
-        "next_ms": next_ms if next_ms >= 0 else None,
+        "next_ms": None if next_ms is None or next_ms < 0 else next_ms,
     }
     return line if step else {**line, "backing_off_ms": round(finished_round.wait_s * 1000)}

@@ -73,7 +73,7 @@ def _write_job(job: Job, has_whole_body: bool, *, counts_tries: bool) -> None:
     if job.body is None and job.body_bytes:
         lines.append("  too long to show; --body shows it, --raw writes it")
     if job.body is not None:
-        max_bytes = max(1, len(job.body)) if has_whole_body else documents.BODY_BYTES
+        max_bytes = len(job.body) if has_whole_body else documents.BODY_BYTES
         output.write_lines(lines)
         output.write_indented(render_body_pieces(job.body, most_bytes=max_bytes), "  ")
         return

@@ -227,7 +227,7 @@ def _build_span_document(
     begin_ms = now_ms - span_ms
     flows = read_flows_in_steps(recording, ref, begin_ms, now_ms)
     marks = read_marks(recording, [ref], begin_ms, now_ms, journal.operations, journal.sightings)
-    document, steps = _build_queue_statistics(ref, queue, None, 1, now_ms), list[dict[str, Any]]()
+    document, steps = _build_queue_statistics(ref, queue, None, DEFAULT_MINUTES, now_ms), list[dict[str, Any]]()
     if flows is not None:
         document = _build_recorded_statistics(ref, queue, flows, now_ms)
         steps = [

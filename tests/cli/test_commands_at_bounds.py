@@ -30,6 +30,7 @@ from rqtui.cli import (
     acl,
     act,
     act_confirmation,
+    act_duplicate,
     act_options,
     check,
     demo,
@@ -44,6 +45,7 @@ from rqtui.cli import (
     screen,
     session,
     settled_snapshot,
+    show,
     signals,
     stats,
     work,
@@ -1505,6 +1507,16 @@ def describe_terminals(out: Output) -> Iterator[str]:
                 yield from out.run(f"replay, {title}", screen.replay_screen, Settings(), Path("recording"), None)
 
 
+def describe_whole_bodies(out: Output) -> Iterator[str]:
+    """Yield how much of a body is read to show a job, and to copy it."""
+    engine: Any = Recorder("engine", out.lines, systems=SYSTEMS, resolve_or_discover=lambda name: Ref("native", name))
+    session: Any = SimpleNamespace(create_engine=lambda: engine, as_json=False)
+    for options in ((False, False), (True, False), (False, True)):
+        yield from out.run(f"show with {options}", show.show, session, "mail", "j1", *options)
+    variant = verbs.find_verb("duplicate")
+    yield from out.run("duplicate", act_duplicate.copy_one_job, session, engine, MAIL, variant, b"j1", [], {})
+
+
 def describe_logs(_out: Output) -> Iterator[str]:
     """Yield log records as they are printed, as text and as JSON."""
     record = logging.LogRecord("rqtui.client", logging.WARNING, "", 1, "lost %s\x1b[1m\x7f", ("redis://:pw@h",), None)
@@ -1543,6 +1555,7 @@ def test_what_commands_do_at_bounds_matches_the_stored_text(
         describe_names,
         describe_redis,
         describe_terminals,
+        describe_whole_bodies,
         describe_logs,
     ):
         with pytest.MonkeyPatch.context() as patch:
