@@ -663,6 +663,14 @@ def describe_act_reads(out: Output, request: ActRequest) -> Iterator[str]:
         sizes.clear()
         loaded = act._load_named_jobs(many, replace(request, ids=tuple(b"%d" % at for at in range(number))))
         yield f"{number} ids: {len(loaded)} jobs in calls of {sizes}"
+    for name, ids, is_confirmed in (
+        ("requeue", (), False), ("requeue", (b"a",), False), ("requeue", (b"a", b"b"), False), ("kill", (b"a",), False),
+        ("kill", (b"a",), True), ("kill", (b"a", b"b"), True), ("pause", (b"a",), False),
+    ):  # fmt: skip
+        script, asked = SYSTEMS["native"].script(name), replace(request, ids=ids, is_confirmed=is_confirmed)
+        yield f"read ahead for {name} of {len(ids)}, confirmed {is_confirmed}: " + str(
+            act._choose_ids_to_read_ahead(asked, script)
+        )
     yield from out.run("no setting", act._send_queue_settings, many, request, SYSTEMS["native"].script("configure"), {})
 
 
@@ -1377,7 +1385,8 @@ def describe_work(out: Output) -> Iterator[str]:
     run = JobRun("j1", "send", 2, "acked", 0, 1.2345)
     runs = (
         run, replace(run, id="\udcff", name=""), replace(run, outcome="lost", exit_code=-9, error="one\ntoken=abc\n"),
-        replace(run, exit_code=None, seconds=0.0004), replace(run, error="e" * 200), replace(run, error="e" * 201),
+        replace(run, exit_code=None, seconds=0.0004),
+        replace(run, seconds=599.5), replace(run, error="e" * 200), replace(run, error="e" * 201),
     )  # fmt: skip
     printer: Any
     for as_json in (False, True):
