@@ -471,6 +471,13 @@ def test_a_cursor_of_a_reaper_has_up_to_13_digits(client: Redis) -> None:
         run_script(client, "reap", limit=1, cursor=10**13)
 
 
+def test_a_reserve_that_takes_nothing_sends_no_command_that_writes(client: Redis) -> None:
+    push(client, f"a|{RUNNING}")
+    client.config_resetstat()
+    assert run_script(client, "reserve", limit=1).word == "empty"
+    assert not {"cmdstat_ltrim", "cmdstat_lpush", "cmdstat_lrem", "cmdstat_srem"} & {*client.info("commandstats")}
+
+
 def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> None:
     push(any_client, f"a|{NOW_S - 10}", f"b|{NOW_S - 20}")
     over_in_ms = (TIMEOUT_S - 20 + 1) * 1000

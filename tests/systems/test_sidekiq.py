@@ -1120,3 +1120,11 @@ def test_neighbours_are_found_deeper_in_a_queue_than_a_search_from_its_ends(clie
         rows = [{"member": str(first + step * number)} for number in range(200)]
         assert {reply.word for reply in run_script(client, "delete", rows).each} == {"moved"}, step
         assert client.llen("queue:default") == 11_800
+
+
+def test_the_figures_of_up_to_366_days_are_read(client: Redis) -> None:
+    client.set("stat:processed:2026-11-25", 5)
+    days = [{"date": "2026-11-25"}] * 367
+    assert len(run_script(client, "days", days[1:]).rows) == 366
+    with pytest.raises(Refused, match="up to 366 days"):
+        run_script(client, "days", days)

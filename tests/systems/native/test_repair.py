@@ -162,3 +162,12 @@ def test_a_job_whose_record_cannot_be_read_is_dead_with_that_reason_and_no_other
     assert json.loads(reasons.pop(b"garbled") or b"") == [[NOW, NOW, "", "the record of this job cannot be read"]]
     assert set(reasons.values()) == {build_error_history("boom")}
     assert any_client.zscore(build_key("dead"), b"garbled") == NOW
+
+
+def test_a_job_in_several_places_is_reported_once(client: Redis) -> None:
+    plant_job(client, "scheduled", b"x", NOW)
+    for places in (("ready",), ("ready", "dead"), ("reserved", "done", "dead")):
+        build_second_place(*places)(client)
+        walks = {name: run_script(client, "check", walk=name, cursor="0", limit=9) for name in (*PLACES, "jobs")}
+        found = [(name, row[1]) for name, reply in walks.items() for row in reply.rows]
+        assert found == [("scheduled", "two_places")], places
