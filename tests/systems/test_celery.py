@@ -1702,3 +1702,12 @@ def test_messages_with_one_former_position_come_back_together(client: Redis) -> 
     rows = [{"place": "queue", "score": str(2**40), "body": f"m{number}"} for number in range(9)]
     assert {reply.word for reply in run_script(client, "restore", rows).each} == {"moved"}
     assert sorted(client.lrange("celery", 0, -1)) == [b"m%d" % number for number in range(9)]
+
+
+def test_one_call_searches_up_to_200_000_messages(client: Redis) -> None:
+    for first, found in ((8_000, 49), (4_000, 22)):  # a row costs its distance from an end, and 5000 if it is not there
+        client.delete("celery")
+        client.rpush("celery", *range(12_000))
+        rows = [{"member": str(first - 2 * number)} for number in range(60)]
+        words = [reply.word for reply in run_script(client, "delete", rows).each]
+        assert words == ["moved"] * found + ["later"] * (60 - found), first

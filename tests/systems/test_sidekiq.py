@@ -1128,3 +1128,12 @@ def test_the_figures_of_up_to_366_days_are_read(client: Redis) -> None:
     assert len(run_script(client, "days", days[1:]).rows) == 366
     with pytest.raises(Refused, match="up to 366 days"):
         run_script(client, "days", days)
+
+
+def test_one_call_searches_up_to_200_000_entries(client: Redis) -> None:
+    for first, found in ((8_000, 49), (4_000, 22)):  # a row costs its distance from an end, and 5000 if it is not there
+        client.delete("queue:default")
+        client.rpush("queue:default", *range(12_000))
+        rows = [{"member": str(first - 2 * number)} for number in range(60)]
+        words = [reply.word for reply in run_script(client, "delete", rows).each]
+        assert words == ["moved"] * found + ["later"] * (60 - found), first

@@ -21,7 +21,7 @@ local function find_in_list(i, member)
     local found = max_entries > 0 and redis.call('LPOS', list, member, 'RANK', rank, 'COUNT', (count[member] or 0) + 1, 'MAXLEN', max_entries) or {}
     for _, at in ipairs(found) do
       if not taken_here[at] then
-        budget = budget - (rank < 0 and length - at or at)
+        budget = budget - (rank == 1 and at or length - at)
         return take(at)
       end
     end

@@ -20,7 +20,7 @@ local function next_spot(member)
     for _, at in ipairs(indexes) do
       if not taken[at] then
         taken[at], last, count[member] = true, at, (count[member] or 0) + 1
-        budget = budget - (rank < 0 and length - at or at)
+        budget = budget - (rank == 1 and at or length - at)
         return at
       end
     end
