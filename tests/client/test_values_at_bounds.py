@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -341,3 +342,46 @@ def test_without_a_socket_the_wait_is_cut_into_slices(
     timed.waiter.__dict__.update(_client=SimpleNamespace(bzpopmin=bzpopmin), _key="key")
     assert timed.waiter._wait_in_slices(until_s, None) is WakeReason[reason]
     assert slices == pytest.approx(timeouts)
+
+
+@pytest.mark.parametrize("can_start", [True, False])
+def test_a_step_runs_at_once_if_the_interpreter_begins_no_threads_any_more(
+    monkeypatch: pytest.MonkeyPatch, *, can_start: bool
+) -> None:
+    log: list[str] = []
+
+    class Thread:
+        def __init__(self, target: Any, **options: Any) -> None:
+            log.append(f"{options['name']}, daemon {options['daemon']}")
+
+        def start(self) -> None:
+            if not can_start:
+                raise RuntimeError("can't start new thread at interpreter shutdown")
+
+        def join(self, timeout_s: float) -> None:
+            log.append(f"join {timeout_s}")
+
+        def is_alive(self) -> bool:
+            return can_start
+
+    async def step() -> None:
+        log.append("step")
+
+    monkeypatch.setattr(consumer, "threading", SimpleNamespace(Thread=Thread))
+    is_finished = asyncio.run(consumer.Consumer._run_with_timeout(None, step, 2.0))  # type: ignore[arg-type]
+    assert is_finished is not can_start
+    assert log == ["rqtui-hurry, daemon True", "join 2.0" if can_start else "step"]
+
+
+@pytest.mark.parametrize(("requested_s", "log"), [(None, []), (0.0, ["close", "put wake 0"])])
+def test_a_wait_that_no_command_can_end_is_closed_and_its_marker_put_back(
+    requested_s: float | None, log: list[str]
+) -> None:
+    found: list[str] = []
+    client = SimpleNamespace(zadd=lambda key, scores: found.extend(f"put {key} {score}" for score in scores.values()))
+    waiter: Any = Bare(
+        WakeWaiter, _requested_s=requested_s, _client_id=None, _client=client, _key="wake",
+        _translate_wait_errors=nullcontext, _close_wake_connection=lambda: found.append("close"),
+    )  # fmt: skip
+    waiter.cancel_wait()
+    assert found == log

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from kept_text import assert_lines_match_file
 
-from rqtui.config import file
+from rqtui.config import file, toml_lines
 from rqtui.config.file import parse_config_text
 from rqtui.config.thresholds import DEFAULTS, RULES, Limit, find_queue_thresholds, format_threshold, parse_threshold
 
@@ -80,3 +81,18 @@ def text() -> Iterator[str]:
 
 def test_values_of_the_config_file_match_the_stored_text() -> None:
     assert_lines_match_file(text(), KEPT)
+
+
+def test_a_file_of_too_many_nested_lists_is_refused_in_its_first_line() -> None:
+    with pytest.raises(toml_lines.BrokenToml, match="it is nested too deeply") as refused:
+        toml_lines.parse_toml_text("a = " + "[" * 100_000)
+    assert refused.value.line == 1
+
+
+def test_a_file_in_the_usual_place_that_cannot_be_read_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(file, "find_config_path", lambda *_: (tmp_path, ""))  # a folder
+    config = file.load_config()
+    [problem] = config.problems
+    assert config.exists and problem.line == 1 and problem.is_guard and problem.text.startswith("it cannot be read: ")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bare_objects import Bare
 
-from rqtui.model import Job, Place, State
+from rqtui.errors import ScriptError
+from rqtui.model import Job, MigrationTerms, Place, State
 from rqtui.scripts.script import Reply
+from rqtui.system_base import guarded_system
 from rqtui.system_base.entries import HEAD_BYTES
 from rqtui.system_base.option_values import accept_whole_number
+from rqtui.system_base.record_sample import RecordSample
 from rqtui.system_base.system import find_late_place
 from rqtui.systems import registry
 
@@ -75,3 +80,28 @@ def test_the_remedy_of_a_finding_has_an_id_unless_it_is_too_long(size: int, *, i
     row = (kind, b"", b"x" * size, 1, 1, 1, 1, "mail")
     [finding] = system._parse_findings("mail", Reply("", values={"now_ms": 1}, rows=[row], columns=columns))
     assert ("x" * size in finding.remedy) is is_typed and (" ID" in finding.remedy) is not is_typed
+
+
+@pytest.mark.parametrize(("state", "attempts", "failed"), [
+    (State.READY, 0, 0), (State.READY, 2, 2), (State.RESERVED, 0, 0), (State.RESERVED, 1, 0), (State.RESERVED, 2, 1),
+])  # fmt: skip
+def test_the_present_run_of_a_migrated_job_is_not_one_that_failed(state: State, attempts: int, failed: int) -> None:
+    job = replace(JOB, state=state, attempts=attempts, max_attempts=5)
+    assert registry.create_system("native").migration_terms(job) == MigrationTerms(failed, 5)
+
+
+def test_the_events_of_a_system_whose_requests_fail_are_not_requested(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> list[Any]:
+        raise ScriptError("a mistake")
+
+    caplog.set_level(logging.INFO, "rqtui")
+    guarded: Any = Bare(guarded_system._Guard, build_requests=lambda _name, function: function())
+    assert guarded.build_event_requests(fail) == [] and caplog.messages == ["a mistake"]
+    assert guarded.build_event_requests(lambda: ["asked"]) == ["asked"]
+
+
+def test_the_record_of_a_deleted_job_leaves_the_sample() -> None:
+    sample = RecordSample(records={b"a": Any, b"b": Any})  # type: ignore[dict-item]
+    for _ in range(2):
+        sample.drop_record(b"a")
+        assert [*sample.records] == [b"b"]
