@@ -554,6 +554,11 @@ def describe_borders() -> Iterator[str]:
                 f"title in {width} {bool(expression)}: "
                 f"{''.join(piece.text for piece in board_borders.build_pane_title(2, pane, queue))!r}"
             )
+    for number in (999_999, 1_234_567):
+        for is_exact in (True, False):
+            counts = (Count("ready", State.READY, number, is_exact),)
+            title = board_borders.build_pane_title(2, build_pane(), queue._replace(counts=counts))
+            yield f"title with {number} {is_exact}: {''.join(piece.text for piece in title)!r}"
     yield f"title of a folded place: {describe(board_borders.build_pane_title(2, build_pane(), None, is_folded=True))}"
     for counted in (
         None,

@@ -710,6 +710,9 @@ def describe_tables() -> Iterator[str]:
             )
             table.clear_rows()
             yield f"  cleared: {table._is_touched} {table._cursor_place} {take(log)}"
+    table = build_table(log, "a", "b", _cursor_place=1)
+    table.expect_similar_list()
+    yield f"similar list from its first row: {table._cursor_place}"
     for ids in ((), ("a",), ("a", "b", "c")):
         for held in (None, "b", "x"):
             table = build_table(log, *ids)
