@@ -180,7 +180,7 @@ class FindingCursor(Widget):
 
     _ref: Ref | None = None
     _findings: Sequence[Finding] = ()
-    _position = 0
+    _position: int  # in the findings
     _is_moved = False  # whether a person moved the cursor on the findings of this queue
 
     @property
@@ -201,8 +201,10 @@ class FindingCursor(Widget):
         is_kept = ref == self._ref and bool(self._findings) and (self._is_moved or self.has_focus)
         kind = self._findings[self._position].kind if is_kept else ""
         same = [position for position, finding in enumerate(findings) if finding.kind == kind]
-        if self._position not in same:
-            self._position = same[0] if same else 0
+        if not same:
+            self._position = 0
+        elif self._position not in same:
+            self._position = same[0]
         self._is_moved = self._is_moved and is_kept
         self._ref, self._findings, self.can_focus = ref, findings, bool(findings)
 
