@@ -222,7 +222,7 @@ def yield_error_reports(engine: Engine, refs: Sequence[Ref], width: Width = Widt
     silent = sampling.list_silent_systems(engine, refs, "error")
     survey = yield from sampling.yield_survey(engine, refs, STATES, MAX_PER_PLACE, MAX_JOBS, _has_failures)
     pairs: list[tuple[Job, ParsedError]] = []
-    reported_jobs = 0
+    jobs_of_next_report = 0.0
     complete: dict[Ref, int] = {}
 
     def build_error_report(dates: _Dates) -> Errors:
@@ -238,8 +238,8 @@ def yield_error_reports(engine: Engine, refs: Sequence[Ref], width: Width = Widt
                 ]
             pairs += failures
             yield None
-        if len(pairs) >= GROWTH_PER_REPORT * reported_jobs:
-            reported_jobs = len(pairs)
+        if len(pairs) >= jobs_of_next_report:
+            jobs_of_next_report = GROWTH_PER_REPORT * len(pairs)
             yield build_error_report({})
     complete.update(_count_complete_deaths(survey, pairs))
     for ref, counted in _count_death_causes(pairs, complete).items():

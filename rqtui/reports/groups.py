@@ -89,7 +89,7 @@ class Groups:
     def estimate_jobs(self, group: Group) -> int:
         """Estimate how many jobs of the places are in a group, from its share of the jobs that were read."""
         is_exact = self.size.looked >= self.size.of
-        return group.jobs if is_exact else round(group.jobs * self.size.of / max(1, self.size.looked))
+        return group.jobs if is_exact else round(group.jobs * self.size.of / self.size.looked)
 
     def build_dry_run_command(self, group: Group, queue_argument: str) -> str:
         """Build the command that shows what the usual verb would do to a group; empty without a filter or a verb."""

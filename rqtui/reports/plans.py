@@ -104,7 +104,7 @@ def yield_job_plans(engine: Engine, chosen: Chosen) -> Iterator[Plan]:
     counts = _PlanCounts(Counter(), Counter(), Counter(), Counter(), [])
     seconds = -(-total // CHUNK) * trip_s * _CHANGE_FACTOR
     if not total:
-        yield counts.build_plan(0, seconds)
+        yield counts.build_plan(total, seconds)
     for ref, jobs in chosen:
         for start in range(0, len(jobs), MAX_READ):
             for job in jobs[start : start + MAX_READ]:
@@ -121,7 +121,7 @@ def build_chunk_plan(engine: Engine, ref: Ref, chunks: Iterable[Sequence[Job]]) 
     for jobs in chunks:
         for job in jobs:
             counts.add_job(ref, job, now_ms)
-    return counts.build_plan(0, -(-counts.looked // CHUNK) * trip_s * _CHANGE_FACTOR)
+    return counts.build_plan(counts.looked, -(-counts.looked // CHUNK) * trip_s * _CHANGE_FACTOR)
 
 
 def yield_place_plans(engine: Engine, ref: Ref, place: str, max_jobs: int = MAX_READ) -> Iterator[Plan]:

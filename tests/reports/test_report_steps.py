@@ -19,10 +19,11 @@ from memory_queues import NOW_MS, REFUSED, MemoryQueues
 
 from rqtui.engine.filters import parse_filter
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.model import Attempt, Job, KindStatistics, Ref, State, Worker
-from rqtui.reports import comparison, errors, groups, kinds, plans, sampling, search
+from rqtui.model import Attempt, Finding, Job, KindStatistics, Queue, Ref, State, Worker
+from rqtui.reports import comparison, errors, groups, incident, kinds, plans, sampling, search
 from rqtui.reports.comparison import Comparison, Selection
 from rqtui.reports.sampling import Extent
+from rqtui.systems import registry
 from rqtui.text.causes import Width
 
 KEPT = Path(__file__).with_name("report_steps.txt")
@@ -338,9 +339,33 @@ def broken_places() -> Iterator[str]:
         yield f"without {fields}: {[sampling.list_silent_systems(engine, refs, name) for name in fields]}"
 
 
+def single_reads() -> Iterator[str]:
+    """Yield what is read for one failed job, for counted minutes, and for a first part without failures."""
+    queues = MemoryQueues({MAIL: {"dead": [job("a", error="E")]}})
+    for each in (job("a"), job("gone", error="kept")):
+        yield f"the error of {each.id!r}: {errors.load_full_error(queues.engine, each).error!r} {queues.reads}"
+    sent = list[Any]()
+
+    def send_requests_isolated(builders: Sequence[Any]) -> list[None]:
+        sent.extend(call.argv for build in builders for call in build().calls)
+        return [None]
+
+    engine: Any = SimpleNamespace(
+        systems={"native": registry.create_system("native")}, send_requests_isolated=send_requests_isolated
+    )
+    for since_ms in (NOW_MS, NOW_MS - 100 * MINUTE_MS, NOW_MS - 100 * MINUTE_MS - 1):
+        sent.clear()
+        failing = Queue("mail", "native", findings=(Finding("failing", "warning", "mail", "", since_ms=since_ms),))
+        course = incident._read_counted_course(engine, MAIL, failing, NOW_MS, [], [])
+        yield f"minutes since {since_ms - NOW_MS}: {course} {sent}"
+    queues = MemoryQueues({MAIL: {"scheduled": many(2, "scheduled"), "dead": many(2, error="E")}})
+    yield f"a part without failures: {run(errors.yield_error_reports(queues.engine, [MAIL]))[0]}"
+
+
 def text() -> Iterator[str]:
     parts: Sequence[Any] = (
         error_reports, first_reads, kind_reports, search_results, group_reports, comparisons, job_plans, broken_places,
+        single_reads,
     )  # fmt: skip
     for part in parts:
         yield f"== {part.__name__}"
