@@ -24,6 +24,7 @@ from rqtui.systems.bullmq.workers import WorkerConnection, WorkerConnections
 from rqtui.systems.celery import remote_control, worker_heartbeats
 from rqtui.systems.celery.remote_control import WorkerReply
 from rqtui.systems.sidekiq import processes
+from rqtui.systems.sidekiq import system as sidekiq
 from rqtui.systems.sidekiq.lost_jobs import LATE_MS, TTL_MS, LostJobs
 
 KEPT = Path(__file__).with_name("findings_at_bounds.txt")
@@ -306,9 +307,62 @@ def findings_of_native() -> Iterator[str]:
             yield f"{number} workers, beat {beat}: {found.text} {found.detail!r} {found.since_ms} {found.jobs}"
 
 
+def lost_pages_of_sidekiq() -> Iterator[str]:
+    held = {"worker": b"h:1:x", "queue": "mail", "run_at": "5", "beat_ms": TTL_MS, "left_ms": -1}
+
+    def build_system(number: int) -> Any:
+        system: Any = registry.create_system("sidekiq")
+        system.now_ms = lambda: NOW_MS
+        bodies = [json.dumps({"class": "Hard", "args": [], "jid": f"j{at}"}).encode() for at in range(number)]
+        rows = [{**held, "thread": b"t%d" % at, "job": body} for at, body in enumerate(bodies)]
+        system.lost.update_jobs(build_reply(rows))
+        system.lost.update_jobs(build_reply([], now_ms=NOW_MS + 1))
+        return system
+
+    for number in (0, 1, 2, 3):
+        yield f"{number} lost: {describe_findings(build_system(number)._find_lost_jobs('mail'))}"
+        for offset in (-1, 0, 1, 2, 3):
+            for returned in ((), ("j1",)):
+                system = build_system(number)
+                request = system.page_request("mail", "lost", offset, 2, 0)
+                if returned and not request.calls:
+                    continue
+                page = request.parse([build_reply([{"id": jid.encode()} for jid in returned])])
+                ids = [job.id.decode() for job in page.jobs]
+                yield f"2 of {number} from {offset}, {returned} again: {ids} from {page.offset}, next {page.next}"
+    for words in (("moved", "gone"), ("queued", "moved"), ("gone", "gone")):
+        system = build_system(2)
+        jobs = system.page_request("mail", "lost", 0, 2, 0).parse([build_reply([])]).jobs
+        for request in system.verb_requests("release", "mail", jobs, {}):
+            found = request.parse([Reply("", each=[Reply(word) for word in words])])
+            yield f"released {[f'{one.word} {one.moved}' for one in found]}: {system.lost.count('mail')} are left"
+    for processed, failed, is_exact in (("", "", 1), ("0", "0", 1), ("5", "2", 1), ("5", "9", 1), ("5", "", 0)):
+        values = {place.name: 1 for place in registry.create_system("sidekiq").places}
+        reply = Reply(
+            "", values={**values, "now_ms": NOW_MS, "processed": processed, "failed": failed, "exact": is_exact}
+        )
+        counted = build_system(0)._parse_queue("mail", reply)
+        yield f"{processed!r} processed, {failed!r} failed, exact {is_exact}: {counted.counters}"
+    for recorded in (0, 1):
+        for only in (0, 1):
+            for runs in (0, 1):
+                rows = [{"at_ms": 60_000, "processed": runs, "failed": 0}]
+                request = registry.create_system("sidekiq").ends_request("mail")
+                minutes = request.parse([build_reply(rows, recorded=recorded, only=only)])
+                yield f"{runs} runs, recorded {recorded}, the only queue {only}: {list(minutes)}"
+    for failed, took_ms in ((0, 0), (0, 9), (2, 9), (3, 9)):
+        row = {"kind": b"Hard", "processed": 3, "failed": failed, "ms": took_ms}
+        yield f"{failed} of 3 failed in {took_ms} ms: {sidekiq._build_class_statistics(row, 5)}"
+    for retry in (True, False, 0, 1, -1, "x"):
+        yield f"retry {retry}: {sidekiq._compute_max_attempts(retry)} runs"
+    for beat_ms in ("", "-1", str(LATE_MS), str(LATE_MS + 1)):
+        yield f"silent for {beat_ms!r}: {sidekiq._compute_silence_ms({'beat_ms': beat_ms})}"
+
+
 def test_findings_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = (
         waiting_jobs_of_arq(), lock_holders_of_bullmq(), polls_of_bullmq(monkeypatch), workers_of_bullmq(),
         lost_jobs_of_sidekiq(), processes_of_sidekiq(), workers_of_celery(), replies_of_celery(), findings_of_native(),
+        lost_pages_of_sidekiq(),
     )  # fmt: skip
     assert_lines_match_file((line for part in parts for line in (f"== {part.__name__}", *part)), KEPT)
