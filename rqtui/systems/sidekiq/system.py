@@ -354,7 +354,7 @@ class Sidekiq(EntrySystem):
             held_jobs = zip(page_jobs, rows, strict=True)
             rows_of_lost = [held.build_row() for held, row in held_jobs if row["id"] not in returned_ids]
             jobs = self.decode_rows(queue, "lost", rows_of_lost, reply.values["now_ms"])
-            next_offset = first + len(page_jobs)
+            next_offset = first + len(jobs)  # the jobs that Redis has again are in memory no more
             total = self.lost.count(queue)
             return Page(
                 queue, self.name, "lost", tuple(jobs), total, True, first, next_offset if next_offset < total else None
