@@ -321,6 +321,32 @@ def job_plans() -> Iterator[str]:
             queues.reads.clear()
 
 
+def shared_place_plans() -> Iterator[str]:
+    """Yield the plans of a place that holds the jobs of several queues, whose pages have few of this queue."""
+
+    def page(jobs: int, scanned: int, is_last: bool = False) -> Any:
+        return SimpleNamespace(
+            jobs=many(jobs), scanned_entries=scanned, job_count=jobs, next=None if is_last else scanned
+        )
+
+    stories = {
+        "found at the end": [page(0, 500), page(2, 500), page(1, 500, is_last=True)],
+        "more than estimated": [page(3, 500), page(2, 500), page(0, 1, is_last=True)],
+        "stopped before": [page(1, 99_999), page(1, 0), page(1, 1), page(1, 500)],
+        "nothing": [page(0, 500, is_last=True)],
+    }
+    for title, pages in stories.items():
+        reads = list[Any]()
+        engine: Any = SimpleNamespace(
+            systems={"native": SimpleNamespace(is_shared=lambda _place: True, queue_request=lambda _queue: None)},
+            send_request=lambda _request: SimpleNamespace(counted_ms=NOW_MS),
+            fetch_page=lambda *args, reads=reads: reads.append(args[1:]) or SimpleNamespace(job_count=4),
+            walk_pages=lambda *args, reads=reads, pages=pages: reads.append(args[1:]) or iter(pages),
+        )
+        found = [(plan.total, plan.looked) for plan in plans.yield_place_plans(engine, MAIL, "dead")]
+        yield f"a shared place, {title}: {found} {reads}"
+
+
 def broken_places() -> Iterator[str]:
     broken: Any = REFUSED
     for start in (
@@ -364,8 +390,8 @@ def single_reads() -> Iterator[str]:
 
 def text() -> Iterator[str]:
     parts: Sequence[Any] = (
-        error_reports, first_reads, kind_reports, search_results, group_reports, comparisons, job_plans, broken_places,
-        single_reads,
+        error_reports, first_reads, kind_reports, search_results, group_reports, comparisons, job_plans,
+        shared_place_plans, broken_places, single_reads,
     )  # fmt: skip
     for part in parts:
         yield f"== {part.__name__}"
