@@ -21,7 +21,7 @@ local room, entries, tasks = limit - #rows, {}, {}
 local first = place ~= 'delayed' and room > 0 and redis.call('LRANGE', ready, 0, room - 1) or {}
 for at, task in ipairs(first) do entries[at] = '0 ' .. task end
 room = room - #first
-if place ~= 'ready' and room > 0 then
+if place ~= 'ready' then
   local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', '9007199254', 'WITHSCORES', 'LIMIT', 0, room)
   for i = 1, #due, 2 do
     local due_ms = math.max(0, math.floor(tonumber(due[i + 1]) * 1000 + 0.5))
