@@ -214,6 +214,16 @@ def test_a_due_time_is_a_number_of_seconds_from_0_to_the_year_5138(client: Redis
         client.delete(DELAYED)
 
 
+def test_at_most_so_many_tasks_are_parked_as_the_limit_says(client: Redis) -> None:
+    client.rpush(READY, "a", "b", "c")
+    client.zadd(DELAYED, {"d": NOW_S + 9, "e": NOW_S + 10})
+    for limit, parked in ((2, "ab"), (2, "ab"), (4, "abcd"), (9, "abcde")):
+        rows = run_script(client, "park", limit=limit).rows
+        assert b"".join(row[0][-1:] for row in rows).decode() == parked, limit
+        left = [*client.lrange(READY, 0, -1), *client.zrange(DELAYED, 0, -1)]
+        assert b"".join(left).decode() == "abcde"[len(parked) :], limit
+
+
 def test_tasks_that_are_due_after_the_year_2255_are_not_parked(client: Redis) -> None:
     keyspace.plant(client, {DELAYED: Zset({"last": 9_007_199_254, "later": 9_007_199_255})})
     assert [row[0] for row in run_script(client, "park", limit=9).rows] == [b"9007199254000 last"]
