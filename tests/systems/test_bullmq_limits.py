@@ -743,3 +743,14 @@ def test_a_restored_job_gets_the_fields_and_keys_that_it_had(client: Redis) -> N
     assert [reply.word for reply in run_script(client, "restore", [row]).each] == ["moved"]
     after = keyspace.dump(client)
     assert {key: entry for key, entry in after.items() if key in before} == before
+
+
+@run_in_one_test("is_there", [True, False])
+def test_a_parent_without_a_hash_does_not_become_ready(client: Redis, *, is_there: bool) -> None:
+    plant_job(client, "parent", "waiting_children")
+    plant_job(client, "a", "failed", parentKey=build_job_key("parent"))
+    client.sadd(build_job_key("parent", ":dependencies"), build_job_key("a"))
+    if not is_there:
+        client.delete(build_job_key("parent"))
+    assert [reply.word for reply in run_script(client, "delete", [("a",)]).each] == ["moved"]
+    assert client.lrange(KEYS["wait"], 0, -1) == [b"parent"] * is_there

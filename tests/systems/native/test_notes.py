@@ -118,6 +118,12 @@ def test_a_minute_of_up_to_199_counters_is_recorded(client: Redis) -> None:
             assert client.xlen(build_key("minutes", queue)) == is_recorded, (fields, queue)
 
 
+def test_figures_of_no_minutes_are_the_counters_alone(any_client: Redis) -> None:
+    enqueue_ids(any_client, b"a")
+    for limit in (0, 1):
+        assert len(run_script(any_client, "stats", limit=limit).rows) == 1 + limit
+
+
 def test_about_a_day_of_minutes_is_kept(client: Redis) -> None:
     pipe = client.pipeline()
     for n in range(3000):
