@@ -49,8 +49,8 @@ local function is_held(id, member, worker, began)
   return current == id or redis.call('SISMEMBER', key .. ':executions', member) == 1
 end
 local function interval_s(left, intervals) -- RQ counts from the end of the list; the first interval is used for all earlier retries
-  local is_list, list = pcall(cjson.decode, intervals or '')
-  if not is_list or type(list) ~= 'table' or #list == 0 then return 0 end
+  local _, list = pcall(cjson.decode, intervals or '')
+  if type(list) ~= 'table' then return 0 end
   return tonumber(list[math.max(#list - left, 0) + 1]) or 0
 end
 local plan = {} -- the actions, decided before the first write

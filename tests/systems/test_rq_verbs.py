@@ -271,6 +271,9 @@ ABANDONED: Mapping[str, tuple[Mapping[str, object], str, list[str | None]]] = {
     "some left": ({"retries_left": 3}, "queued", ["queued", "2"]),
     "after an interval": ({"retries_left": 2, "retry_intervals": "[10, 60]"}, "scheduled", ["scheduled", "1"]),
     "intervals that are none": ({"retries_left": 2, "retry_intervals": "{"}, "queued", ["queued", "1"]),
+    "one interval that is no list": ({"retries_left": 2, "retry_intervals": "5"}, "queued", ["queued", "1"]),
+    "an empty list of intervals": ({"retries_left": 2, "retry_intervals": "[]"}, "queued", ["queued", "1"]),
+    "intervals that are words": ({"retries_left": 2, "retry_intervals": '["x"]'}, "queued", ["queued", "1"]),
     "it has ended already": ({"status": "finished", "worker_name": WORKER}, "", ["finished", None]),
 }
 
