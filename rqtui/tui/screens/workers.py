@@ -285,11 +285,11 @@ class Workers(View):
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = self.measure_details_width(pane)
         rows = pane.scrollable_content_region.height
-        parts = [_format_worker_details(entry, self._now_ms, width, rows)] if entry else []
+        parts: list[Content] = []
         if entry and entry.id in self._inspections:
-            parts.insert(
-                0, _format_inspection(self._inspections[entry.id], entry.id in self._asked, self._now_ms, width)
-            )
+            parts.append(_format_inspection(self._inspections[entry.id], entry.id in self._asked, self._now_ms, width))
+        if entry:
+            parts.append(_format_worker_details(entry, self._now_ms, width, rows))
         text = Content("\n").join(part for part in parts if part)
         pane.show_text(self._plot.add_below(text, self._find_plotted_queue(), pane, width))
 
