@@ -344,7 +344,8 @@ class Events(View):
 
     def build_second_line(self, width: int) -> frame.Sides:
         """Return the counts of the queue, or the number of queues if there are several, for the header."""
-        queue = self._snapshot.find_queue(self._refs[0]) if len(self._refs) == 1 and self._snapshot else None
+        only = find_only_queue(self._refs)
+        queue = self._snapshot.find_queue(only) if only and self._snapshot else None
         if queue is not None and self._snapshot is not None:
             rate = self._snapshot.rates.get(self._refs[0], Rate())
             return frame.format_queue_line(queue, rate, width, self.session.find_foreign_system_name(self._refs[0]))

@@ -561,8 +561,8 @@ class Metrics(View):
     def build_second_line(self, width: int) -> frame.Sides:
         """Return the plotted queues and the time ranges for the header."""
         is_selection = self._left_out_count > 0
-        if len(self._refs) == 1:
-            name = formats.elide_middle(safe(self._refs[0].queue), max(12, width // 3))
+        if only := find_only_queue(self._refs):
+            name = formats.elide_middle(safe(only.queue), max(12, width // 3))
         else:
             name = f"{'the ' * is_selection}{len(self._refs)} {'busiest ' * is_selection}queues together"
             name = name if self._refs else "no queues yet"

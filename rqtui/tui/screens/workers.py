@@ -228,7 +228,8 @@ class Workers(View):
         if (columns := self._build_columns()) != self.table.painter.columns:
             self.table.set_columns(columns)
         self.table.update([self._build_worker_row(entry) for entry in self._list_matching_workers()[:MAX_ROWS]])
-        scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
+        only = find_only_queue(self.refs)
+        scope_text = safe(only.queue) if only else f"{len(self.refs) or 'all'} queues"
         filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
             Piece(" workers ", "strong"), Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"), *filter_pieces

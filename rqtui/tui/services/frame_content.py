@@ -27,10 +27,10 @@ from rqtui.tui.services.write_lock import WriteLock
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.terminal import ascii_filter
+from rqtui.tui.view import View, find_only_queue
 from rqtui.tui.widgets import frame
 
 if TYPE_CHECKING:
-    from rqtui.tui.view import View
     from rqtui.verbs import Verb
 
 
@@ -102,7 +102,8 @@ class FrameContent:
     def _build_views_line(self, view: View, width: int) -> frame.Sides:
         """Build the header's third line: the queues of this view, and the other views about them."""
         refs = view.list_scope_queues()
-        scope_text = refs[0].queue if len(refs) == 1 else f"{len(refs)} queues" if refs else ""
+        only = find_only_queue(refs)
+        scope_text = only.queue if only else f"{len(refs)} queues" if refs else ""
         palette_label = next(key.label for key in keys.GENERAL_KEYS if key.id == "palette")
         return frame.format_views_line(
             "queues",
