@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from redis import Redis, exceptions
@@ -209,3 +210,11 @@ def test_the_password_of_the_url_is_masked(poor: str) -> None:
 def test_a_call_is_as_long_as_it_is_in_a_unit_that_is_wide_enough() -> None:
     spans = (0.4, 999.9, 1_000.0, 14_211_428.6)
     assert [redis_panels._format_duration(micros) for micros in spans] == ["0.4 µs", "999.9 µs", "1 ms", "14s"]
+
+
+def test_a_number_that_the_server_does_not_send_is_zero() -> None:
+    info: Any = {"cmdstat_get": {}, "cmdstat_set": {"calls": 3, "usec": 9}, "db0": {}, "db1": {"keys": 2, "expires": 1}}
+    assert redis._rank_commands(info) == (redis.Command("set", 3, 9, 0), redis.Command("get", 0, 0, 0))
+    assert redis._parse_keyspace(info) == (("db0", 0, 0), ("db1", 2, 1))
+    failed = {"cmdstat_get": {"failed_calls": 2}, "cmdstat_set": {"rejected_calls": 3}}
+    assert [command.failed for command in redis._rank_commands(failed)] == [2, 3]
