@@ -90,6 +90,12 @@ def pages() -> Iterator[str]:
 
 
 def full_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for letters in (900, 940, 980, 1_020):
+        long = tuple(build_job(body=b"x" * letters) for _ in range(300))
+        record = job_pages.build_recorded_page(
+            MAIL, Page("mail", "native", "ready", long, 300), NOW_MS, 300, is_exact=True
+        )
+        yield f"300 jobs of {letters} letters: {len(json.loads(record.jobs))} in {len(record.jobs)} bytes"
     page = Page("mail", "native", "ready", (build_job(), build_job()), 2)
     size = len(json.dumps(job_pages._build_recorded_job(build_job()), separators=(",", ":")))
     for free_bytes in (size - 1, size, size + 1, 2 * size - 1, 2 * size, 2 * size + 1):

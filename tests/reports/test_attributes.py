@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 from rqtui.model import Job, State
+from rqtui.reports import groups
 from rqtui.reports.attributes import (
     compute_run_ms,
     find_end_ms,
@@ -125,3 +126,21 @@ def test_the_times_of_a_job_depend_on_its_state() -> None:
     assert find_start_ms(replace(JOB, state=State.RESERVED, reserved_ms=8)) == 8
     assert find_start_ms(replace(JOB, state=State.SCHEDULED)) == JOB.enqueued_ms
     assert find_end_ms(replace(JOB, state=State.READY)) is None and compute_run_ms(JOB) is None
+
+
+def test_a_run_that_ended_before_it_began_by_another_clock_took_no_time() -> None:
+    run = Job(b"a", "mail", "native", "done", State.DONE, b"a", reserved_ms=1_000)
+    times = [compute_run_ms(replace(run, ended_ms=ended_ms)) for ended_ms in (900, 999, 1_000, 1_001, 1_500)]
+    assert times == [0, 0, 0, 1, 500]
+
+
+def test_the_oldest_job_of_a_group_is_from_the_past() -> None:
+    def count(*ages_ms: int) -> int | None:
+        totals = groups._Totals()
+        for age_ms in ages_ms:
+            totals.add_job(Job(b"a", "mail", "native", "ready", State.READY, b"a", since_ms=9_000 - age_ms), 9_000)
+        assert totals.jobs == totals.by_place.get("ready", 0) == len(ages_ms)
+        return totals.oldest_ms
+
+    ages = [count(*each) for each in ((), (-500,), (-1,), (0,), (1,), (5, 7, 3), (-5, 4))]
+    assert ages == [None, 0, 0, 0, 1, 7, 4]

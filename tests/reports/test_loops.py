@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from redis import Redis
 from shell import shell
@@ -143,3 +146,30 @@ def test_a_system_without_such_a_loop_has_nothing_late_on_any_page() -> None:
     pages = tuple(Page("default", job.system, job.place, (job,), 1) for job in due)
     found = list(loops.yield_upcoming_jobs(Snapshot(2, pages=pages), systems))
     assert [each.ref.system for each in found] == ["rq"]
+
+
+def test_a_queue_with_late_jobs_of_unknown_times_is_as_urgent_as_one_that_is_late_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left_ms = {"a": 1, "b": None, "c": -1, "d": 0, "e": None}
+    monkeypatch.setattr(loops, "compute_ms_until_work", lambda _verb, queue, _systems: left_ms[queue.name])
+    monkeypatch.setattr(loops, "count_late_jobs", lambda _verb, queues, _systems: int(queues[0].name == "b"))
+    queues = {Ref("native", name): Counted(name, "native") for name in left_ms}
+    systems = {"native": registry.create_system("native")}
+    for most, expected in ((1, "c"), (2, "cb"), (3, "cbd"), (4, "cbda"), (5, "cbda")):
+        found = loops.select_places("dispatch", queues, systems, most)
+        assert "".join(ref.queue for ref, place in found if place == "scheduled") == expected
+
+
+def test_the_first_jobs_of_the_places_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    focuses: list[Any] = []
+
+    def take_snapshot(focus: Any) -> Snapshot:
+        focuses.append(focus)
+        return Snapshot(0, (Counted("mail", "native", next_due_ms=5, next_expiry_ms=None),))
+
+    monkeypatch.setattr(loops, "count_loop_connections", lambda _engine: {"dispatch": 2})
+    engine: Any = SimpleNamespace(systems={"native": registry.create_system("native")}, take_snapshot=take_snapshot)
+    report = loops.build_loop_report(engine, [Ref("native", "mail")], 7)
+    assert [(page.place, page.offset, page.limit) for page in focuses[1].pages] == [("scheduled", 0, 7)]
+    assert [(loop.verb, loop.elsewhere) for loop in report.loops] == [("dispatch", 2), ("reap", 0)]
