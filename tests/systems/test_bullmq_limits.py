@@ -754,3 +754,14 @@ def test_a_parent_without_a_hash_does_not_become_ready(client: Redis, *, is_ther
         client.delete(build_job_key("parent"))
     assert [reply.word for reply in run_script(client, "delete", [("a",)]).each] == ["moved"]
     assert client.lrange(KEYS["wait"], 0, -1) == [b"parent"] * is_there
+
+
+def test_a_count_reads_keys_again_only_if_one_has_another_type(client: Redis) -> None:
+    calls = {}
+    for meta_type in ("hash", "string"):
+        client.flushall()
+        keyspace.plant(client, {KEYS["meta"]: {"version": "5"} if meta_type == "hash" else "text"})
+        client.config_resetstat()
+        assert run_script(client, "counts").word == "counted"
+        calls[meta_type] = client.info("commandstats")["cmdstat_hmget"]["calls"]
+    assert calls == {"hash": 1, "string": 2}
