@@ -191,6 +191,15 @@ def describe_job_page() -> Iterator[str]:
                     yield f"  step {step}: {view._link_index} {take(log)}"
                 view.action_open()
                 yield f"  opened: {take(log)}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "WINTER0SUMMER,J5,J25")  # summer time from 5 to 25 January
+        time.tzset()
+        for days in (-11, -9, 0, 9, 11):
+            view = build_job_page(log, JOB, _now_ms=NOW_MS + days * 86_400_000)
+            view._draw_property_pane()
+            yield f"time zone {days} days from then: {view.details.border_title.plain!r}"
+            log.clear()
+    time.tzset()
     many = tuple(Fact(f"fact {number}", "x" * 70, "ref" if number > 2 else "text") for number in range(6))
     for index in (0, 2):
         view = build_job_page(log, replace(JOB, facts=many), _link_index=index)
