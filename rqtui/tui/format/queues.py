@@ -416,9 +416,9 @@ def build_state_bar(
         max(min_size, width * number // total)
         for min_size, (_state, number, _text) in zip(min_cells, present, strict=True)
     ]
-    while sum(cells) != width:  # the part with the most spare cells gives or gets a cell
+    while sum(cells) != width:  # the part with the most spare cells gives a cell, or gets all that are left
         index = max(range(len(cells)), key=lambda index: cells[index] - min_cells[index])
-        cells[index] += 1 if sum(cells) < width else -1
+        cells[index] += max(-1, width - sum(cells))
     return [
         (state, f"{text} {'━' * (size - len(text) - 2)} ")
         for (state, _number, text), size in zip(present, cells, strict=True)
