@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ from bare_objects import Actor, Bare, take
 from kept_text import assert_lines_match_file
 from redis import exceptions
 
-from rqtui.connection import cluster, embedded, pool, sentinels, subscriber, tls, watchdog
+from rqtui.connection import cluster, embedded, pool, reply_limits, sentinels, subscriber, tls, watchdog
 from rqtui.connection.cluster import Cluster
 from rqtui.connection.embedded import EmbeddedServer
 from rqtui.connection.passwords import add_url_password, has_url_password
@@ -33,7 +35,7 @@ from rqtui.connection.pool import Pool, PooledConnection
 from rqtui.connection.redis_errors.connecting import describe_connection_error
 from rqtui.connection.sentinels import Sentinels
 from rqtui.connection.subscriber import Subscriber
-from rqtui.connection.urls import parse_multi_host_url
+from rqtui.connection.urls import find_database, parse_multi_host_url
 from rqtui.errors import RqtuiError, ServerError
 
 KEPT = Path(__file__).with_name("links_at_bounds.txt")
@@ -878,3 +880,43 @@ def test_links_match_the_stored_text(tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             lines += [line.replace(str(tmp_path), "FOLDER") for line in part(patch)]
     assert_lines_match_file(lines, KEPT)
+
+
+@pytest.mark.parametrize(
+    ("url", "database"),
+    [
+        ("redis://h", "0"), ("redis://h/", "0"), ("redis://h/3", "3"), ("redis://h/3/", "3"), ("redis://h/3?db=5", "5"),
+        ("redis://h?db=5", "5"), ("unix:///tmp/s", "0"), ("unix:///tmp/s?db=2", "2"), ("redis://h/3?db=", "3"),
+    ],
+)  # fmt: skip
+def test_the_database_of_a_url_is_its_option_or_else_its_path(url: str, database: str) -> None:
+    assert find_database(url) == database
+
+
+def test_the_folder_of_a_server_is_removed_also_if_it_is_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "file").touch()
+    for _ in range(2):
+        watchdog._remove_folder(str(folder))
+        assert not folder.exists()
+
+
+@pytest.mark.parametrize(("platform", "has_hook"), [("linux", True), ("darwin", False), ("win32", False)])
+def test_only_linux_ends_a_server_with_its_watchdog(
+    monkeypatch: pytest.MonkeyPatch, platform: str, *, has_hook: bool
+) -> None:
+    called: list[Any] = []
+    library = SimpleNamespace(prctl=lambda *words: called.append(words))
+    monkeypatch.setitem(sys.modules, "ctypes", SimpleNamespace(CDLL=lambda _name: library))
+    monkeypatch.setattr(watchdog, "sys", SimpleNamespace(platform=platform))
+    hook = watchdog._build_parent_death_hook()
+    assert (hook is not None) is has_hook
+    if hook is not None:
+        hook()
+        assert called == [(watchdog.PR_SET_PDEATHSIG, signal.SIGKILL)]
+
+
+@pytest.mark.parametrize(("text", "number"), [(b"12", 12), (b"-1", -1), (b"x", 0), (b"", 0)])
+def test_a_header_that_is_no_number_is_left_to_hiredis(text: bytes, number: int) -> None:
+    assert reply_limits._parse_header_number(bytearray(text)) == number
