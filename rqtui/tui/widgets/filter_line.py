@@ -171,13 +171,8 @@ class FilterLine(Input):
         word = self._find_word_at_cursor()
         is_path = not word or word.startswith(".")
         stem = word.removeprefix(".").lower()
-        self._matching_paths = (
-            [path for path in self._paths_in_bodies if path.lower().startswith(stem)] if is_path else []
-        )
-        self._matching_paths += (
-            [path for path in self._paths_in_bodies if stem in path.lower()[1:]] if is_path and stem else []
-        )
-        self._matching_paths = list(dict.fromkeys(self._matching_paths))
+        paths = dict.fromkeys(path for path in self._paths_in_bodies if is_path and stem in path.lower())
+        self._matching_paths = sorted(paths, key=lambda path: not path.lower().startswith(stem))
         self.paths.show_completions(self._matching_paths, -1)
 
     def _find_word_at_cursor(self) -> str:
