@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kept_text import assert_lines_match_file
 
-from rqtui.model import Worker
+from rqtui.errors import UsageError
+from rqtui.model import Job, State, Worker
 from rqtui.scripts.script import Reply
 from rqtui.system_base.entries import HEAD_BYTES
 from rqtui.systems import registry
 from rqtui.systems.celery import messages, task_runs
+from rqtui.systems.celery import system as celery
 from rqtui.systems.celery.worker_heartbeats import SILENT_MS
+from rqtui.verbs import TO_QUEUE
 
 KEPT = Path(__file__).with_name("celery_runs_at_bounds.txt")
 NOW_MS = 1_800_000_000_000
@@ -200,6 +204,123 @@ def verbs() -> Iterator[str]:
             yield f"{name}, {word}: {shown}, {state}, failed {system.event_cache.find(b'a') is not None}"
 
 
+def show(call: Callable[..., object], *args: Any) -> str:
+    try:
+        return str(call(*args))
+    except UsageError as error:
+        return f"UsageError: {error}"
+
+
+def rewritten_messages() -> Iterator[str]:
+    system = build_system("mail")
+    member = messages.create_message(
+        b'{"args": [1]}', {"task": "add", "args": [1]}, "mail", messages.Options("a", b"null", b"null", 3)
+    )
+    job = Job(b"a", "mail", "celery", "queue", State.READY, member)
+    day_ms = 86_400_000
+    forms: Sequence[tuple[str, dict[str, object]]] = (
+        ("reschedule", {}), ("reschedule", {"delay_ms": 0}), ("reschedule", {"delay_ms": 5_000}),
+        ("reschedule", {"priority": 5}), ("reschedule", {"priority": 5, "due_ms": NOW_MS + 5_000}),
+        ("reprioritise", {"priority": 0}), ("reprioritise", {"priority": 10}), ("move", {TO_QUEUE: "sms"}),
+    )  # fmt: skip
+    for name, form in forms:
+        try:
+            found = json.loads(system.rewrite_member(name, job, form))
+            fields = f"eta {found['headers']['eta']}, {found['properties']['priority']}, "
+            fields += f"to {found['properties']['delivery_info']['routing_key']}"
+        except UsageError as error:
+            fields = f"UsageError: {error}"
+        yield f"{name} {form}: {fields}"
+    for name, form in (("reschedule", {"delay_ms": 5}), ("reprioritise", {"priority": 5})):
+        yield f"{name} of no message: {system.rewrite_member(name, replace(job, member=b'{}'), form)!r}"
+    most_ms = system.visibility_ms
+    for form in (
+        {},
+        {"delay_ms": 0},
+        {"delay_ms": 1},
+        {"delay_ms": most_ms},
+        {"delay_ms": most_ms + 1},
+        {"due_ms": NOW_MS - day_ms},
+        {"due_ms": NOW_MS},
+        {"due_ms": NOW_MS + 1},
+        {"delay_ms": 0, "due_ms": 5},
+    ):
+        yield f"eta of {form}: {show(system._encode_eta_json, form)}"
+
+
+def requeued_messages() -> Iterator[str]:
+    bad = {**BAD[1], "queue": ""}
+    no_name = {key: value for key, value in bad.items() if key != "name"}
+    entry = messages.create_message(
+        b'{"args": [7]}', {"task": "add", "args": [7], "retries": 3}, "mail", messages.Options("a", b"null", b"null", 3)
+    )
+    for title, queues, steps in (
+        ("a result", ("mail",), (("result", bad),)), ("of several queues", ("mail", "sms"), (("result", bad),)),
+        ("without a name", ("mail",), (("result", no_name),)), ("events", ("mail",), (SENT, FAILED)),
+        ("a message", ("mail",), (SENT, FAILED)), ("another message", ("mail",), (SENT, FAILED)),
+    ):  # fmt: skip
+        for other_prefixes in (set(), {"x"}):
+            system = build_system(*queues)
+            system.other_prefixes = other_prefixes
+            for step in steps:
+                apply(system, step, NOW_MS)
+            if "message" in title:
+                system._runs.record_message(b"a", entry if title == "a message" else b"{}")
+            job = system.event_cache.find(b"a")
+            try:
+                found = json.loads(system.rewrite_member("requeue", job, {}))
+                text = f"{base64.b64decode(found['body'])[:10]!r}, {found['headers']['retries']} retries, "
+                text += f"tag {found['properties']['delivery_tag'][:8]}, priority {found['properties']['priority']}"
+            except UsageError as error:
+                text = f"UsageError: {error}"
+            yield f"{title}, other prefixes {len(other_prefixes)}: {text}"
+    waiting = Job(b"a", "mail", "celery", "queue", State.READY, b"")
+    yield f"of a waiting job: {show(build_system('mail').rewrite_member, 'requeue', waiting, {})}"
+
+
+def ended_jobs() -> Iterator[str]:
+    usual = {"status": "SUCCESS", "result": 5, "name": "add", "args": [1], "kwargs": {}, "worker": "w1",
+             "date_done": "2027-01-15T08:00:00"}  # fmt: skip
+    changes: Sequence[dict[str, object]] = (
+        {}, {"queue": "mail"}, {"queue": "sms"}, {"name": None}, {"status": "FAILURE"}, {"status": "STARTED"},
+        {"status": "PENDING"}, {"date_done": None},
+    )  # fmt: skip
+    for change in changes:
+        for word in ("ended", "gone") if not change else ("ended",):
+            system = build_system("mail")
+            raw = json.dumps({**usual, **change}).encode()
+            job = system._build_ended_job("mail", b"a", Reply(word, values={"result": raw}))
+            kept = b"a" in system._runs.task_bodies
+            text = (
+                f"{job.place} {job.name!r} {job.call!r} {job.worker!r} {job.since_ms} {job.error!r}" if job else "none"
+            )
+            facts = [f"{fact.name} {fact.value}" for fact in job.facts] if job else []
+            yield f"{word}, {change}: {text} {facts}, kept {kept}"
+    for id in (b"a", b"0123456789ab", b"0123456789ab.2"):
+        for is_missed in (False, True):
+            system = build_system("mail")
+            if is_missed:
+                system._missed_jobs.add(("mail", id))
+            names = [call.script.name for call in system.job_request("mail", id, 0).calls]
+            yield f"search of {id!r}, missed {is_missed}: {names}"
+    for number in (celery.MAX_MISSED - 1, celery.MAX_MISSED):
+        system = build_system("mail")
+        system._missed_jobs.update(("mail", b"%d" % at) for at in range(number))
+        request = system.job_request("mail", b"a", 0)
+        found = request.parse([Reply("gone")] * len(request.calls))
+        yield f"missing after {number} others: {found}, {len(system._missed_jobs)} are missed"
+
+
 def test_runs_of_celery_match_the_stored_text() -> None:
-    parts = (stories(), guessed_queues(), redeliveries(), limits(), received_messages(), verbs())
+    parts = (
+        stories(),
+        guessed_queues(),
+        redeliveries(),
+        limits(),
+        received_messages(),
+        verbs(),
+        rewritten_messages(),
+        requeued_messages(),
+        ended_jobs(),
+    )
     assert_lines_match_file((line for part in parts for line in (f"== {part.__name__}", *part)), KEPT)
