@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from families import run_in_one_test
 from native_jobs import (
     HOUR,
@@ -18,6 +19,7 @@ from native_jobs import (
 from native_subject import NATIVE, USES
 from redis import Redis
 
+from rqtui.errors import Refused
 from rqtui.scripts.script import run_call
 from rqtui.systems.native import Native
 from rqtui.testing.subject import PreparedScript
@@ -122,6 +124,17 @@ def test_figures_of_no_minutes_are_the_counters_alone(any_client: Redis) -> None
     enqueue_ids(any_client, b"a")
     for limit in (0, 1):
         assert len(run_script(any_client, "stats", limit=limit).rows) == 1 + limit
+
+
+def test_no_job_moves_to_a_queue_whose_numbers_or_version_cannot_be_read(client: Redis) -> None:
+    plant_job(client, "ready", b"a", 5)
+    move = Native().build_call("move", "mail", {"to_queue": "other", "now_ms": NOW}, [{"id": b"a"}])
+    for field, value in (("seq", "x"), ("seq", "1.5"), ("version", "3")):
+        client.delete(build_key("meta", "other"))
+        client.hset(build_key("meta", "other"), field, value)
+        with pytest.raises(Refused, match="nothing was changed"):
+            run_call(client, move)
+    assert client.zcard(build_key("ready")) == 1
 
 
 def test_about_a_day_of_minutes_is_kept(client: Redis) -> None:
