@@ -1218,3 +1218,20 @@ def test_a_worker_is_listed_with_values_of_4096_bytes(client: Redis) -> None:
     client.hset("rq:worker:w1", mapping={"hostname": b"x" * 4097, "state": "busy"})
     [row] = run_script(client, "roster", offset=0, limit=500).rows
     assert [value for value in row if value not in (b"", "", 0)] == [b"w1", -1, "busy", "x" * 4096]
+
+
+def test_a_job_in_two_registries_is_in_that_of_its_status(client: Redis) -> None:
+    for place in ("scheduled", "deferred", "finished", "failed", "canceled"):
+        client.zadd(KEYS[place], {"a": NOW_S})
+    for status, place in (("failed", "failed"), ("stopped", "failed"), ("finished", "finished"), ("x", "scheduled")):
+        client.hset("rq:job:a", mapping={"status": status, "data": "x"})
+        call = SCRIPTS["records"].build_call(KEYS, {"prefix": "rq", "most": 10**6, "whole": False}, [("a",)])
+        [row] = scripts.run_call(client, call).each
+        assert row.values["place"] == place, status
+
+
+def test_a_first_job_whose_time_cannot_be_read_has_no_age(client: Redis) -> None:
+    client.rpush(KEYS["queued"], "a")
+    for text, age_ms in (("soon", -1), ("", -1), (format_time(NOW - 5000), 5000)):
+        client.hset("rq:job:a", mapping={"status": "queued", "enqueued_at": text})
+        assert run_script(client, "counts").values["oldest_ms"] == age_ms, text
