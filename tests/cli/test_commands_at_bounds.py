@@ -1344,6 +1344,28 @@ def describe_demo(out: Output) -> Iterator[str]:
         yield from out.run(
             f"demo of another system with {change}", demo._print_demo_result, {**foreign, **change}, False
         )
+    running = SimpleNamespace(kind="Redis 7", url="redis://127.0.0.1:7", pid=9, folder="folder")
+    out.patch.setattr("rqtui.connection.embedded.start_server", lambda _kind: nullcontext(running))
+
+    def create_run(scenario: Any, *args: Any) -> Any:
+        out.lines.append(f"run of {scenario.name} with {args}")
+        return nullcontext(SimpleNamespace(queues=["mail"]))
+
+    def run_headless(scenario: Any, *args: Any, server_pid: int) -> dict[str, Any]:
+        out.lines.append(f"run of {scenario.name} with {args} of {server_pid}")
+        return usual
+
+    def open_screen(settings: Settings, _run: Any, **options: Any) -> int:
+        out.lines.append(f"screen of {settings.url}, systems {settings.systems}, {settings.read_only}, {options}")
+        return 7
+
+    out.patch.setattr("rqtui.scenarios.create_run", create_run)
+    out.patch.setattr("rqtui.scenarios.run_headless", run_headless)
+    out.patch.setattr("rqtui.tui.app.run", open_screen)
+    terminal = SimpleNamespace(isatty=lambda: True)
+    out.patch.setattr(demo, "sys", SimpleNamespace(stdin=terminal, stdout=terminal, stderr=sys.stderr))
+    for options in ({}, {"read_only": True, "seed": 3}, {"headless": True}, {"headless": True, "seconds": 2.5}):
+        yield from out.run(f"demo with {options}", demo.run_scenario, "delays", **options)
 
 
 def describe_recorded_minutes(out: Output) -> Iterator[str]:
