@@ -40,7 +40,6 @@ for at = 4, #ARGV, 2 do
     if counts and counts[id] then counts[id] = counts[id] - 1 end
   end
 end
-if #removals == 0 then return outcomes end
 
 for _, job in ipairs(removals) do
   local member, side, id, time = unpack(job, 1, 4)

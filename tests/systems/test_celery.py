@@ -1635,6 +1635,12 @@ def test_the_first_fitting_binding_by_name_gives_the_queue_of_a_routing_key(clie
             assert show_place(client, entry, queue) == "unacked", (bindings, routing_key)
 
 
+def test_a_message_without_an_exchange_is_in_the_queue_of_its_routing_key(client: Redis) -> None:
+    client.sadd("_kombu.binding.", f"k{SEP}{SEP}mail")
+    assert show_place(client, build_entry("k"), "k") == "unacked"
+    assert show_place(client, build_entry("k"), "mail") == "gone"
+
+
 def test_an_id_is_searched_in_the_last_20_000_bytes_of_a_message(client: Redis) -> None:
     args: dict[str, Any] = {"head": "", "size": 0, "tail": "", "body_bytes": 0, "place": "queue", "offset": 0}
     for start, from_end, word in (

@@ -11,10 +11,9 @@
 if not string.find(reply, '%.pidbox$') then
   return redis.error_reply('ERR reply is the name of a list that ends with .pidbox; nothing was changed')
 end
-redis.call('LLEN', prefix .. reply) -- fails if another program uses the key
 local function ask_workers(commands, workers)
   local list, heard = prefix .. reply, 0
-  redis.call('LREM', list, 0, '') -- lets the script finish over maxmemory, too
+  redis.call('LREM', list, 0, '') -- fails if another program uses the key, and lets the script finish over maxmemory
   redis.call('RPUSH', list, '')
   redis.call('EXPIRE', list, 3600)
   for _, command in ipairs(commands) do heard = publish_command(command[1], command[2], workers, reply, command[1]) end
