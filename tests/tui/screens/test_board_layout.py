@@ -58,28 +58,30 @@ def find_position(ui: Screen, words: str) -> tuple[int, int]:
 @pytest.mark.parametrize("width", [120, 139, 140, 160, 200, 250])
 @pytest.mark.parametrize("current", NAMES)
 def test_the_pane_in_the_middle_has_half_of_the_width_or_more(width: int, current: str) -> None:
-    shape = board_layout.compute_board_layout(width, NAMES, current, ("done",), is_zoomed=False)
+    shape = board_layout.compute_board_layout(width, NAMES, current, ("done",), is_zoomed=False, list_rows=0)
     cells = [int(part) for part in shape.columns.split() if part != "1fr"]
     assert width - sum(cells) >= width / 2
     assert shape.has_detail == (width >= 140)
 
 
 def test_a_place_without_jobs_folds_and_the_others_share_the_height() -> None:
-    shape = board_layout.compute_board_layout(160, NAMES, "dead", ("done",), is_zoomed=False)
+    shape = board_layout.compute_board_layout(160, NAMES, "dead", ("done",), is_zoomed=False, list_rows=0)
     assert shape.side == ("scheduled", "ready", "reserved", "done")
     assert shape.rows == "1fr 1fr 1fr 1"
     assert shape.in_sight == ("dead", "scheduled", "ready", "reserved")
 
 
 def test_below_120_cells_and_zoomed_one_pane_has_all() -> None:
-    assert board_layout.compute_board_layout(119, NAMES, "dead", (), is_zoomed=False) == board_layout.BoardLayout(
-        "dead"
-    )
-    assert board_layout.compute_board_layout(250, NAMES, "dead", (), is_zoomed=True) == board_layout.BoardLayout("dead")
+    assert board_layout.compute_board_layout(
+        119, NAMES, "dead", (), is_zoomed=False, list_rows=0
+    ) == board_layout.BoardLayout("dead")
+    assert board_layout.compute_board_layout(
+        250, NAMES, "dead", (), is_zoomed=True, list_rows=0
+    ) == board_layout.BoardLayout("dead")
 
 
 def test_a_pane_without_a_neighbour_is_drawn_with_a_side_border() -> None:
-    shape = board_layout.compute_board_layout(160, NAMES, "ready", tuple(NAMES), is_zoomed=False)
+    shape = board_layout.compute_board_layout(160, NAMES, "ready", tuple(NAMES), is_zoomed=False, list_rows=0)
     assert shape.side == () and shape.columns.startswith("1fr ")
 
 
