@@ -119,6 +119,7 @@ def printed(url: str, view: str) -> list[Words]:
     return rows
 
 
+@pytest.mark.slow
 def test_a_command_prints_what_the_view_shows(mail: Seeded, url: str) -> None:
     rows_of: dict[str, list[Words]] = {}
     for view in TWINS:

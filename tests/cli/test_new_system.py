@@ -59,6 +59,7 @@ def test_the_package_fits_its_scripts_and_texts(package: Path) -> None:
     assert find_system_faults(module.TinyJobsQueues()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(embedded.find_server_program() is None, reason="needs redis-server or valkey-server")
 def test_the_package_passes_its_own_tests_even_if_it_has_the_name_of_a_class_of_rqtui(tmp_path: Path) -> None:
     package = tmp_path / "p"

@@ -421,6 +421,7 @@ async def test_the_page_shows_the_life_line_of_each_first_job(url: str, seeded: 
         await ui.until_toast("stopped", "after 2 of 12")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_failing", [False, True])
 @run_on_event_loop
 async def test_the_page_follows_a_real_worker_until_it_is_accepted_or_stopped(

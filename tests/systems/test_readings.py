@@ -44,8 +44,11 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
 }
 
 
+LONG_TEXTS = ("rq", "bullmq", "celery", "sidekiq")  # reading these queues takes more than a second
+
+
 @pytest.mark.parametrize(
-    "system", [pytest.param(name, marks=pytest.mark.slow) if name in ("rq", "bullmq") else name for name in SUBJECTS]
+    "system", [pytest.param(name, marks=pytest.mark.slow) if name in LONG_TEXTS else name for name in SUBJECTS]
 )
 def test_a_queue_is_read_as_in_its_stored_text(system: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     # What rqtui keeps of BullMQ's workers is read again after some seconds, which pass here on a busy machine.

@@ -205,9 +205,8 @@ SLOW_WORDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "system", ["native", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bullmq", "rq"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SLOW_WORDS)
 def test_a_slow_queue_whose_last_attempts_failed_is_reported(
     system: str,
     client: Redis,

@@ -240,13 +240,13 @@ async def test_a_verb_acts_on_the_marked_jobs_and_reports_what_became_of_each(ur
     ("place", "keys", "target", "words"),
     [
         ("reserved", ("A", "y"), "done", "1 200 acked"),
-        ("reserved", ("L", "y"), "ready", "1 200 released"),
-        ("ready", ("K", "y"), "dead", "1 200 killed"),
+        pytest.param("reserved", ("L", "y"), "ready", "1 200 released", marks=pytest.mark.slow),
+        pytest.param("ready", ("K", "y"), "dead", "1 200 killed", marks=pytest.mark.slow),
         ("dead", ("R", "y"), "ready", "1 200 requeued"),
         ("scheduled", ("R", "y"), "ready", "1 200 promoted"),
         ("dead", ("D", "y"), "", "1 200 deleted"),
-        ("reserved", ("D", "y"), "", "1 200 deleted"),
-        ("reserved", ("K", "y"), "scheduled", "1 200 rejected"),
+        pytest.param("reserved", ("D", "y"), "", "1 200 deleted", marks=pytest.mark.slow),
+        pytest.param("reserved", ("K", "y"), "scheduled", "1 200 rejected", marks=pytest.mark.slow),
     ],
 )
 @run_on_event_loop
@@ -564,6 +564,7 @@ async def test_a_queue_that_is_deleted_leaves_an_empty_board(url: str, seeded: S
         await ui.until(lambda: isinstance(ui.app.screen, Overview))
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_million_jobs_are_paged_like_ten(url: str, client: Redis) -> None:
     many = 1_000_000

@@ -106,6 +106,7 @@ async def test_dead_jobs_of_the_last_time_are_compared_with_those_of_before(clie
         await ui.until_shown("ended in the last 1 d (20 match", "B dead, ended in the same 1 d 1 d earlier")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shop")
 @run_on_event_loop
 async def test_without_a_difference_the_view_states_what_would_have_been_found(url: str) -> None:

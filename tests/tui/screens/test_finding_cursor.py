@@ -12,7 +12,9 @@ from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.incident import IncidentPage
 from rqtui.tui.widgets.findings import FindingCursor
 
-SIZES = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x45"])
+SIZES = pytest.mark.parametrize(
+    "size", [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.slow)]
+)
 FAILING, DIED, PAUSED = "100 % of attempts fail", "20 jobs died in the last 5 min", "paused"
 
 

@@ -54,6 +54,7 @@ async def test_the_jobs_of_a_place_are_grouped_and_enter_shows_those_of_a_group(
         await ui.until_shown("3 groups by .tenant")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenants")
 @run_on_event_loop
 async def test_the_groups_are_filtered_and_sorted_and_a_group_without_a_filter_is_explained(url: str) -> None:
