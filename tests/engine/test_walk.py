@@ -8,15 +8,19 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from bare_objects import Bare
 from redis import Redis
 from shell import shell
 
 from rqtui.connection.connect import connect
 from rqtui.connection.meter import Meter, find_client_meter
 from rqtui.engine import walk
+from rqtui.engine.discovery import Discovery
 from rqtui.engine.engine import Engine
+from rqtui.errors import Denied
 from rqtui.model import Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -306,3 +310,17 @@ def test_systems_that_are_not_here_cost_one_trip_together(url: str, client: Redi
     assert discover_queues() == ([Ref("rq", "mail"), NEWS], 4)
     client.set("orizuru:consumers", "somebody's")
     assert discover_queues()[0] == [Ref("rq", "mail"), NEWS]
+
+
+@pytest.mark.parametrize("is_found_by_walk", [False, True])
+@pytest.mark.parametrize("is_explicit", [False, True])
+def test_a_denied_walk_is_reported_for_requested_systems_that_need_it(
+    is_explicit: bool, is_found_by_walk: bool
+) -> None:
+    system = SimpleNamespace(name="tasks", is_explicit=is_explicit, is_found_by_walk=is_found_by_walk)
+    discovery = Bare(Discovery, systems={"tasks": system}, problems={})
+    discovery._report_unwalked_systems(Denied("no permission for SCAN"))
+    is_reported = is_explicit and is_found_by_walk
+    assert [finding.remedy for finding in discovery.problems.values()] == [
+        "name them: rqtui snapshot tasks:QUEUE"
+    ] * is_reported
