@@ -17,7 +17,7 @@ from kept_text import assert_lines_match_file
 
 from rqtui.engine import engine as module
 from rqtui.engine.engine import Engine
-from rqtui.errors import Denied, RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType
+from rqtui.errors import Denied, ReadOnly, RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType
 from rqtui.model import Cause, Focus, Job, Outcome, Page, PageSelection, Place, Queue, Ref, State
 from rqtui.system_base.system import Request
 
@@ -531,3 +531,10 @@ def test_a_round_trip_counts_1000_queues() -> None:
     )  # fmt: skip
     found.take_snapshot(Focus())
     assert sizes == [1_000, 1]
+
+
+def test_a_verb_on_a_place_is_refused_before_anything_is_read_or_noted() -> None:
+    log: list[str] = []
+    with pytest.raises(ReadOnly):
+        next(build_engine(log, read_only=True).apply_verb_to_place("kill", MAIL, "ready"))
+    assert not log
