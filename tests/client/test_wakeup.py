@@ -460,3 +460,12 @@ def test_no_wait_is_longer_than_requested_because_a_selector_counts_in_milliseco
     for micros in range(0, 20_000, 7):
         rounded_ms = math.ceil(bells._round_seconds_down_to_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
         assert micros / 1e3 - 1 <= rounded_ms <= micros / 1e3
+
+
+def test_a_closed_waiter_releases_its_connection() -> None:
+    for connection in (None, SimpleNamespace(disconnect=lambda: None)):
+        released: list[Any] = []
+        waiter = WakeWaiter(SimpleNamespace(connection_pool=SimpleNamespace(release=released.append)), WAKE)  # type: ignore[arg-type]
+        waiter._connection = connection
+        waiter.close()
+        assert released == ([connection] if connection else [])
