@@ -70,7 +70,7 @@ def write_outcomes(
         if moved > counts_by_word[script.done_word]:  # a verb on a place answers once for all of them
             counts_by_word = Counter({script.done_word: moved})
         _write_outcome_summary(ref, script, outcomes, counts_by_word)
-    return DONE if {outcome.word for outcome in outcomes} <= _list_success_words(script) else REFUSED
+    return DONE if _list_success_words(script).issuperset(outcome.word for outcome in outcomes) else REFUSED
 
 
 def _list_success_words(script: Script) -> set[str]:
@@ -152,7 +152,7 @@ def write_dry_run_report(
         else:
             _write_dry_run_counts(plan, undoing)
             _write_outcome_summary(ref, script, printed_outcomes, counts_by_word)
-    return DONE if counts_by_word.keys() <= _list_success_words(script) else REFUSED
+    return DONE if _list_success_words(script).issuperset(counts_by_word) else REFUSED
 
 
 _MEMORY_CHARACTERS = 1 << 20  # characters of buffered outcomes

@@ -289,7 +289,7 @@ def _put_jobs_from_lines(session: Session, name: str, path: str, common: dict[st
         _write_put_summary(session, queue.name, results, counts_by_word)
         return REFUSED
     _write_put_summary(session, queue.name, results, counts_by_word)
-    return DONE if counts_by_word.keys() <= ACCEPTED_WORDS else REFUSED
+    return DONE if ACCEPTED_WORDS.issuperset(counts_by_word) else REFUSED
 
 
 def _write_put_summary(session: Session, queue: str, results: list[Put], counts_by_word: Counter[str]) -> None:

@@ -215,16 +215,16 @@ def read_record(folder: Path, name: str) -> UndoRecord:
     """Read one undo record. Raises UsageError if the record does not exist or cannot be read."""
     path = folder / f"{name}.jsonl"
     try:
-        lines = files.read_small_file(path, MAX_READ_BYTES).splitlines()
-        head = json.loads(lines[0])
+        head_line, *lines = files.read_small_file(path, MAX_READ_BYTES).splitlines()
+        head = json.loads(head_line)
         if head.get("version", VERSION) != VERSION:
             raise UsageError(f"the undo record {path} was written by another version of rqtui: that one can undo it.")
-        head = _parse_record_line(name, lines[0])
+        head = _parse_record_line(name, head_line)
         verb, system, queue, url, who = (str(head[key]) for key in _HEAD_FIELDS)
         spec, to_queue = str(head.get("spec", "")), str(head.get("to_queue", ""))
         record = UndoRecord(name, verb, system, queue, url, who, int(head["at_ms"]), spec=spec, to_queue=to_queue)
         chunk: list[bytes] = []
-        for raw in lines[1:]:
+        for raw in lines:
             try:
                 line = _parse_record_line(name, raw)
             except ValueError:
