@@ -462,10 +462,11 @@ def test_no_wait_is_longer_than_requested_because_a_selector_counts_in_milliseco
         assert micros / 1e3 - 1 <= rounded_ms <= micros / 1e3
 
 
-def test_a_closed_waiter_releases_its_connection() -> None:
-    for connection in (None, SimpleNamespace(disconnect=lambda: None)):
-        released: list[Any] = []
-        waiter = WakeWaiter(SimpleNamespace(connection_pool=SimpleNamespace(release=released.append)), WAKE)  # type: ignore[arg-type]
-        waiter._connection = connection
+def test_a_closed_waiter_disconnects_and_releases_its_connection() -> None:
+    for has_connection in (False, True):
+        steps: list[Any] = []
+        connection = SimpleNamespace(disconnect=lambda steps=steps: steps.append("disconnect"))
+        waiter = WakeWaiter(SimpleNamespace(connection_pool=SimpleNamespace(release=steps.append)), WAKE)  # type: ignore[arg-type]
+        waiter._connection = connection if has_connection else None
         waiter.close()
-        assert released == ([connection] if connection else [])
+        assert steps == (["disconnect", connection] if has_connection else [])
