@@ -96,6 +96,7 @@ STORIES: Sequence[Sequence[Step]] = (
     (SENT, RECEIVED, STARTED, SUCCEEDED), (STARTED, SUCCEEDED, GOOD), (STARTED, GOOD, SUCCEEDED), (GOOD, STARTED),
     (SENT, STARTED, FAILED, BAD, ("requeue", {})), (BAD, FAILED), (STARTED, RETRIED, STARTED, SUCCEEDED),
     (SENT, STARTED, ("rejected", {"requeue": True})), (STARTED, ("rejected", {"requeue": False})),
+    (STARTED, ("unacked", {}), ("rejected", {"requeue": True})), (STARTED, ("unacked", {}), RETRIED),
     (("revoked", {"expired": True}),), (("revoked", {"terminated": True}),), (STARTED, ("revoked", {})),
     (("result", {"status": "STARTED"}), STARTED, STARTED), (("result", {"status": "PENDING"}),),
     (("result", {"status": 3}),), (("result", {"status": "REVOKED", "result": None}),),
