@@ -297,12 +297,13 @@ def _read_rates(engine: Engine, ref: Ref, field_name: str, accepts: Filter, surv
     if field_name == "kind" and (rates := _read_kind_rates(engine, ref)) is not None:
         return rates
     done_places = [place for place in system.places if place.state is State.DONE]
-    if len(done_places) != 1 or not done_places[0].is_newest_last or system.is_shared(done_places[0].name):
+    if [place.is_newest_last and not system.is_shared(place.name) for place in done_places] != [True]:
         return _Rates(problem=f"{ref.system} keeps no list of done jobs in the order of their ends")
+    [done_place] = done_places
     body_bytes = _choose_body_bytes(field_name, accepts)
     half = sampling.JOBS_PER_PAGE
     selections = [
-        PageSelection(ref, done_places[0].name, skipped, half, body_bytes, is_newest_first=True)
+        PageSelection(ref, done_place.name, skipped, half, body_bytes, is_newest_first=True)
         for skipped in range(0, MAX_DONE_JOBS, half)
     ]
     pages: list[Page] = engine.send_requests([page_request(system, selection) for selection in selections])

@@ -56,7 +56,8 @@ def _list_databases_with_keys(client: Any) -> Sequence[int]:
 
     with contextlib.suppress(RedisError):
         names = [name.decode() if isinstance(name, bytes) else str(name) for name in client.info("keyspace")]
-        return sorted(int(name[2:]) for name in names if name.startswith("db") and name[2:].isdigit())
+        numbers = [name.removeprefix("db") for name in names if name.startswith("db")]
+        return sorted(int(number) for number in numbers if number.isdigit())
     return ()
 
 
