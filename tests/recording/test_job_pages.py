@@ -360,6 +360,12 @@ def test_a_damaged_row_is_a_sentence(path: Path, values: str) -> None:
     assert not page.jobs and page.error == "The recorded jobs of dead cannot be read: the file is damaged."
 
 
+def test_a_page_of_up_to_one_megabyte_is_decompressed() -> None:
+    assert len(store._decompress(zlib.compress(bytes(1024 * 1024)))) == 1024 * 1024
+    with pytest.raises(ValueError):
+        store._decompress(zlib.compress(bytes(1024 * 1024 + 1)))
+
+
 # -- which pages are recorded ------------------------------------------------------------------------------------------
 
 
