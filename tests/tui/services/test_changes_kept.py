@@ -740,6 +740,7 @@ def describe_forms() -> Iterator[str]:
         (REQUEUE, {}),
         (VERBS_BY_NAME["reschedule"], {}),
         (VERBS_BY_NAME["reschedule"], {"delay_ms": 5_000.0, "priority": 2}),
+        (VERBS_BY_NAME["reschedule"], {"delay_ms": 1e300}),
         (VERBS_BY_NAME["enqueue"], {"body": b"{}", "queue": "mail"}),
         (VERBS_BY_NAME["enqueue"], {"body": b"{}", "queue": "new"}),
         (VERBS_BY_NAME["purge"], {}),
