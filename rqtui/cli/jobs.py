@@ -373,16 +373,15 @@ def _read_shared_page(
             accepted += [job for job in page.jobs if accepts is None or accepts(job)]
             met, read, bar.total = met + len(page.jobs), read + page.scanned_entries, page.total
             bar.add_steps(page.scanned_entries)
-            is_over = page.next is None
-            following = (page.older_jobs if is_backward else page.next) or 0
-            if len(accepted) >= limit or is_over or read >= MAX_SCANNED_JOBS:
+            next_offset = page.older_jobs if is_backward else page.next
+            if next_offset is None or len(accepted) >= limit or read >= MAX_SCANNED_JOBS:
                 break
-    is_whole = is_over and not offset
+            following = next_offset
+    is_whole = next_offset is None and not offset
     total = met if is_whole else first.total if first.place_total is None else max(first.place_total, met)
     is_exact = first.is_exact and (is_whole or first.place_total is None)
-    following_page = None if is_over else following
     return replace(
-        page, jobs=tuple(accepted), offset=offset, next=following_page, total=total, place_total=None, is_exact=is_exact
+        page, jobs=tuple(accepted), offset=offset, next=next_offset, total=total, place_total=None, is_exact=is_exact
     )
 
 

@@ -286,3 +286,9 @@ def test_a_discovery_is_followed_by_a_snapshot_only_if_it_ended_and_found_other_
     assert (state._discovery is None, scheduled) == (has_ended, ["next"] * has_ended)
     assert state._refresh_due_s == (0.0 if has_ended and are_new else 9.0)
     assert state._has_new_queues is (are_new and not has_ended)
+
+
+def test_a_stopped_ticker_wakes_its_thread() -> None:
+    ticker = Ticker(lambda: pytest.fail("no thread runs"), [].append, 60.0)
+    ticker.stop()
+    assert ticker._inbox.get_nowait() is None

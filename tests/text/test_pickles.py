@@ -121,6 +121,12 @@ def test_a_value_that_contains_itself_a_thousandfold_is_cut() -> None:
         assert len(json.dumps(pickles.convert_to_json_types(value))) < 10 * pickles.MOST_SHOWN
 
 
+def test_a_text_of_64_kb_is_whole_and_a_longer_one_is_cut() -> None:
+    for size in (65_534, 65_535):  # without the quotes
+        text = pickles.format_as_python("x" * size)
+        assert (len(text), text[-1]) == ((65_536, "'") if size == 65_534 else (65_537, "…"))
+
+
 @pytest.mark.parametrize(("bits", "is_number"), [(1, True), (4000, True), (4001, False)])
 def test_a_number_is_a_number_up_to_the_bits_that_python_writes(bits: int, is_number: bool) -> None:
     converted = pickles.convert_to_json_types(2 ** (bits - 1))
