@@ -40,6 +40,8 @@ def test_a_named_pipe_or_an_endless_device_is_refused_before_it_is_read(tmp_path
         files.read_small_file("/dev/zero", 10)
     with pytest.raises(OSError, match="It is a device, not a regular file"):
         files.open_file_or_pipe("/dev/zero")
+    with pytest.raises(OSError, match="It is a pipe, not a regular file"):
+        files.require_regular_file(tmp_path / "pipe")
     with pytest.raises(IsADirectoryError):
         files.read_small_file(tmp_path, 10)
     assert files.read_small_file("/dev/null", 10) == b"" and files.open_file_or_pipe("/dev/null").read() == b""

@@ -1339,7 +1339,7 @@ def describe_demo(out: Output) -> Iterator[str]:
     del foreign["retries"]
     for change in (
         *({name: 1} for name, number in foreign.items() if number == 0),
-        {"said": [{"text": "mail is late"}] * 2}, {"errors": ["read mail", "read news"]},
+        {"said": [{"text": "mail is late"}] * 2}, {"errors": ["read mail", "read news"]}, {"elapsed_ms": 200_000},
     ):  # fmt: skip
         yield from out.run(
             f"demo of another system with {change}", demo._print_demo_result, {**foreign, **change}, False

@@ -110,8 +110,7 @@ def build_queue_preview(
     if plot_rows >= _MIN_PLOT_ROWS:
         plot_lines = build_queue_plot(details, width, plot_rows, ascii_only=ascii_only)
         return [*finding_lines, Content(), format_rates_line(details, width), *plot_lines, Content(), *place_lines]
-    trend_line = _format_trend_line(details, width, ascii_only)
-    lines = [trend_line, *([format_rates_line(details, width)] if free >= 2 else []), *place_lines]
+    lines = [_format_trend_line(details, width, ascii_only), format_rates_line(details, width), *place_lines]
     return [*finding_lines, Content(), *lines][: max(1, height)]
 
 

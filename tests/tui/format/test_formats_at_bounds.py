@@ -428,7 +428,7 @@ def describe_timelines() -> Iterator[str]:
             job = replace(JOB, history=history, **changes)
             if title in ("none", "one", "days") or not changes:
                 yield f"{title} {changes}: {timeline.format_attempt_errors(job).plain[:300]!r}"
-            for width in (20, 34, 80):
+            for width in (12, 20, 34, 80):
                 if title != "none" and (width == 34 or not changes):
                     yield f"  in {width}"
                     yield from (
