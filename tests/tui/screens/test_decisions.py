@@ -460,3 +460,18 @@ def test_the_number_of_errors_is_a_lower_bound_unless_every_failed_job_was_read(
     session = build_state(latest_queues=queues, death_causes=causes, refs=(MAIL, NEWS))
     assert view_counts.count_view_rows("errors", session, ()) == expected
     assert view_counts.count_view_rows("errors", build_state(latest_queues={}, death_causes=causes), (MAIL,)) is None
+
+
+@pytest.mark.parametrize(("has_result", "requested"), [(False, b"b"), (True, b"a")])
+def test_marked_jobs_that_are_not_shown_are_requested(has_result: bool, requested: bytes) -> None:
+    state = build_state(
+        page=None,
+        has_more=False,
+        is_whole_place=False,
+        scan_result="a result" if has_result else None,
+        marks=[b"a", b"b"],
+        _refresh_count=0,
+        _list_visible_result_ids=lambda: (b"b",),
+        _list_page_ids=lambda: {b"a"},
+    )
+    assert pane.Pane._list_next_marked_ids(state) == (requested,)
