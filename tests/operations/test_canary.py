@@ -511,3 +511,15 @@ async def test_a_canary_that_is_too_large_is_refused_in_the_dialog(url: str, see
         await start_canary(ui, "500")
         await ui.until_shown("a canary has 1 to 100 jobs, not 500.")
     assert len(seeded.jobs("dead")) == 12
+
+
+@run_on_event_loop
+async def test_a_page_that_is_being_removed_can_be_told_the_progress(url: str, seeded: Seeded) -> None:
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+        page = ui.app.screen
+        assert isinstance(page, CanaryPage)
+        await page.query_one("#canary-head").remove()
+        page.ask_for_others("Requeue the other 10 jobs?", "")

@@ -15,7 +15,7 @@ import pytest
 from families import name_case
 from kept_text import utc_time_zone
 from redis import Redis
-from screens import read_text
+from screens import Screen, read_text
 from textual.pilot import Pilot
 
 from rqtui.connection import connect
@@ -83,6 +83,14 @@ def check_snapshot(name: str, text: str) -> None:
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         file.write_text(text + "\n", "utf-8")
     assert text + "\n" == file.read_text("utf-8")
+
+
+async def until_snapshot(ui: Screen, name: str) -> None:
+    """Wait until a screen matches its snapshot file. With RQTUI_WRITE_SNAPSHOTS the file is written instead."""
+    if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
+        check_snapshot(name, ui.text())
+    kept = (FOLDER / f"{name}.txt").read_text("utf-8")
+    await ui.until(lambda: ui.text() + "\n" == kept, name)
 
 
 async def check_snapshot_sizes(url: str, name: str, sizes: Iterable[tuple[int, int]], keys: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from recordings import (
     open_writer,
 )
 from screens import NARROW, WIDE, Screen, run_on_event_loop
-from text_snapshots import check_snapshot, clock
+from text_snapshots import clock, until_snapshot
 from textual.app import App
 
 from rqtui.config.settings import Settings
@@ -258,7 +258,7 @@ def test_a_board_with_recorded_jobs_matches_its_snapshot(path: Path, size: tuple
             await ui.until_shown(
                 "first 20 of 5 103, at ", "job-16", *(["not recorded", "all 1,"] if size == WIDE else [])
             )
-            check_snapshot(f"replay-board-{size[0]}x{size[1]}", ui.text())
+            await until_snapshot(ui, f"replay-board-{size[0]}x{size[1]}")
 
     run()
 

@@ -6,6 +6,7 @@ The page never calls Redis. `services/rate_limited_changes` passes each poll to 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
@@ -113,8 +115,12 @@ class CanaryPage(ModalScreen[Reply], Leavable):
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        if not self.is_mounted or not self.query("#buttons"):
-            return
+        """Draw the page, unless its widgets do not exist yet, or some are already removed because the page closes."""
+        if self.is_mounted:
+            with suppress(NoMatches):
+                self._draw_widgets()
+
+    def _draw_widgets(self) -> None:
         page = self.query_one("#canary", Vertical)
         width = max(20, min(_MOST_CELLS, self.app.size.width * 96 // 100) - _FRAME_CELLS)
         head = [Content.styled(line, "$muted") for line in self._list_head_lines(width)]
