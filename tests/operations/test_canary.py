@@ -514,7 +514,7 @@ async def test_a_canary_that_is_too_large_is_refused_in_the_dialog(url: str, see
 
 
 @run_on_event_loop
-async def test_a_page_that_is_being_removed_can_be_told_the_progress(url: str, seeded: Seeded) -> None:
+async def test_a_page_that_is_being_removed_accepts_further_calls(url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
     async with screen(url) as ui:
         await start_canary(ui, "2")
