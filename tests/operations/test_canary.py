@@ -521,5 +521,5 @@ async def test_a_page_that_is_being_removed_accepts_further_calls(url: str, seed
         await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
         page = ui.app.screen
         assert isinstance(page, CanaryPage)
-        await page.query_one("#canary-head").remove()
+        await page.query_one("#canary").remove()
         page.ask_for_others("Requeue the other 10 jobs?", "")

@@ -103,7 +103,8 @@ class CanaryPage(ModalScreen[Reply], Leavable):
         self._foot = ((question, "b $strong"), (note, "$muted"))
         self._draw()
         if self.is_mounted:
-            self.set_focus(self.query_one("#no"))
+            with suppress(NoMatches):  # as in `_draw`
+                self.set_focus(self.query_one("#no"))
 
     def show_end(self, sentences: Sequence[tuple[str, str]], failure: FirstJob | None = None) -> None:
         """Show why the change has ended, as sentences with their styles. Enter opens the job that failed."""
