@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from shell import Ran, shell
-from soak_run import is_process_alive, list_descendants
+from soak_run import is_process_alive, is_process_suspended, list_descendants
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
@@ -54,9 +54,11 @@ class Worker:
         wait_until(lambda: not any(is_process_alive(pid) for pid in family), what="its children are gone")
 
     def stop(self) -> None:
-        """Suspend the process and its descendants."""
-        for pid in (self.process.pid, *list_descendants(self.process.pid)):
+        """Suspend the process and its descendants, and wait until none of their threads runs."""
+        pids = (self.process.pid, *list_descendants(self.process.pid))
+        for pid in pids:
             os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: all(map(is_process_suspended, pids)), what="it is suspended")
 
     def resume(self) -> None:
         """Continue the suspended processes."""

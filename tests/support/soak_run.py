@@ -107,7 +107,7 @@ def measure_process(pid: int, port: int, clients: Mapping[int, str]) -> dict[str
         "connections": sum(local in clients for local in ports),
         "names": sorted(clients[local] for local in ports if local in clients),
         "cpu_s": (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"),
-        "zombies": [child for child in list_children(pid) if _read_process_state(child) == "Z"],
+        "zombies": [child for child in list_children(pid) if _read_state(Path(f"/proc/{child}")) == "Z"],
     }
 
 
@@ -139,16 +139,21 @@ def list_descendants(pid: int) -> list[int]:
     return [each for child in list_children(pid) for each in (child, *list_descendants(child))]
 
 
-def _read_process_state(pid: int) -> str:
-    """Return the state of a process (R, S, D, T or Z), or an empty string if the process does not exist."""
+def _read_state(folder: Path) -> str:
+    """Return the state (R, S, D, T or Z) of a process or thread from its folder in /proc, or an empty string."""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
     return ""
 
 
 def is_process_alive(pid: int) -> bool:
     """Return whether a process exists and is not a zombie."""
-    return _read_process_state(pid) not in ("", "Z")
+    return _read_state(Path(f"/proc/{pid}")) not in ("", "Z")
+
+
+def is_process_suspended(pid: int) -> bool:
+    """Return whether every thread of a process is suspended."""
+    return all(_read_state(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir())
 
 
 # ── the processes ─────────────────────────────────────────────────────────────────────────────────────────────
