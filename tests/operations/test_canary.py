@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any
 
@@ -326,6 +326,16 @@ async def start_canary(ui: Screen, jobs: str) -> None:
     await ui.press("y")
 
 
+@asynccontextmanager
+async def open_canary_page(url: str, seeded: Seeded) -> AsyncIterator[Screen]:
+    """Start the screen, and requeue 2 of 12 dead jobs first, whose page it then shows."""
+    bury(seeded, 12)
+    async with screen(url) as ui:
+        await start_canary(ui, "2")
+        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+        yield ui
+
+
 @pytest.mark.parametrize(("answer", "ready"), [("y", 10), ("n", 0)])
 @run_on_event_loop
 async def test_the_screen_asks_before_the_other_jobs_follow(answer: str, ready: int, url: str, seeded: Seeded) -> None:
@@ -359,10 +369,7 @@ async def test_the_screen_sends_the_others_at_20_per_second_where_no_speed_is_ty
 
 @run_on_event_loop
 async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded) -> None:
-    bury(seeded, 12)
-    async with screen(url) as ui:
-        await start_canary(ui, "2")
-        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+    async with open_canary_page(url, seeded) as ui:
         settle(seeded, "reject", 1, error="CardDeclined: no", final=True)
         await ui.until_shown("Stopped: d000 failed after", "CardDeclined: no", "The other 10 jobs were not requeued.")
         await ui.press("enter")
@@ -374,10 +381,7 @@ async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded)
 @pytest.mark.slow
 @run_on_event_loop
 async def test_a_closed_page_leaves_the_change_alone_and_the_question_comes_later(url: str, seeded: Seeded) -> None:
-    bury(seeded, 12)
-    async with screen(url) as ui:
-        await start_canary(ui, "2")
-        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+    async with open_canary_page(url, seeded) as ui:
         await ui.press("escape")
         await ui.until_shown("requeue 2 of 12 · first 2 jobs: 0 succeeded", "X stop")
         assert "Requeue 2 jobs first" not in ui.text()
@@ -427,10 +431,7 @@ async def test_the_page_shows_the_life_line_of_each_first_job(url: str, seeded: 
 async def test_the_page_follows_a_real_worker_until_it_is_accepted_or_stopped(
     is_failing: bool, url: str, seeded: Seeded
 ) -> None:
-    bury(seeded, 12)
-    async with screen(url) as ui:
-        await start_canary(ui, "2")
-        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+    async with open_canary_page(url, seeded) as ui:
         with consume_in_background(url, is_failing):
             if is_failing:
                 await ui.until_shown("✕ d00", "CardDeclined: no", "The other 10 jobs were not requeued.")
@@ -444,10 +445,7 @@ async def test_the_page_follows_a_real_worker_until_it_is_accepted_or_stopped(
 @pytest.mark.slow
 @run_on_event_loop
 async def test_the_key_to_stop_works_on_the_page(url: str, seeded: Seeded) -> None:
-    bury(seeded, 12)
-    async with screen(url) as ui:
-        await start_canary(ui, "2")
-        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+    async with open_canary_page(url, seeded) as ui:
         await ui.press("X")
         await ui.until_toast("throttled requeue: stopped by X after 2 of 12")
         await ui.until(lambda: "Requeue 2 jobs first" not in ui.text(), "the page is closed")
@@ -515,10 +513,7 @@ async def test_a_canary_that_is_too_large_is_refused_in_the_dialog(url: str, see
 
 @run_on_event_loop
 async def test_a_page_that_is_being_removed_accepts_further_calls(url: str, seeded: Seeded) -> None:
-    bury(seeded, 12)
-    async with screen(url) as ui:
-        await start_canary(ui, "2")
-        await ui.until_shown("Requeue 2 jobs first: 0 of 2 done")
+    async with open_canary_page(url, seeded) as ui:
         page = ui.app.screen
         assert isinstance(page, CanaryPage)
         await page.query_one("#canary").remove()

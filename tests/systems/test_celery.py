@@ -1708,26 +1708,3 @@ def test_messages_with_one_former_position_come_back_together(client: Redis) -> 
     rows = [{"place": "queue", "score": str(2**40), "body": f"m{number}"} for number in range(9)]
     assert {reply.word for reply in run_script(client, "restore", rows).each} == {"moved"}
     assert sorted(client.lrange("celery", 0, -1)) == [b"m%d" % number for number in range(9)]
-
-
-def test_one_call_searches_up_to_200_000_messages(client: Redis) -> None:
-    for first, found in ((6_000, 49), (4_000, 22)):  # a row costs its distance from an end, and 5000 if it is not there
-        client.delete("celery")
-        client.rpush("celery", *range(10_000))
-        rows = [{"member": str(first - 2 * number)} for number in range(60)]
-        words = [reply.word for reply in run_script(client, "delete", rows).each]
-        assert words == ["moved"] * found + ["later"] * (60 - found), first
-
-
-def test_each_of_several_messages_is_searched_among_5000_at_each_end(client: Redis) -> None:
-    for length, members, expected in (
-        (10_000, ("4999", "none"), ["moved", "gone"]),
-        (10_000, ("5000", "1"), ["moved", "moved"]),
-        (10_001, ("4999", "none"), ["moved", "later"]),
-        (10_001, ("5000", "1"), ["later", "moved"]),
-        (10_001, ("5001", "1"), ["moved", "moved"]),
-    ):
-        client.delete("celery")
-        client.rpush("celery", *range(length))
-        rows = [{"member": member} for member in members]
-        assert [reply.word for reply in run_script(client, "delete", rows).each] == expected, (length, members)

@@ -1128,26 +1128,3 @@ def test_the_figures_of_up_to_366_days_are_read(client: Redis) -> None:
     assert len(run_script(client, "days", days[1:]).rows) == 366
     with pytest.raises(Refused, match="up to 366 days"):
         run_script(client, "days", days)
-
-
-def test_one_call_searches_up_to_200_000_entries(client: Redis) -> None:
-    for first, found in ((6_000, 49), (4_000, 22)):  # a row costs its distance from an end, and 5000 if it is not there
-        client.delete("queue:default")
-        client.rpush("queue:default", *range(10_000))
-        rows = [{"member": str(first - 2 * number)} for number in range(60)]
-        words = [reply.word for reply in run_script(client, "delete", rows).each]
-        assert words == ["moved"] * found + ["later"] * (60 - found), first
-
-
-def test_each_of_several_entries_is_searched_among_5000_at_each_end(client: Redis) -> None:
-    for length, members, expected in (
-        (10_000, ("4999", "none"), ["moved", "gone"]),
-        (10_000, ("5000", "1"), ["moved", "moved"]),
-        (10_001, ("4999", "none"), ["moved", "later"]),
-        (10_001, ("5000", "1"), ["later", "moved"]),
-        (10_001, ("5001", "1"), ["moved", "moved"]),
-    ):
-        client.delete("queue:default")
-        client.rpush("queue:default", *range(length))
-        rows = [{"member": member} for member in members]
-        assert [reply.word for reply in run_script(client, "delete", rows).each] == expected, (length, members)
