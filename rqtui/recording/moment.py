@@ -61,7 +61,7 @@ def read_moment(reader: Reader, at_ms: int, names: Sequence[str] = ()) -> Moment
         for period in periods
         if period.ref in refs
     ]
-    begin_ms, span_ms = min((period.at_ms, period.span_ms) for period in periods)
+    begin_ms, span_ms = periods[0].at_ms, periods[0].span_ms
     rates = {period.ref: _build_rate(period) for period in periods if period.ref in refs}
     taken_ms = max(queue.counted_ms for queue in counted)
     causes = [count for count in reader.read_errors(begin_ms, begin_ms + 1) if count.ref in refs]

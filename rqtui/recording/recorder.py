@@ -504,10 +504,10 @@ class Accumulator:
     def _drop_old_records(self, now_ms: int) -> None:
         """Drop records that could not be written for ten minutes, and queues that were not polled for an hour."""
         self.return_batch(self.take_batch())
-        rows_by_ref: tuple[dict[Any, Any], ...] = (self._states, self._findings, self._causes)
         for ref in [ref for ref, state in self._states.items() if now_ms - state.minute.end_ms > HOUR_MS]:
-            for rows in rows_by_ref:
-                rows.pop(ref, None)
+            del self._states[ref]
+            self._findings.pop(ref, None)
+            self._causes.pop(ref, None)
 
     def _add_causes(self, ref: Ref, findings: Sequence[Finding], now_ms: int) -> None:
         """Record the causes of failures that findings name. A cause of several findings has the higher number."""

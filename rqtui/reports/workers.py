@@ -213,7 +213,7 @@ def _build_entries(
 
 
 def _find_hold_start_ms(job: Job) -> int:
-    """Return when a worker took a job, in ms, or its deadline if that is unknown; 0 if both are."""
+    """Return when a worker took a job, in ms, or its deadline if that is unknown; 0 if both are unknown."""
     return job.reserved_ms or job.deadline_ms or 0
 
 
