@@ -93,6 +93,7 @@ def test_a_planted_word_is_found(text: str) -> None:
     assert any(re.search(pattern, text, re.IGNORECASE) for pattern in SAY_INSTEAD)
 
 
+@pytest.mark.slow
 def test_a_number_before_a_noun_has_its_singular() -> None:
     found = [
         f"{module.relative_to(ROOT)}:{node.lineno}: …{words.value}"

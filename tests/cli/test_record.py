@@ -72,6 +72,7 @@ def start_recording(url: str, *options: str) -> Iterator[subprocess.Popen[bytes]
         process.communicate()
 
 
+@pytest.mark.slow
 def test_activity_of_a_queue_is_recorded_and_redis_stays_unchanged(mail: Queue, url: str, client: Redis) -> None:
     with start_recording(url) as process:
         before = keyspace.dump_raw_values(client)
@@ -120,6 +121,7 @@ def test_two_recorders_of_the_same_redis_count_each_job_once(mail: Queue, url: s
     assert count_enqueued(url) == 1
 
 
+@pytest.mark.slow
 def test_an_outage_of_redis_is_a_finding_of_the_server_with_its_end() -> None:
     with Fleet() as fleet:
         check_outage(fleet.start())

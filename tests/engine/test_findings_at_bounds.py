@@ -1,6 +1,7 @@
 """The findings of one queue where one number is at a bound: `findings_at_bounds.txt` has them all.
 
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/engine/test_findings_at_bounds.py` writes the text; review the difference as code.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/engine/test_findings_at_bounds.py` writes the text; review the
+difference as code.
 """
 
 from __future__ import annotations
@@ -296,6 +297,7 @@ def text() -> Iterator[str]:
     yield from server_memory()
 
 
+@pytest.mark.slow
 def test_findings_begin_and_end_at_the_numbers_of_the_stored_text() -> None:
     lines = [*text()]
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):

@@ -109,6 +109,7 @@ def test_a_way_to_another_machine_is_seen_however_it_is_imported() -> None:
         assert not ELSEWHERE.isdisjoint(list_imports(ast.walk(ast.parse(f"def later():\n    {line}\n")))), line
 
 
+@pytest.mark.slow
 @run_in_one_test("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_can_execute_what_it_reads(path: Path) -> None:
     assert read(path).findings == ()

@@ -92,6 +92,7 @@ def _run_command(url: str, *words: str) -> Ran:
     return ran
 
 
+@pytest.mark.slow
 def test_no_command_prints_a_secret(world: str, state_folder: Path) -> None:
     found: list[str] = []
     masked = 0

@@ -336,7 +336,7 @@ async def open_canary_page(url: str, seeded: Seeded) -> AsyncIterator[Screen]:
         yield ui
 
 
-@pytest.mark.parametrize(("answer", "ready"), [("y", 10), ("n", 0)])
+@pytest.mark.parametrize(("answer", "ready"), [("y", 10), pytest.param("n", 0, marks=pytest.mark.slow)])
 @run_on_event_loop
 async def test_the_screen_asks_before_the_other_jobs_follow(answer: str, ready: int, url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
@@ -353,6 +353,7 @@ async def test_the_screen_asks_before_the_other_jobs_follow(answer: str, ready: 
     assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (ready, 10 - ready)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_sends_the_others_at_20_per_second_where_no_speed_is_typed(url: str, seeded: Seeded) -> None:
     bury(seeded, 42)
@@ -453,6 +454,7 @@ async def test_the_key_to_stop_works_on_the_page(url: str, seeded: Seeded) -> No
     assert len(seeded.jobs("dead")) == 10
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_canary_of_all_jobs_ends_on_its_page(url: str, seeded: Seeded) -> None:
     bury(seeded, 2)
@@ -465,6 +467,7 @@ async def test_a_canary_of_all_jobs_ends_on_its_page(url: str, seeded: Seeded) -
         await ui.until(lambda: "No other job is left" not in ui.text(), "the page is closed")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_wait_limit_of_the_form_stops_the_change_and_the_page_says_so(url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
@@ -502,6 +505,7 @@ async def test_a_stopped_canary_is_undone_with_its_bumped_jobs(url: str, seeded:
     assert seeded.ids("ready") == ["a"]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_canary_that_is_too_large_is_refused_in_the_dialog(url: str, seeded: Seeded) -> None:
     bury(seeded, 12)
@@ -511,6 +515,7 @@ async def test_a_canary_that_is_too_large_is_refused_in_the_dialog(url: str, see
     assert len(seeded.jobs("dead")) == 12
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_page_that_is_being_removed_accepts_further_calls(url: str, seeded: Seeded) -> None:
     async with open_canary_page(url, seeded) as ui:

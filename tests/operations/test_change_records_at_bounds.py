@@ -1,6 +1,6 @@
 """The journal, undo records and drains where one value is at a bound: see `change_records_at_bounds.txt`.
 
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/operations/test_change_records_at_bounds.py` writes the text; review the
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/operations/test_change_records_at_bounds.py` writes the text; review the
 difference as code.
 """
 
@@ -801,6 +801,7 @@ def text(folder: Path) -> Iterator[str]:
         yield from lines
 
 
+@pytest.mark.slow
 def test_records_of_changes_match_the_stored_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(time=lambda: CLOCK.now_s, monotonic=lambda: 0.0, sleep=lambda _seconds: None)
     CLOCK.now_s = 1_800_000_000.0

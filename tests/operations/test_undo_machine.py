@@ -181,6 +181,7 @@ def run_machine(client: Redis, examples: int, steps: int) -> None:
     run_state_machine_as_test(type("UndoneQueue", (Machine,), {"client": client}), settings=how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [12, pytest.param(50, marks=pytest.mark.matrix)])
 def test_taking_everything_back_leaves_each_job_as_it_was(client: Redis, examples: int) -> None:
     run_machine(client, examples, 25)

@@ -134,6 +134,7 @@ def test_empty_and_tiny_groups_have_no_differences() -> None:
         assert report.found == () and report.detectable is None
 
 
+@pytest.mark.slow
 def test_equal_groups_have_a_difference_in_at_most_one_of_twenty_cases() -> None:
     cases = [seed for seed in range(4, 304, 5) if list_false_finds(data_set := build_data_set(seed), find_differences(
         data_set.failed, data_set.done

@@ -1,7 +1,7 @@
 """What reports read of queues step by step, and what they make of it: `report_steps.txt` has every request and result.
 
-The queues are in memory. `RQTUI_WRITE_SNAPSHOTS=1 pytest tests/reports/test_report_steps.py` writes the text; review
-the difference as code.
+The queues are in memory. `RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/reports/test_report_steps.py` writes the text;
+review the difference as code.
 """
 
 from __future__ import annotations
@@ -398,6 +398,7 @@ def text() -> Iterator[str]:
         yield from part()
 
 
+@pytest.mark.slow
 def test_the_steps_of_reports_match_the_stored_text(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(10**9))
     monkeypatch.setattr(plans, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 1000))

@@ -93,6 +93,7 @@ def test_results_are_counted_by_queue_and_exactly_where_one_step_passes_all_keys
     assert (deleted.count_in_place("complete"), deleted.count_in_place("failed")) == (29, 9)
 
 
+@pytest.mark.slow
 def test_results_among_many_keys_are_estimated_and_a_sampled_zero_is_no_exact_one(client: Redis) -> None:
     client.mset({f"other:{number}": "x" for number in range(20_000)})
     engine = create_engine(client, "arq:queue=arq:queue")

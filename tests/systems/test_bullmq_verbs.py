@@ -33,6 +33,7 @@ from bullmq_subject import (
 from families import run_in_one_test
 from redis import Redis
 from shell import shell
+from slow_cases import mark_slow_cases
 
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, build_engine
@@ -50,7 +51,7 @@ from rqtui.testing.conformance import Planted
 MAIL = Ref("bullmq", "mail")
 
 
-@pytest.mark.parametrize("script", BULLMQ.scripts)
+@pytest.mark.parametrize("script", mark_slow_cases(BULLMQ.scripts, ("delete", "kill", "reprioritise", "revert")))
 def test_bullmq(script: str, any_client: Redis) -> None:
     conformance.run_all(conformance.cases(BULLMQ, [script]), BULLMQ, any_client)
 

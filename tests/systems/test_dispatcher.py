@@ -399,6 +399,7 @@ def test_counts_report_when_the_next_is_due(any_client: Redis) -> None:
     assert (queue().values["due_ms"], queue().values["overdue"]) == (NOW - 9000, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["delayed", "ready"])
 def test_a_task_of_30_mb_is_listed_by_its_beginning_and_moved_whole(place: str, client: Redis) -> None:
     huge = b'{"n": 1}' + bytes(30_000_000) + b"end"

@@ -54,6 +54,7 @@ def list_named_systems(source: str) -> list[str]:
     return [f"{line}: {match[0]}" for line, match in found if match]
 
 
+@pytest.mark.slow
 def test_no_module_above_the_systems_names_one() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{each}" for path in FILES for each in list_named_systems(path.read_text("utf-8"))

@@ -23,6 +23,7 @@ import sidekiq_subject
 import timeout_sets_subject
 from readings import describe_readings
 from redis import Redis
+from slow_cases import mark_slow_cases
 from subjects import SUBJECTS
 
 from rqtui.systems.bullmq import lock_holders, workers
@@ -44,12 +45,10 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
 }
 
 
-LONG_TEXTS = ("rq", "bullmq", "celery", "sidekiq")  # reading these queues takes more than a second
+LONG_TEXTS = ("native", "rq", "bullmq", "celery", "sidekiq")  # reading these queues takes more than a second
 
 
-@pytest.mark.parametrize(
-    "system", [pytest.param(name, marks=pytest.mark.slow) if name in LONG_TEXTS else name for name in SUBJECTS]
-)
+@pytest.mark.parametrize("system", mark_slow_cases(SUBJECTS, LONG_TEXTS))
 def test_a_queue_is_read_as_in_its_stored_text(system: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     # What rqtui keeps of BullMQ's workers is read again after some seconds, which pass here on a busy machine.
     for module in (workers, lock_holders, bullmq_system):

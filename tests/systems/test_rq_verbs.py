@@ -36,6 +36,7 @@ from rq_subject import (
     read_changing_fields,
 )
 from shell import shell
+from slow_cases import mark_slow_cases
 
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine, build_engine
@@ -54,7 +55,7 @@ from rqtui.testing.conformance import Planted
 QUEUE = Ref("rq", "default")
 
 
-@pytest.mark.parametrize("script", RQ.scripts)
+@pytest.mark.parametrize("script", mark_slow_cases(RQ.scripts, ("bump", "delete", "kill", "move", "reschedule")))
 def test_rq(script: str, any_client: Redis) -> None:
     conformance.run_all(conformance.cases(RQ, [script]), RQ, any_client)
 

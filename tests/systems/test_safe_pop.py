@@ -256,6 +256,7 @@ def test_a_body_of_30_mb_leaves_the_page_small(client: Redis) -> None:
     assert left_out is not None and left_out.body is None and left_out.body_bytes == 30_000_000
 
 
+@pytest.mark.slow
 def test_an_entry_of_30_mb_is_cut_and_fetched_before_a_verb_acts_on_it(client: Redis) -> None:
     push(client, "x" * 30_000_000, "small")
     own_engine = engine(client)

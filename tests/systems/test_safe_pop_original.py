@@ -280,6 +280,7 @@ def test_bodies_and_entries_of_a_megabyte_are_named(any_client: Redis) -> None:
 JOBS = 1000
 
 
+@pytest.mark.slow
 def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(real_server: EmbeddedServer) -> None:
     url = real_server.url
     done: Counter[bytes] = Counter()

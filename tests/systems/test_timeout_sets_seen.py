@@ -148,6 +148,7 @@ def test_ten_thousand_items_of_a_large_set_can_be_listed_and_all_changed(client:
     assert (moved, client.scard("todos"), client.scard("done")) == (12_500, 12_500, 0)
 
 
+@pytest.mark.slow
 def test_a_payload_of_30_mb_is_shown_by_its_beginning_and_moved_whole(client: Redis) -> None:
     giant = b"x" * 30_000_000
     client.sadd("todos", giant, "small")

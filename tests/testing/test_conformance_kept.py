@@ -524,5 +524,6 @@ def describe_runs() -> Iterator[str]:
         yield f"without a use: {error}"
 
 
+@pytest.mark.slow
 def test_each_check_notices_what_the_stored_text_says() -> None:
     assert_lines_match_file([*describe(), *describe_cases(), *describe_runs()], KEPT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from families import run_in_one_test
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,6 +152,7 @@ def test_a_title_reports_what_the_messages_have_in_common() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_demo_incident_has_its_three_causes() -> None:
     special = [kind.special for kind in INCIDENT.kinds.values() if kind.special]
     kinds = {error for kind in (*INCIDENT.kinds.values(), *special) for error in kind.errors}

@@ -1,7 +1,7 @@
 """Bodies, pickles, errors, secrets and previews of random texts: the files `random_*.txt` have what becomes of each.
 
-The texts are drawn with fixed seeds. `RQTUI_WRITE_SNAPSHOTS=1 pytest tests/text/test_random_texts.py` writes the text;
-review the difference as code. A long result is kept as a digest.
+The texts are drawn with fixed seeds. `RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/text/test_random_texts.py` writes the
+text; review the difference as code. A long result is kept as a digest.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import msgpack
 import pytest
 from kept_text import assert_lines_match_file
+from slow_cases import mark_slow_cases
 
 from rqtui.text import body, causes, fields, formats, masking, pickles, preview, tracebacks
 from rqtui.text.preview import RowFields
@@ -619,6 +620,12 @@ def previews() -> Iterator[str]:
         yield f"cells {seed}: {digest_all(results)} {digest_all(bars)} {digest_all(shares)}"
 
 
-@pytest.mark.parametrize("part", [json_bodies, long_bodies, binary_bodies, pickled, secrets, errors, previews])
+@pytest.mark.parametrize(
+    "part",
+    mark_slow_cases(
+        [json_bodies, long_bodies, binary_bodies, pickled, secrets, errors, previews],
+        (long_bodies, pickled, secrets, previews),
+    ),
+)
 def test_random_texts_are_shown_as_before(part: Callable[[], Iterator[str]]) -> None:
     assert_lines_match_file(part(), KEPT.with_name(f"random_{part.__name__}.txt"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from slow_cases import mark_slow_cases
 from truth.simulated_clock import SimulatedClock
 from truth.situations import CARD, DAY_S, KEY, MINUTES, OPEN, Expected, Situation, work
 from truth.test_truth import clock  # noqa: F401 (a fixture)
@@ -179,7 +180,7 @@ SITUATIONS = (
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.id)
-@pytest.mark.parametrize("system", ["native", pytest.param("rq", marks=pytest.mark.slow), "sidekiq"])
+@pytest.mark.parametrize("system", mark_slow_cases(["native", "rq", "sidekiq"], ("rq", "sidekiq")))
 def test_a_further_situation_is_reported_truly(
     system: str,
     situation: Situation,
@@ -218,6 +219,7 @@ def test_a_slow_queue_whose_last_attempts_failed_is_reported(
     assert tuple(verdicts[way].word for way in WAYS) == SLOW_WORDS[system], verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["native", "rq", "sidekiq"])
 def test_a_slow_queue_is_well_again_after_the_first_success(
     system: str,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
+from slow_cases import mark_slow_cases
 from truth import verdicts
 from truth.simulated_clock import SimulatedClock
 from truth.situations import SILENCE_S, SITUATIONS
@@ -29,11 +30,8 @@ def clock(client: Redis) -> Iterator[SimulatedClock]:
         yield clock
 
 
-FEW_CALLS = ("native", "dispatcher", "redisched", "timeout_sets")  # workers of the others make more calls for each job
-
-
 @pytest.mark.parametrize(
-    "system", [name if name in FEW_CALLS else pytest.param(name, marks=pytest.mark.slow) for name in WORLDS]
+    "system", mark_slow_cases(WORLDS, [name for name in WORLDS if name not in ("native", "dispatcher")])
 )
 def test_the_verdicts_of_all_situations_match_the_committed_file(
     system: str, client: Redis, url: str, clock: SimulatedClock

@@ -208,6 +208,7 @@ def plant_jobs(path: Path, *, number: int = 20, total: int = 5_103) -> None:
         pass
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_board_has_the_recorded_jobs_of_the_moment(path: Path) -> None:
     plant_jobs(path)

@@ -48,6 +48,7 @@ async def test_n_adds_a_job(url: str, seeded: Seeded) -> None:
         assert job is not None and job.body == b'{"to": "z@y.x"}' and job.priority == -5
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_n_on_an_empty_redis_asks_for_the_queue_and_opens_the_list(url: str, client: Redis) -> None:
     async with screen(url) as ui:
@@ -239,12 +240,12 @@ async def test_a_verb_acts_on_the_marked_jobs_and_reports_what_became_of_each(ur
 @pytest.mark.parametrize(
     ("place", "keys", "target", "words"),
     [
-        ("reserved", ("A", "y"), "done", "1 200 acked"),
+        pytest.param("reserved", ("A", "y"), "done", "1 200 acked", marks=pytest.mark.slow),
         pytest.param("reserved", ("L", "y"), "ready", "1 200 released", marks=pytest.mark.slow),
         pytest.param("ready", ("K", "y"), "dead", "1 200 killed", marks=pytest.mark.slow),
         ("dead", ("R", "y"), "ready", "1 200 requeued"),
-        ("scheduled", ("R", "y"), "ready", "1 200 promoted"),
-        ("dead", ("D", "y"), "", "1 200 deleted"),
+        pytest.param("scheduled", ("R", "y"), "ready", "1 200 promoted", marks=pytest.mark.slow),
+        pytest.param("dead", ("D", "y"), "", "1 200 deleted", marks=pytest.mark.slow),
         pytest.param("reserved", ("D", "y"), "", "1 200 deleted", marks=pytest.mark.slow),
         pytest.param("reserved", ("K", "y"), "scheduled", "1 200 rejected", marks=pytest.mark.slow),
     ],

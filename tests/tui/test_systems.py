@@ -10,6 +10,7 @@ import pytest
 from families import name_case
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, open_view, return_to_overview, run_on_event_loop, screen
+from slow_cases import mark_slow_cases
 from textual.widgets import Input, TextArea
 
 from rqtui.client.queue import Queue as Client
@@ -122,16 +123,16 @@ async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(
         assert seen == {f"{system}:{queue}" for system, queue in QUEUES.items()}
 
 
-@pytest.mark.parametrize(("system", "queue"), QUEUES.items())
+@pytest.mark.parametrize("system", mark_slow_cases(QUEUES, {*QUEUES} - {"dispatcher"}))
 @run_on_event_loop
 async def test_a_board_counts_by_place_and_omits_what_its_system_does_not_store(
-    url: str, client: Redis, system: str, queue: str
+    url: str, client: Redis, system: str
 ) -> None:
     plant(client)
     async with screen(url, NARROW, systems=ALL) as ui:
-        await open_board(ui, f"{system}:{queue}")
+        await open_board(ui, f"{system}:{QUEUES[system]}")
         snapshot = ui.app.session.snapshot
-        counted = snapshot.find_queue(Ref(system, queue)) if snapshot else None
+        counted = snapshot.find_queue(Ref(system, QUEUES[system])) if snapshot else None
         assert counted is not None
         for number, place in enumerate(registry.create_system(system).places, 1):
             await ui.until_shown(f"{number} {place.name} {counted.count_in_place(place.name) or '0'}")
@@ -455,15 +456,13 @@ async def test_the_question_about_a_held_job_depends_on_tokens(url: str, client:
 # ── palette and forms ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("system", "queue"), QUEUES.items())
+@pytest.mark.parametrize("system", mark_slow_cases(QUEUES, {*QUEUES} - {"dispatcher"}))
 @run_on_event_loop
-async def test_the_palette_offers_just_the_verbs_that_act_here(
-    url: str, client: Redis, system: str, queue: str
-) -> None:
+async def test_the_palette_offers_just_the_verbs_that_act_here(url: str, client: Redis, system: str) -> None:
     plant(client)
     instance = registry.create_system(system)
     async with screen(url, systems=ALL) as ui:
-        await open_board(ui, f"{system}:{queue}")
+        await open_board(ui, f"{system}:{QUEUES[system]}")
         met = set()
         for number, place in enumerate(instance.places, 1):
             await ui.press(str(number))

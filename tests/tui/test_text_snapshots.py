@@ -1,6 +1,7 @@
 """Compare the main screens with text snapshots, with seeded data and a stopped clock: `tests/snapshots/*.txt`.
 
-After a wanted change: RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/test_text_snapshots.py, and look at the difference.
+After a wanted change: RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/test_text_snapshots.py, and look at what
+differs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 import pytest
 from redis import Redis
 from screens import read_text
+from slow_cases import mark_slow_cases
 from text_snapshots import MIDDLE, NARROW, SMALL, WIDE, check_snapshot, check_snapshot_sizes, planted_url, stopped_clock
 
 from rqtui.engine.engine import Engine
@@ -45,13 +47,13 @@ SIZES: dict[str, tuple[tuple[tuple[int, int], ...], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", mark_slow_cases(SIZES, ("job",)))
 def test_in_each_size_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     sizes, keys = SIZES[name]
     asyncio.run(check_snapshot_sizes(planted_url, name, sizes, keys))
 
 
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", mark_slow_cases(SCREENS, ("board-250x70", "delete-80x24")))
 def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 

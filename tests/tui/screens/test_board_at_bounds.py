@@ -1,7 +1,7 @@
 """What a board requests, shows and does at each bound: `board_at_bounds.txt` has every line.
 
 The methods are called without a screen (`support/bare_objects.py`).
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_board_at_bounds.py` writes the text.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/screens/test_board_at_bounds.py` writes the text.
 """
 
 # ruff: noqa: B023 (a function is called before its loop continues)
@@ -520,6 +520,7 @@ def describe_keys() -> Iterator[str]:
         yield f"dimmed {view._panes[0].dimmed}: {take(log)}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clock")
 def test_a_board_at_its_bounds_matches_the_stored_text() -> None:
     parts = (describe_panes, describe_findings, describe_snapshots, describe_targets, describe_scans, describe_keys)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from screens import read_text
+from slow_cases import mark_slow_cases
 from text_snapshots import NARROW, SMALL, WIDE, check_snapshot, planted_url, stopped_clock
 
 from screenshots.seeded import open_still_app
@@ -26,7 +27,7 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", mark_slow_cases(SCREENS, [name for name in SCREENS if name.endswith("160x45")]))
 def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 

@@ -128,6 +128,7 @@ async def test_a_place_without_jobs_has_nothing_to_compare(client: Redis, url: s
         await ui.until_shown("nothing to compare: no job that was read is the other places")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_limit_cannot_be_opened_on_the_board(client: Redis, url: str) -> None:
     with Queue("mail", client) as mail:

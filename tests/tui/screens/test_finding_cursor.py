@@ -204,6 +204,7 @@ async def test_tab_on_the_overview_explains_why_there_is_no_finding(url: str, cl
         await ui.until_toast("The group under the cursor has no findings of its own.")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_page_continues_with_the_worst_finding_after_its_own_is_over(url: str, seeded: Seeded) -> None:
     async with screen(url, WIDE) as ui:
@@ -218,6 +219,7 @@ async def test_a_page_continues_with_the_worst_finding_after_its_own_is_over(url
         await ui.until(lambda: "the worst finding now" not in ui.text(), "the page is about the finding again")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_help_names_the_keys_of_the_findings(url: str, seeded: Seeded) -> None:
     async with screen(url, WIDE) as ui:

@@ -89,6 +89,7 @@ async def test_the_jobs_of_an_age_are_shown_and_changed_on_the_board(url: str) -
         await ui.until_shown("Delete 10 jobs?", "They match /age<1m.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenants")
 @run_on_event_loop
 async def test_a_filter_of_the_board_limits_the_groups(url: str) -> None:

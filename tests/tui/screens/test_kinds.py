@@ -29,6 +29,7 @@ async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: R
         assert "job:send" in ui.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "shown"), [("b", "1 kind of job"), ("w", "1 worker")])
 @run_on_event_loop
 async def test_a_large_terminal_has_a_plot_of_the_queue_below_the_details(

@@ -2,7 +2,7 @@
 """What the lists of workers, events, errors and operations do at each bound: `lists_at_bounds.txt` has every line.
 
 The methods are called without a screen (`support/bare_objects.py`).
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_lists_at_bounds.py` writes the text.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/screens/test_lists_at_bounds.py` writes the text.
 """
 
 from __future__ import annotations
@@ -788,6 +788,7 @@ def describe_operations() -> Iterator[str]:
         yield f"keys on {row}: {take(log)} {view._earlier_operations} {view._drawn_inputs}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clock")
 def test_lists_at_their_bounds_match_the_stored_text() -> None:
     parts = (

@@ -151,6 +151,7 @@ async def test_a_queue_whose_name_another_system_has_too_is_named_with_its_syste
         await ui.until_shown("2 changes in this session", "native:mail", "rq:mail")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_z_takes_back_the_last_change_and_then_the_one_before(url: str, client: Redis) -> None:
     here = Seeded(client)

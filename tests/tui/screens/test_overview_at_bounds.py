@@ -1,7 +1,7 @@
 """What the overview counts, caches, sorts and shows at each bound: `overview_at_bounds.txt` has every line.
 
 The methods are called without a screen (`support/bare_objects.py`).
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_overview_at_bounds.py` writes the text.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/screens/test_overview_at_bounds.py` writes the text.
 """
 
 # ruff: noqa: B023 (a function is called before its loop continues)
@@ -621,6 +621,7 @@ def describe_keys() -> Iterator[str]:
         yield f"dimmed {view._table.dimmed}: {take(log)}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clock")
 def test_the_overview_at_its_bounds_matches_the_stored_text() -> None:
     parts = (

@@ -1,7 +1,7 @@
 """Compare the overview and the view of the loops with text snapshots, with seeded data and a stopped clock.
 
-After a wanted change: RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_overview_snapshots.py, and look at what
-differs.
+After a wanted change: RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/screens/test_overview_snapshots.py, and look at
+what differs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 
 import pytest
 from redis import Redis
+from slow_cases import mark_slow_cases
 from text_snapshots import NARROW, WIDE, check_snapshot_sizes, stopped_clock
 
 from screenshots.seeded import Seed
@@ -38,7 +39,7 @@ def planted_url(client: Redis, url: str) -> str:
     return url
 
 
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", mark_slow_cases(SCREENS, ("overview-grouped", "overview-filtered", "loops-next")))
 def test_it_matches_its_snapshot(planted_url: str, name: str) -> None:
     asyncio.run(check_snapshot_sizes(planted_url, name, SIZES, SCREENS[name]))
 

@@ -2,7 +2,7 @@
 """What pages, frames and reports of the screen do at each bound: `pages_at_bounds.txt` has every line.
 
 The methods are called without a screen (`support/bare_objects.py`).
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_pages_at_bounds.py` writes the text.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/screens/test_pages_at_bounds.py` writes the text.
 """
 
 from __future__ import annotations
@@ -1035,6 +1035,7 @@ def describe_plot_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"incident {is_large}: {take(log)}"
 
 
+@pytest.mark.slow
 def test_pages_at_their_bounds_match_the_stored_text(
     monkeypatch: pytest.MonkeyPatch,
     stopped_clock: None,  # noqa: F811

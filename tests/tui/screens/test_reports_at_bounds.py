@@ -2,7 +2,7 @@
 """What reports, searches, loops, schedules and the pages of an error do at each bound: `reports_at_bounds.txt` has it.
 
 The methods are called without a screen (`support/bare_objects.py`).
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_reports_at_bounds.py` writes the text.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/screens/test_reports_at_bounds.py` writes the text.
 """
 
 from __future__ import annotations
@@ -683,6 +683,7 @@ def describe_chooser() -> Iterator[str]:
         yield f"opened: {take(log)}"
 
 
+@pytest.mark.slow
 def test_reports_at_their_bounds_match_the_stored_text(
     monkeypatch: pytest.MonkeyPatch,
     stopped_clock: None,  # noqa: F811

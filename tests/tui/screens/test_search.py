@@ -21,6 +21,7 @@ def shops(client: Redis) -> None:
         shop.put({"customer": {"id": 304711}}, id="elsewhere")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shops")
 @run_on_event_loop
 async def test_a_filter_of_the_overview_that_matches_no_queue_searches_the_jobs_of_all(url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from board_panes import build_panes
 from kept_text import assert_lines_match_file
 
@@ -52,5 +53,6 @@ def format_all() -> Iterator[str]:
                         yield f"{system} {expression!r} {width}: {name}: {text}".rstrip()
 
 
+@pytest.mark.slow
 def test_titles_match_the_stored_text() -> None:
     assert_lines_match_file(format_all(), KEPT)

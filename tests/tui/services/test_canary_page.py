@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from screens import read_text
+from slow_cases import mark_slow_cases
 from text_snapshots import NARROW, SMALL, WIDE, check_snapshot, planted_url, stopped_clock
 from textual.pilot import Pilot
 
@@ -17,7 +18,7 @@ __all__ = ["planted_url", "stopped_clock"]  # fixtures
 SIZES = {"160x45": WIDE, "80x24": NARROW, "60x16": SMALL}
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", mark_slow_cases(STAGES, ("running", "question")))
 def test_the_page_of_a_canary_matches_its_snapshots(planted_url: str, stage: str) -> None:
     async def read_pages() -> dict[str, str]:
         texts = {}

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from screens import read_text
+from slow_cases import mark_slow_cases
 from text_snapshots import MIDDLE, NARROW, SMALL, WIDE, check_snapshot, planted_url, stopped_clock
 
 from screenshots.seeded import open_still_app
@@ -25,12 +26,7 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 }
 
 
-MORE = {name for name in SCREENS if name.startswith(("dry-run", "duplicate")) and not name.endswith("80x24")}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.matrix) if name in MORE else name for name in SCREENS]
-)
+@pytest.mark.parametrize("name", mark_slow_cases(SCREENS, [name for name in SCREENS if not name.endswith("80x24")]))
 def test_a_question_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 

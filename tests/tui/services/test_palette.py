@@ -83,6 +83,7 @@ async def test_enter_waits_for_the_answer_where_nothing_else_fits(url: str, clie
         await ui.until_shown("life-line")  # it is there as a whole before the program ends
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_on_what_has_no_such_name_searches_the_jobs(url: str, client: Redis) -> None:
     Seeded(client).put("a")

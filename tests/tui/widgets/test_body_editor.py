@@ -103,6 +103,7 @@ ODD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ODD, ids=["crlf", "secret", "text", "binary", "escape", "long"])
 @run_on_event_loop
 async def test_a_duplicate_has_the_same_bytes_under_a_new_id(url: str, seeded: Seeded, body: bytes) -> None:
@@ -295,6 +296,7 @@ def test_no_shell_reads_the_name_of_an_editor(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "gone").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "shown", "left"),
     [

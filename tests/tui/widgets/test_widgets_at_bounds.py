@@ -2,7 +2,7 @@
 """What widgets show and do at each bound: `widgets_at_bounds.txt` has every line.
 
 The methods are called without a screen (`support/bare_objects.py`).
-`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/widgets/test_widgets_at_bounds.py` writes the text.
+`RQTUI_WRITE_SNAPSHOTS=1 pytest -m "" tests/tui/widgets/test_widgets_at_bounds.py` writes the text.
 """
 
 from __future__ import annotations
@@ -1008,6 +1008,7 @@ def describe_finder() -> Iterator[str]:
         yield f"run {index}: {take(log)}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clock")
 def test_widgets_at_their_bounds_match_the_stored_text() -> None:
     parts = (
