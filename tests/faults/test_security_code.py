@@ -127,6 +127,7 @@ def test_the_reader_of_the_code_finds_what_is_planted(planted: str) -> None:
     assert list(findings(ast.walk(ast.parse(planted))))
 
 
+@pytest.mark.slow
 def test_no_lua_is_put_together_from_data() -> None:
     """EVAL gets a file of the package unchanged: no other code sends EVAL, and no text is added to the file."""
     # What other systems send, by the demo, in their own words; and what is sent by who tests a system of his own.

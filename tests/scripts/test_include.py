@@ -477,6 +477,7 @@ def checking() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_every_script_fits_its_header_and_its_blocks(checking: ModuleType) -> None:
     assert checking.list_script_faults() == []
 

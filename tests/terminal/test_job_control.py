@@ -153,7 +153,7 @@ def test_a_program_suspended_for_its_shell_is_ended_by_kill(opened: Terminal) ->
     opened.keys("C-z")
     opened.until("Stopped")
     opened.until_back()
-    opened.run("pid=$(jobs -p); kill %1; sleep 1; kill -0 $pid && echo lives $((6 * 7)) || echo gone $((6 * 7))")
+    opened.run("pid=$(jobs -p); kill %1; while kill -0 $pid; do sleep 0.1; done; echo gone $((6 * 7))")
     opened.until("gone 42")
     opened.run("stty -a | grep -o ' echo ' && echo the terminal is $((6 * 7))")
     opened.until("the terminal is 42")
