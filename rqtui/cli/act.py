@@ -598,7 +598,7 @@ def _apply_verb_at_rate(
         number = len(existing)
     if number:
         confirm_dangerous_verb(session, engine, request, script, number)
-    change = _run_rate_limited_steps(engine, request, script, form, limits, existing)
+    change = _run_rate_limited_steps(engine, request, script, form, limits, existing, number)
     outcomes, reason = change.outcomes, change.stop_reason
     extra: dict[str, object] = {"stopped": reason or None, "left": max(0, change.total - len(outcomes))}
     if limits.canary_jobs is not None:
@@ -619,19 +619,21 @@ def _run_rate_limited_steps(
     form: dict[str, object],
     limits: Limits,
     existing: Sequence[Job],
+    total: int,
 ) -> _RateLimitedChange:
     """Run a verb's script on the `existing` jobs, or on a whole place, in steps limited by `--rate`.
 
-    Ctrl+C stops the change between two jobs. Of a whole place only the jobs that are due in the next step are listed.
+    Ctrl+C stops the change between two jobs. Of a whole place only the jobs that are due in the next step are listed;
+    `total` is the number of its jobs before the first step.
     """
     from rqtui.operations import rate_limit
 
-    change = _RateLimitedChange(len(existing))
+    change = _RateLimitedChange(total)
     place = request.place if request.is_whole_place else ""
     steps = rate_limit.yield_rate_limited_steps(
         engine, script.name, [(request.ref, existing)], form, limits, place=place
     )
-    with output.show_progress(f"throttled {script.name}", len(existing) or None) as bar:
+    with output.show_progress(f"throttled {script.name}", total or None) as bar:
         try:
             for step in steps:
                 change.outcomes += [outcome for _ref, outcome in step.outcomes]

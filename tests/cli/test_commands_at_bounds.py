@@ -627,6 +627,7 @@ def describe_act_steps(out: Output) -> Iterator[str]:
                 {},
                 SimpleNamespace(jobs_per_s=5),
                 [JOB] * existing,
+                4 if asked.is_whole_place else existing,
             )
     yield from describe_act_reads(out, request)
     for name in ("requeue", "purge"):
