@@ -1,7 +1,7 @@
 """Record which tests run which lines of Python and which Lua scripts, and how long each test takes.
 
-`record_coverage` runs the plain `pytest` once in a scratch copy of the repository. A `CoverageMap` is the result. The
-map is stored as JSON, because recording takes minutes. `copy_repository` creates a scratch copy.
+`record_coverage` runs the plain and the slow tests once in a scratch copy of the repository. A `CoverageMap` is the
+result. The map is stored as JSON, because recording takes minutes. `copy_repository` creates a scratch copy.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from coverage_map import build_environment, build_pytest_options
 from operators import Mutant
 
 NewCode = list[tuple[FunctionType, CodeType]]
+NO_END = "no end"
 
 
 class CollectedTests:
@@ -101,7 +102,7 @@ class CollectedTests:
         os.close(reader)
         if said == _ALL_PASSED:
             return ""
-        return said or ("pytest ended without a result" if has_ended else f"no end after {limit_s:.0f} s")
+        return said or ("pytest ended without a result" if has_ended else f"{NO_END} after {limit_s:.0f} s")
 
     def _run_as_child(self, items: Sequence[pytest.Item], new_code: NewCode, writer: int) -> None:
         os.setsid()

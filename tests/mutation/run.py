@@ -4,19 +4,19 @@
     --count N       plants N faults, divided among all areas in proportion to their lines
     --area NAME     plants only in this area; may be repeated
     --under PATH    plants only in the sources under this folder, or in this file; may be repeated
-    --map FILE      reads which tests run which line; a missing map is recorded by a run of the plain pytest. Tests that
-                    were deleted since are not run; new tests are run if they mirror the source
+    --map FILE      reads which tests run which line; a missing map is recorded by a run of these tests. Tests that were
+                    deleted since are not run; new tests are run if they mirror the source
     --results FILE  adds a line of JSON per fault; faults that are in the file are not planted again, and count
     --limit S       runs tests of S seconds for each fault, by their recorded durations, and counts the others
     --again         plants those faults in the results again that no test noticed
 
-A fault is noticed when a test of the plain `pytest` that runs its line (its script, in Lua) fails or does not end, in a
-scratch copy of the repository. Fast tests run first, and tests of the mirrored folder before the others. For Python,
-tests of the mirrored folder run even if the map does not list them for the line. They run in a fork of a process that
-has collected all tests (see `forks.py`). What cannot be planted there, or was not noticed there, is tested by a new
-process. At the end the tests that noticed a fault are run on an unchanged copy: a test that fails there has noticed
-nothing. `without_effect.toml` lists faults that change nothing that anybody could observe, each with its reason; they
-are not planted.
+A fault is noticed when a test of the plain `pytest`, or a slow one, that runs its line (its script, in Lua) fails or
+does not end, in a scratch copy of the repository. Fast tests run first, and tests of the mirrored folder before the
+others. For Python, tests of the mirrored folder run even if the map does not list them for the line. They run in a fork
+of a process that has collected all tests (see `forks.py`). What cannot be planted there, was not noticed there, or did
+not end there is tested by a new process. At the end the tests that noticed a fault are run on an unchanged copy: a test
+that fails there has noticed nothing. `without_effect.toml` lists faults that change nothing that anybody could observe,
+each with its reason; they are not planted.
 
 mutmut and cosmic-ray plant faults in Python, but not in Lua that Redis runs, and they do not pick tests by script. This
 tool is small because coverage.py and pytest do the work.
@@ -41,7 +41,7 @@ from pathlib import Path
 import forks
 import places
 from coverage_map import ROOT, CoverageMap, build_environment, build_pytest_options, copy_repository, record_coverage
-from forks import CollectedTests
+from forks import NO_END, CollectedTests
 from operators import Mutant
 
 FIRST_ROUND_S = 15.0  # seconds of tests in the first round; most faults are noticed there
@@ -155,7 +155,7 @@ def run_tests(tree: Path, tests: Sequence[str], limit_s: float) -> str:
         output.seek(0)
         printed = output.read()
     if code is None:
-        return f"no end after {limit_s:.0f} s"
+        return f"{NO_END} after {limit_s:.0f} s"
     if code == 0:
         return ""
     failure = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", printed, re.MULTILINE)
@@ -176,7 +176,7 @@ def try_mutant(
             patience_s = EXTRA_S + 2 * sum(durations[test] for test in tests)
             if new_code is not None:
                 by = collected.run(tests, new_code, patience_s)
-            if not by and (new_code is None or tests is rounds[0]):
+            if by.startswith(NO_END) or not by and (new_code is None or tests is rounds[0]):
                 by = run_tests(tree, tests, patience_s)
             if by:
                 return Verdict(mutant, area, "noticed", by, asked, left_out)

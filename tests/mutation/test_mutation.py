@@ -176,6 +176,11 @@ def use(collected):
             verdict = run.try_mutant(tree, coverage, mutant, "text", collected, 10.0)
             has_code = collected.find_new_code(mutant) is not None
             print("line", mutant.line, mutant.new, verdict.outcome, verdict.by, "in a fork" * has_code)
+            collected.run = lambda *_: "no end after 1 s"
+            if has_code:
+                again = run.try_mutant(tree, coverage, mutant, "text", collected, 10.0)
+                print("line", mutant.line, mutant.new, again.outcome, again.by, "after no end in a fork")
+            del collected.run
 forks.use_collected_tests(tree, use)
 assert (tree / path).read_text() == text
 """
@@ -184,7 +189,9 @@ assert (tree / path).read_text() == text
     )
     assert [line for line in completed.stdout.splitlines() if line.startswith("line")] == [
         "line 2 >= noticed test_sign.py::test_sign in a fork",
+        "line 2 >= noticed test_sign.py::test_sign after no end in a fork",
         "line 6 >= survived  in a fork",
+        "line 6 >= survived  after no end in a fork",
         "line 9 4 noticed test_sign.py::test_sign ",
     ], completed.stderr
 
