@@ -185,7 +185,7 @@ def counted_queues() -> Iterator[str]:
 
 
 def listed_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for most in (2, 3):
+    for most in (3, 4):
         monkeypatch.setattr(celery, "MOST_WORKERS", most)
         system = build_system(a=SILENT_MS, b=SILENT_MS + 1)
         system._heartbeats.consumed_queues.store("c", ("sms",))

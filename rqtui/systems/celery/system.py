@@ -458,10 +458,9 @@ class Celery(EntrySystem):
 
         def build_worker_list(_replies: Replies) -> tuple[Worker, ...]:
             now_ms = self.now_ms()
-            workers = [
-                worker for worker in self.event_cache.list_workers() if self._heartbeats.may_consume(worker.name, queue)
-            ]
-            count = format_quantity(len(workers), "worker")
+            kept_workers = self.event_cache.list_workers()
+            workers = [worker for worker in kept_workers if self._heartbeats.may_consume(worker.name, queue)]
+            count = format_quantity(len(kept_workers), "worker")
             note = f"only {count} with the newest events were kept; there may be more"
             return WorkerList(
                 (
@@ -474,7 +473,7 @@ class Celery(EntrySystem):
                     )
                     for worker in workers
                 ),
-                note if len(workers) >= MOST_WORKERS else "",
+                note if len(kept_workers) >= MOST_WORKERS else "",
             )
 
         return Request((), build_worker_list)
