@@ -145,10 +145,12 @@ class _PythonSource:
 
 
 def _find_unexecuted_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of annotations and f-string formats, where a change has no effect."""
+    """Yield the nodes of annotations, f-string formats and sizes of caches, where a change has no visible effect."""
     for name in ("annotation", "returns"):
         if (part := getattr(node, name, None)) is not None:
             yield from ast.walk(part)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lru_cache":
+        yield from (part for size in (*node.args, *node.keywords) for part in ast.walk(size))
     if isinstance(node, ast.JoinedStr):  # before Python 3.12 their parts have no offsets of their own
         for part in ast.walk(node):
             if part is not node:

@@ -28,6 +28,9 @@ def f(a, b):
         return f"{a + 1}"
     log(a)  # a == b
     return a if a == b else None
+@lru_cache(maxsize=64)
+def g(a):
+    return lru_cache(32)(a)
 """
 IN_PYTHON = {
     "constant: 500 -> 501", "constant: 500 -> 499", "boundary: < -> <=", "comparison: < -> >=", "logic: or -> and",
