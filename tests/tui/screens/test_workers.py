@@ -17,7 +17,7 @@ from rqtui.client.queue import Queue
 from rqtui.model import EventCoverage, Job, Ref, State, Worker
 from rqtui.reports.workers import WorkerEntry, WorkerHealth
 from rqtui.systems import registry
-from rqtui.tui.screens.workers import _HELD_JOB_HEAD, _format_worker_details, has_received_heartbeats
+from rqtui.tui.screens.workers import _HELD_JOB_HEAD, Workers, _format_worker_details, has_received_heartbeats
 
 __all__ = ["mill"]  # a fixture
 
@@ -126,6 +126,15 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
             await until_shown_with_heartbeats("running", "a asks it")
             await ui.press("a")
             await until_shown_with_heartbeats("it replied within", "shop.hold('go', seconds=600)", "mail, b")
+            view = ui.app.navigation.view
+            assert isinstance(view, Workers)
+
+            def is_row_of_two_queues() -> bool:
+                entry = view.find_selected_worker()
+                return entry is not None and entry.queues == ("mail", "b")
+
+            await ui.until(lambda: fake.beat(active=1) or is_row_of_two_queues(), "the worker's new row")
+            assert "it replied within" in ui.text() and not view.table.is_cursor_row_missing
             assert {each["method"] for each in fake.commands} == {"active", "active_queues", "registered", "stats"}
             verbs = {verb.name: verb for verb, _summary in ui.app.verb_starter.list_offered_verbs()}
             assert {"stop", "grow", "shrink", "rate_limit", "time_limit"} <= verbs.keys()
