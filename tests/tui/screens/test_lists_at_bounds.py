@@ -232,10 +232,8 @@ def describe_worker_rows() -> Iterator[str]:
 def describe_worker_keys() -> Iterator[str]:
     log: list[str] = []
     for entry in (None, ENTRY, replace(ENTRY, name="w" * 41)):
-        inspection = WorkerInspection("w1", NOW_MS - 5_000, 1_500, (Fact("pool", 4),))
-        view = build_workers(
-            log, MAIL, _inspections={("native", entry.name): inspection} if entry else {}, _asked=set()
-        )
+        replies = WorkerInspection("w1", NOW_MS - 5_000, 1_500, (Fact("pool", 4),))
+        view = build_workers(log, MAIL, _inspections={("native", entry.name): replies} if entry else {}, _asked=set())
         view.find_selected_worker = lambda entry=entry: entry
         view._show_worker_facts()
         yield f"replies of {entry and entry.name}: {take(log)}"
