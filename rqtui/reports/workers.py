@@ -60,11 +60,12 @@ class WorkerEntry:
     jobs: tuple[Job, ...]
     is_whole: bool  # whether all reserved jobs were read
     has_unknown_jobs: bool = False  # whether it runs jobs of which none is known: they began before rqtui listened
+    is_known_by_events: bool = False  # its heartbeats are only published, and name none of its queues
 
     @property
     def id(self) -> str:
         """A text that identifies the worker, and is the same in every queue that the worker serves."""
-        is_shared = self.worker is not None and len(self.worker.queues) > 1
+        is_shared = self.is_known_by_events or (self.worker is not None and len(self.worker.queues) > 1)
         return f"{self.ref.system if is_shared else self.ref}\n{self.name}"
 
     @property
@@ -166,14 +167,27 @@ def merge_worker_entries(entries: Iterable[WorkerEntry], now_ms: int) -> tuple[W
 
 
 def _merge_entries_of_worker(entries: Sequence[WorkerEntry], now_ms: int) -> WorkerEntry:
-    """Merge the entries of one worker in several queues to one entry."""
+    """Merge the entries of one worker in several queues to one entry.
+
+    If the queues of the worker are not known, those of the entries stand for them.
+    """
     if len(entries) == 1:
         return entries[0]
-    worker = max((entry.worker for entry in entries if entry.worker), key=lambda worker: worker.heartbeat_ms)
+    workers = [entry.worker for entry in entries if entry.worker]
+    worker = max(workers, key=lambda worker: worker.heartbeat_ms, default=None)
+    if worker is not None and not worker.queues:
+        worker = worker._replace(queues=tuple(entry.ref.queue for entry in entries))
+    served_refs = [entry.ref for entry in entries if worker is not None and entry.ref.queue in worker.queues]
     jobs = tuple(sorted((job for entry in entries for job in entry.jobs), key=_find_hold_start_ms))
+    health = (
+        evaluate_health(worker, jobs, now_ms)
+        if worker
+        else min((each.health for each in entries), key=ORDER.__getitem__)
+    )
     merged = replace(
         entries[0],
-        health=evaluate_health(worker, jobs, now_ms),
+        ref=served_refs[0] if served_refs else entries[0].ref,
+        health=health,
         worker=worker,
         jobs=jobs,
         is_whole=all(entry.is_whole for entry in entries),
@@ -208,8 +222,9 @@ def _build_entries(
         held_jobs = tuple(jobs_by_worker.get(name, ()))
         health = evaluate_health(worker, held_jobs, now_ms, system.first_heartbeat_ms)
         is_busy = worker is not None and worker.state == "busy" and not worker.job
-        has_unknown_jobs = system.heartbeat_event_interval_ms is not None and is_busy and not held_jobs
-        yield WorkerEntry(ref, name, health, worker, held_jobs, is_whole, has_unknown_jobs)
+        is_by_events = system.heartbeat_event_interval_ms is not None
+        has_unknown_jobs = is_by_events and is_busy and not held_jobs
+        yield WorkerEntry(ref, name, health, worker, held_jobs, is_whole, has_unknown_jobs, is_by_events)
 
 
 def _find_hold_start_ms(job: Job) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -13,7 +14,7 @@ from redis import Redis
 from rqtui.client.native_keys import build_queue_keys
 from rqtui.client.queue import Queue
 from rqtui.engine.engine import Engine, build_engine
-from rqtui.model import Ref, Worker
+from rqtui.model import Job, Ref, State, Worker
 from rqtui.reports import workers
 from rqtui.reports.workers import WorkerHealth
 from rqtui.system_base.event_cache import MOST_WORKERS
@@ -179,6 +180,35 @@ def test_more_workers_than_one_request_reads_are_read_at_once(client: Redis) -> 
     engine = build_engine(client, [registry.create_system("rq")])
     entries, _now_ms, problems = workers.load_workers(engine, [Ref("rq", "default")])
     assert (len(entries), problems) == (len(names), ())
+
+
+def test_a_worker_that_is_known_by_events_is_one_row_in_all_queues() -> None:
+    celery = registry.create_system("celery")
+    assert isinstance(celery, Celery)
+    mail, news = Ref("celery", "mail"), Ref("celery", "news")
+
+    def list_entries(*refs: Ref) -> list[workers.WorkerEntry]:
+        rosters = [celery.workers_request(ref.queue).parse(()) for ref in refs]
+        results = {"workers": rosters, "held": [() for _ref in refs]}
+        return [*workers.parse_workers(refs, {"celery": celery}, results, 1)[0]]
+
+    celery.event_cache.record_heartbeat(Worker("w1", "", 1, 1000))
+    [in_one_queue], [in_two_queues] = list_entries(news), list_entries(news, mail)
+    assert in_one_queue.id == in_two_queues.id == "celery\nw1"
+    assert (in_two_queues.ref, in_two_queues.queues) == (news, ("news", "mail"))
+    celery.event_cache.record_heartbeat(Worker("w1", "", 2, 1000, queues=("mail",)))
+    [with_a_known_queue] = list_entries(news, mail)
+    assert (with_a_known_queue.ref, with_a_known_queue.queues) == (mail, ("mail",))
+
+
+def test_a_worker_without_heartbeats_that_holds_jobs_of_two_queues_has_the_worst_health_of_both() -> None:
+    job = Job(b"a", "mail", "celery", "unacked", State.RESERVED, b"a", worker="w1", reserved_ms=5)
+    in_mail = workers.WorkerEntry(
+        Ref("celery", "mail"), "w1", WorkerHealth.UNSEEN, None, (job,), True, is_known_by_events=True
+    )
+    in_news = replace(in_mail, ref=Ref("celery", "news"), health=WorkerHealth.EXPIRED, jobs=())
+    [entry] = workers.merge_worker_entries([in_mail, in_news], 10)
+    assert (entry.health, entry.worker, entry.jobs) == (WorkerHealth.EXPIRED, None, (job,))
 
 
 def test_a_full_cache_of_workers_from_events_is_reported() -> None:

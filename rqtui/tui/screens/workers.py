@@ -107,8 +107,8 @@ class Workers(View):
         self._fact_names: tuple[str, ...] = ()  # the names of the facts that have columns
         self._problems: tuple[str, ...] = ()
         self._read_refs: tuple[Ref, ...] | None = None
-        self._inspections: dict[tuple[str, str], WorkerInspection] = {}  # by system and name of the worker
-        self._asked: set[tuple[str, str]] = set()  # workers that were asked and may still reply
+        self._inspections: dict[str, WorkerInspection] = {}  # by id of the worker's row
+        self._asked: set[str] = set()  # rows of workers that were asked and may still reply
         self._next_position = 0
         self._now_ms = 0
 
@@ -214,7 +214,6 @@ class Workers(View):
         if len(self.list_queues_in_scope(self.session.refs)) > COUNTED_IN_TURN:
             self._next_position += COUNTED_IN_TURN
         # If the queues changed while frozen, read once: there are no rows of the new queues to freeze.
-        selected_entry = self.find_selected_worker()
         if not self.is_frozen or self._read_refs != self.refs:
             self._read_refs = self.refs
             self._entries, self._problems = workers.parse_workers(
@@ -222,17 +221,6 @@ class Workers(View):
             )
             self._fact_names = workers.choose_fact_names(self._entries)
         self._draw_workers()
-        if selected_entry is not None and self.find_selected_worker() is None:
-            self._follow_worker(selected_entry)
-
-    def _follow_worker(self, previous: WorkerEntry) -> None:
-        """Move the cursor to the new row of a worker.
-
-        A worker gets another row when it proves to serve several queues, for example by a reply to `ask`.
-        """
-        for entry in self._entries:
-            if _build_inspection_key(entry) == _build_inspection_key(previous) and previous.ref.queue in entry.queues:
-                self.table.move_to(entry.id)
 
     def _draw_workers(self) -> None:
         self.table.empty = self.explain_empty_table()
@@ -299,9 +287,8 @@ class Workers(View):
         width = self.measure_details_width(pane)
         rows = pane.scrollable_content_region.height
         parts: list[Content] = []
-        key = _build_inspection_key(entry) if entry else None
-        if key in self._inspections:
-            parts.append(_format_inspection(self._inspections[key], key in self._asked, self._now_ms, width))
+        if entry and entry.id in self._inspections:
+            parts.append(_format_inspection(self._inspections[entry.id], entry.id in self._asked, self._now_ms, width))
         if entry:
             parts.append(_format_worker_details(entry, self._now_ms, width, rows))
         text = Content("\n").join(part for part in parts if part)
@@ -449,22 +436,22 @@ class Workers(View):
     def action_ask(self) -> None:
         """Send the selected worker questions about its tasks and queues, and show its replies below the table."""
         entry = self.find_selected_worker()
-        if entry is None or entry.worker is None or (key := _build_inspection_key(entry)) in self._asked:
+        if entry is None or entry.worker is None or entry.id in self._asked:
             return
-        ref, name = entry.ref, entry.name
-        self._asked.add(key)
-        self._inspections[key] = WorkerInspection(name, self._now_ms, 0)
-        self.session.run_steps(lambda engine: engine.inspect_worker(ref, name), partial(self._record_inspection, key))
+        ref, name, id = entry.ref, entry.name, entry.id
+        self._asked.add(id)
+        self._inspections[id] = WorkerInspection(name, self._now_ms, 0)
+        self.session.run_steps(lambda engine: engine.inspect_worker(ref, name), partial(self._record_inspection, id))
         self._show_worker_facts()
 
-    def _record_inspection(self, key: tuple[str, str], message: CallFinished) -> None:
+    def _record_inspection(self, id: str, message: CallFinished) -> None:
         """Store the replies that a worker has sent so far, and show them."""
         if message.result is not None:
-            self._inspections[key] = message.result
+            self._inspections[id] = message.result
         if message.is_last:
-            self._asked.discard(key)
+            self._asked.discard(id)
         if message.error:
-            self._inspections.pop(key, None)
+            self._inspections.pop(id, None)
             self.host.show_toast(message.error, "warning")
         if self.is_drawn:
             self._show_worker_facts()
@@ -522,11 +509,6 @@ def has_received_heartbeats(system: System) -> bool:
     """
     interval_ms, since_ms = system.heartbeat_event_interval_ms, system.events_since_ms
     return interval_ms is None or (since_ms is not None and system.now_ms() - since_ms > interval_ms * 1.25)
-
-
-def _build_inspection_key(entry: WorkerEntry) -> tuple[str, str]:
-    """Return the system and the name of a worker, which stay the same when it gets another row."""
-    return entry.ref.system, entry.name
 
 
 def _is_queue_busy(queue: Queue) -> bool:
@@ -645,11 +627,14 @@ def _describe_worker(entry: WorkerEntry, now_ms: int) -> str:
 
 
 def _format_worker_facts(entry: WorkerEntry, now_ms: int, width: int) -> Content:
-    """Format all that a worker's system stores about the worker: state, queues and facts."""
+    """Format all that is known about a worker: state, queues and facts.
+
+    The queues of a worker that is known by events are one of its facts, as far as they are known.
+    """
     worker = entry.worker
     properties = [
         ("state", format_field_value(worker.state) if worker else ""),
-        ("queues", ", ".join(map(safe, entry.queues))),
+        ("queues", "" if entry.is_known_by_events else ", ".join(map(safe, entry.queues))),
     ]
     facts = worker.facts if worker else ()
     layout = jobs.choose_property_layout(facts, width)

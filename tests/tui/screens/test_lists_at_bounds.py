@@ -232,16 +232,16 @@ def describe_worker_rows() -> Iterator[str]:
 def describe_worker_keys() -> Iterator[str]:
     log: list[str] = []
     for entry in (None, ENTRY, replace(ENTRY, name="w" * 41)):
-        replies = WorkerInspection("w1", NOW_MS - 5_000, 1_500, (Fact("pool", 4),))
-        view = build_workers(log, MAIL, _inspections={("native", entry.name): replies} if entry else {}, _asked=set())
+        inspection = WorkerInspection("w1", NOW_MS - 5_000, 1_500, (Fact("pool", 4),))
+        view = build_workers(log, MAIL, _inspections={entry.id: inspection} if entry else {}, _asked=set())
         view.find_selected_worker = lambda entry=entry: entry
         view._show_worker_facts()
         yield f"replies of {entry and entry.name}: {take(log)}"
         for asked, inspections, has_preview in (
             ((), {}, True),
             ((), {}, False),
-            ((("native", "w2"),), {}, False),
-            ((), {("native", "w2"): 1}, False),
+            (("x",), {}, False),
+            ((), {"native:mail w1": 1}, False),
         ):
             view = build_workers(log, MAIL, has_preview=has_preview, _asked=set(asked), _inspections=dict(inspections))
             view.find_selected_worker = lambda entry=entry: entry
@@ -289,8 +289,8 @@ def describe_worker_keys() -> Iterator[str]:
             ):
                 for is_drawn in (False, True):
                     view.is_drawn = is_drawn
-                    view._asked.add(("native", "w3"))
-                    view._record_inspection(("native", "w3"), message)
+                    view._asked.add("id")
+                    view._record_inspection("id", message)
                     yield f"reply: {take(log)} {describe(view._asked)} {[*view._inspections]}"
             view.on_table_opened(None)
             yield f"opened: {take(log)}"
