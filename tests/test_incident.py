@@ -98,6 +98,11 @@ async def test_from_the_alarm_to_the_report_in_18_keys(tmp_path: Path, monkeypat
     )
     assert failing and first_change and failing[1] < first_change[1] and "attempts fail" in failing[0]
     assert "dead 5000 → 2500" in rest
+    # A slow machine meets more findings, and problems of more queues: each is one line of the timeline, or a section.
+    page, *sections = re.split(r"^## (?=.*\(native\)$)", text, flags=re.MULTILINE)
+    other_lines = [line for line in page.splitlines() if not re.match(r"\| \d\d:\d\d:\d\d \|", line)]
+    lengths = [len(other_lines), *(section.count("\n") for section in sections)]
+    assert sections and lengths[0] <= 45 and max(lengths[1:]) <= 30, lengths
 
 
 @pytest.mark.matrix

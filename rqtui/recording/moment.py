@@ -36,7 +36,7 @@ class Moment(NamedTuple):
 
 
 def read_moment(reader: Reader, at_ms: int, names: Sequence[str] = ()) -> Moment:
-    """Read what was recorded of a moment, of the named queues (`NAME` or `SYSTEM:NAME`) or of all.
+    """Read what was recorded at a moment of the named queues (`NAME` or `SYSTEM:NAME`), or of all queues.
 
     Raises RecordingError if nothing was recorded then, and UsageError for a queue that was not.
     """

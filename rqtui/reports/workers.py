@@ -177,7 +177,6 @@ def _merge_entries_of_worker(entries: Sequence[WorkerEntry], now_ms: int) -> Wor
     worker = max(workers, key=lambda worker: worker.heartbeat_ms, default=None)
     if worker is not None and not worker.queues:
         worker = worker._replace(queues=tuple(entry.ref.queue for entry in entries))
-    served_refs = [entry.ref for entry in entries if worker is not None and entry.ref.queue in worker.queues]
     jobs = tuple(sorted((job for entry in entries for job in entry.jobs), key=_find_hold_start_ms))
     health = (
         evaluate_health(worker, jobs, now_ms)
@@ -186,7 +185,7 @@ def _merge_entries_of_worker(entries: Sequence[WorkerEntry], now_ms: int) -> Wor
     )
     merged = replace(
         entries[0],
-        ref=served_refs[0] if served_refs else entries[0].ref,
+        ref=next((each.ref for each in entries if worker and each.ref.queue in worker.queues), entries[0].ref),
         health=health,
         worker=worker,
         jobs=jobs,

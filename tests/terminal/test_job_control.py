@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 from ptys import run_in_pty
 from redis import Redis
 from screens import Seeded
+from soak_run import is_process_suspended
 from tmux import PATIENCE_S, RQTUI, Terminal, terminal  # noqa: F401  (a fixture)
 from waiting import wait_until
 
@@ -134,18 +134,13 @@ def test_a_program_that_was_stopped_from_outside_is_painted_again_and_reads_keys
     with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
         own.until(b"mail")
         own.process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: status(own.process.pid) == "T", PATIENCE_S, "it stands still")
+        wait_until(lambda: is_process_suspended(own.process.pid), PATIENCE_S, "it stands still")
         own.process.send_signal(signal.SIGCONT)
         wait_until(lambda: own.read(0.05) is not None and own.output.count(ENTERED) >= 2, PATIENCE_S, "a new start")
         own.output = own.output[own.output.rindex(ENTERED) :]
         own.until(b"mail")
         own.press(b"q")
         assert own.until_ended() == 0
-
-
-def status(pid: int) -> str:
-    """Return the letter of a process's state."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_program_suspended_for_its_shell_is_ended_by_kill(opened: Terminal) -> None:

@@ -133,7 +133,7 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
                 entry = view.find_selected_worker()
                 return entry is not None and entry.queues == ("mail", "b")
 
-            await ui.until(lambda: fake.beat(active=1) or is_row_of_two_queues(), "the worker's new row")
+            await ui.until(lambda: fake.beat(active=1) or is_row_of_two_queues(), "its row names both queues")
             assert "it replied within" in ui.text() and not view.table.is_cursor_row_missing
             assert {each["method"] for each in fake.commands} == {"active", "active_queues", "registered", "stats"}
             verbs = {verb.name: verb for verb, _summary in ui.app.verb_starter.list_offered_verbs()}
