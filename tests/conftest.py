@@ -121,8 +121,8 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return five workers per two cores for `-n auto`, because tests wait for more than half of their time."""
-    return 5 * (os.cpu_count() or 1) // 2
+    """Return two workers per core for `-n auto`, because tests wait for almost half of their time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)
