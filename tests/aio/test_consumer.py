@@ -125,6 +125,7 @@ async def test_a_loop_that_is_left_gives_back_what_was_not_begun(client: Redis, 
         assert (client.zcard(READY), client.hlen(WORKERS)) == (79, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ending",
     [

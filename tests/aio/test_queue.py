@@ -74,6 +74,7 @@ def test_another_loop_is_refused_with_a_sentence(client: Redis, url: str) -> Non
     assert ready(client) == 1
 
 
+@pytest.mark.slow
 def test_a_child_that_was_forked_off_is_refused_with_a_sentence(client: Redis, url: str) -> None:
     code = f"""
 import asyncio, os

@@ -54,6 +54,7 @@ def shape(out: str) -> str:
     return re.sub(r"[0-9]+", "0", re.sub("[·▁▂▃▄▅▆▇█]{20,}", "a plot", out))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", [DAYS, -DAYS])
 def test_an_age_is_reported_by_the_servers_clock(
     planted: Redis, url: str, monkeypatch: pytest.MonkeyPatch, off: int

@@ -306,6 +306,7 @@ def test_a_batch_size_beyond_ours_is_taken_as_ours(client: Redis, url: str) -> N
     assert "batches of 1000" in ran.err
 
 
+@pytest.mark.slow
 def test_without_a_system_it_reports_whose_queues_it_serves(client: Redis, url: str) -> None:
     with running("-u", url) as program:
         first = program.stderr.readline().decode()  # type: ignore[union-attr]

@@ -43,6 +43,7 @@ def run_in_shell(url: str, line: str) -> subprocess.CompletedProcess[str]:
 # -- streams ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "closed", [">&-", "<&- >&- 2>&-", *(pytest.param(one, marks=pytest.mark.matrix) for one in ("2>&-", "<&-"))]
 )
@@ -59,6 +60,7 @@ def test_without_a_standard_input_no_question_is_asked(mail: Seeded, url: str) -
     assert "--yes" in ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
     "line",

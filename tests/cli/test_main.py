@@ -804,6 +804,7 @@ def test_a_screen_that_cannot_open_ends_with_a_code(
     assert (_open_screen(url), capsys.readouterr().err) == (code, printed)
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:
     program = start_process(url, "snapshot", "--watch", "0.05", "--json")
     assert "queues" in json.loads(read_line(program))

@@ -346,6 +346,7 @@ def migrate(url: str, system: System, *more: str, code: int = 0) -> Any:
     return ran.json
 
 
+@pytest.mark.slow
 @every_system
 def test_jobs_run_in_the_order_and_as_often_as_under_the_system_itself(
     system: System, client: Redis, url: str, tmp_path: Path

@@ -262,6 +262,7 @@ def test_jobs_are_not_recorded_without_the_option(mail: Queue, url: str) -> None
     assert text.code == 0 and "ready of mail: The number of jobs is recorded; the jobs are not." in text.err
 
 
+@pytest.mark.slow
 def test_a_running_recorder_reads_the_jobs_of_each_minute(mail: Queue, url: str) -> None:
     def list_recorded_jobs() -> list[object]:
         ran = shell(url, "jobs", "mail", "ready", "--at", format_last_refresh(url), "--json")

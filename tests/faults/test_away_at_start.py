@@ -71,6 +71,7 @@ LONG = (
 )
 
 
+@pytest.mark.slow
 def test_with_no_wait_every_command_that_runs_on_ends_where_the_server_is_away_or_loading(server: Server) -> None:
     kill_with_keys(server, 12_000)
     for words in LONG:

@@ -159,6 +159,7 @@ def test_an_option_of_tls_without_tls_is_reported() -> None:
 # Waiting --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_consumer_over_tls_is_woken_at_once_and_by_its_timer(kind: Any, tls: str) -> None:
     queue = kind("mail", tls)
     ran: dict[str, float] = {}

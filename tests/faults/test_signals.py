@@ -176,6 +176,7 @@ print("ended")
 # ── in the middle of a change ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "number"),
     [

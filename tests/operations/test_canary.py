@@ -368,6 +368,7 @@ async def test_the_screen_sends_the_others_at_20_per_second_where_no_speed_is_ty
         await ui.until_shown("Requeue the other 40 jobs at 20/s?")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_stops_when_a_first_job_fails(url: str, seeded: Seeded) -> None:
     async with open_canary_page(url, seeded) as ui:
@@ -394,6 +395,7 @@ async def test_a_closed_page_leaves_the_change_alone_and_the_question_comes_late
     assert len(seeded.jobs("ready")) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["question_mark", "slash"])
 @run_on_event_loop
 async def test_the_page_does_not_open_above_a_dialog_or_an_input(key: str, url: str, seeded: Seeded) -> None:

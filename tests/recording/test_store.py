@@ -142,6 +142,7 @@ def test_records_older_than_the_limit_of_days_are_deleted(tmp_path: Path) -> Non
         assert not (writer.read_findings(0, NOW_MS) or writer.read_changes(0, NOW_MS) or writer.read_errors(0, NOW_MS))
 
 
+@pytest.mark.slow
 def test_a_file_over_its_limit_loses_its_oldest_detail_first_and_shrinks(tmp_path: Path) -> None:
     path, refs = tmp_path / "a.rqt", [Ref("native", f"q{number}") for number in range(20)]
     begin_ms = NOW_MS - 12 * HOUR_MS

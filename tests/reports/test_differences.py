@@ -121,6 +121,7 @@ def test_results_of_a_run_come_last_and_explain_nothing() -> None:
     assert [(describe(each), each.is_result) for each in found] == [(".a = x", False), ("attempts = 3", True)]
 
 
+@pytest.mark.slow
 def test_a_difference_below_five_points_is_not_reported_however_certain() -> None:
     dead, done = (build_rows((number, {".a": "x"}), (100_000 - number, {".a": "y"})) for number in (54_000, 50_000))
     assert compute_fisher_p_value(54_000, 100_000, 50_000, 100_000) < 1e-60

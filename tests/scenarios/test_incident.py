@@ -14,6 +14,7 @@ from rqtui.scenarios import create_run, find_scenario
 from rqtui.scenarios.incident import INCIDENT, choose_card_country, is_card_declined
 
 
+@pytest.mark.slow
 def test_all_declined_cards_of_the_past_are_of_one_country_and_no_duplicate_is() -> None:
     countries: dict[str, Counter[bool]] = {}
     for group in INCIDENT.past(1):

@@ -785,6 +785,7 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     )
 
 
+@pytest.mark.slow
 def test_each_key_of_another_program_is_reported_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
     """One queue alone, and several in one script."""
     database(any_client)

@@ -218,6 +218,7 @@ def test_a_finished_job_that_was_put_again_meanwhile_keeps_its_body(any_client: 
 # ── beside the original's own programs ───────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_thousand_jobs_run_once_each_beside_the_originals_workers(client: Redis, url: str) -> None:
     theirs = Scheduler(client, "mail")
     for n in range(1000):

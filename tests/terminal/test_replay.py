@@ -11,6 +11,7 @@ from tmux import RQTUI, Terminal, small  # noqa: F401
 pytestmark = pytest.mark.real_terminal
 
 
+@pytest.mark.slow
 def test_a_recording_is_replayed_in_a_terminal(
     small: Terminal,  # noqa: F811
     tmp_path: Path,

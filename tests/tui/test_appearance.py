@@ -39,6 +39,7 @@ async def test_at_80_columns_the_verbs_of_the_row_come_first_then_filter_and_mar
         assert "; views  :  ? keys" in read_footer(ui)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_footer_shows_undo_while_there_is_something_to_undo(url: str, client: Redis) -> None:
     plant_jobs(client)

@@ -201,6 +201,7 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
     assert ours < 0.3 * textuals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "most"), [("j", 2_000), ("k", 2_000), ("enter", 25_000)])
 @run_on_event_loop
 async def test_a_key_on_the_overview_sends_few_bytes(

@@ -231,6 +231,7 @@ def ms_of_scripts(client: Redis) -> float:
     return sum(found[name]["usec"] for name in found if name.startswith("cmdstat_eval")) / 1000
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_meter_shows_the_whole_cost_of_many_queues(url: str, client: Redis) -> None:
     pipe = client.pipeline(transaction=False)

@@ -50,6 +50,7 @@ def board(ui: Screen) -> Board:
     return view
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["tabs", "panes"])
 @run_on_event_loop
 async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis, size: tuple[int, int]) -> None:
@@ -132,6 +133,7 @@ async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: st
         assert seeded.ids("ready") == ["a"]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_click_on_a_verdict_goes_where_it_leads(url: str, client: Redis) -> None:
     seeded = Seeded(client)

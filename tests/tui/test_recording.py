@@ -6,6 +6,7 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 from redis import Redis
 from screens import Seeded, run_on_event_loop, screen
 
@@ -37,6 +38,7 @@ def read_ready_jobs(state_folder: Path, url: str) -> list[str]:
     return [page.jobs] if page else []
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_screen_records_what_it_reads(url: str, client: Redis, state_folder: Path) -> None:
     Seeded(client).put("a", "b")

@@ -236,6 +236,7 @@ async def test_a_board_has_the_recorded_jobs_of_the_moment(path: Path) -> None:
         await ui.until_shown("The number of jobs is recorded; the jobs are not.")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_wide_board_has_the_recorded_job_beside_its_list(path: Path) -> None:
     plant_jobs(path, number=3, total=3)
@@ -277,6 +278,7 @@ async def test_damaged_jobs_are_a_sentence_on_their_board(path: Path) -> None:
         await ui.until_shown("next-1")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_errors_metrics_and_operations_are_those_of_the_moment(path: Path) -> None:
     async with replay(path, FAILING_MS, WIDE) as ui:

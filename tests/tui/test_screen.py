@@ -441,6 +441,7 @@ async def test_a_job_page_follows_its_job_and_reports_when_it_is_missing(url: st
         await ui.until_shown("2 ready")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [NARROW, WIDE])
 @run_on_event_loop
 async def test_the_places_are_reached_by_number_by_tab_and_by_letter(
@@ -590,6 +591,7 @@ async def test_a_million_jobs_are_paged_like_ten(url: str, client: Redis) -> Non
 # ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_while_the_dispatcher_is_off_a_due_job_stays_scheduled(url: str, seeded: Seeded) -> None:
     seeded.put("first")
@@ -630,6 +632,7 @@ async def test_while_the_reaper_is_off_an_expired_lease_stays(url: str, seeded: 
 # ── read-only, lost, small ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_read_only_hides_what_changes_and_runs_no_loop(url: str, seeded: Seeded) -> None:
     seeded.put("a1", delay_ms=50)

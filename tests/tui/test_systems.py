@@ -593,6 +593,7 @@ async def test_nothing_is_claimed_about_unreadable_data(client: Redis, url: str)
         await ui.until_shown("body · none", "it has no body")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_queues_of_one_name_in_two_systems_are_distinguished_where_it_is_narrow(url: str, client: Redis) -> None:
     client.sadd("rq:queues", "rq:queue:default")
@@ -656,6 +657,7 @@ async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_
             await return_to_overview(ui)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_place_whose_jobs_no_key_lists_never_reports_that_it_is_empty(url: str, client: Redis) -> None:
     client.mset({f"other:{number}": "x" for number in range(20_000)})

@@ -354,6 +354,7 @@ def run_machine(client: Redis, how: settings) -> None:
     run_state_machine_as_test(type("NativeQueue", (Machine,), {"client": client}), settings=how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [10, pytest.param(100, marks=pytest.mark.matrix)])
 def test_random_verbs_do_what_the_model_says(any_client: Redis, examples: int) -> None:
     run_machine(any_client, profile(examples, 60))

@@ -146,6 +146,7 @@ async def test_160_columns_show_all_that_80_show_of_dead_jobs(url: str, seeded: 
             await ui.until_shown("last error", "tried", "TimeoutError: smtp", "1/")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_places_in_the_side_are_short_and_a_click_brings_one_to_the_middle(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")

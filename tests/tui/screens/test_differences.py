@@ -28,6 +28,7 @@ def shop(client: Redis) -> None:
                 job.reject("TimeoutError: x" if int(job.id) % 8 == 0 else "shop.CardDeclined: x", final=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shop")
 @run_on_event_loop
 async def test_the_dead_jobs_of_a_board_are_compared_with_the_done_ones(url: str) -> None:
@@ -84,6 +85,7 @@ def bury_jobs(client: Redis, country: str, jobs: int) -> None:
             job.reject("x", final=True)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_dead_jobs_of_the_last_time_are_compared_with_those_of_before(client: Redis, url: str) -> None:
     for country, days in (("DE", 0), ("FR", 1), ("IT", 1)):

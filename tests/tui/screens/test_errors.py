@@ -114,6 +114,7 @@ async def test_markup_in_data_is_shown_as_text(url: str, client: Redis) -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(ui.text())
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_session_that_may_not_change_offers_no_verbs(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")

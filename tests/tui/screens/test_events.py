@@ -139,6 +139,7 @@ async def test_a_filter_works_while_it_is_typed_and_n_finds_the_next_failure(cli
         await ui.until_shown("fine-1", "broken-1")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_opens_the_job_of_an_event_or_reports_that_it_is_missing(client: Redis, url: str) -> None:
     mail = Seeded(client)

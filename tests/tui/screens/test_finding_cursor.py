@@ -89,6 +89,7 @@ async def test_enter_on_a_finding_of_the_board_opens_the_page_about_it(
         await until_page_is_about(ui, "failing")
 
 
+@pytest.mark.slow
 @SIZES
 @run_on_event_loop
 async def test_tab_goes_from_the_last_place_to_the_findings_and_from_there_to_the_first_place(
@@ -119,6 +120,7 @@ async def test_no_key_changes_a_job_while_the_cursor_is_on_a_finding(url: str, s
         await ui.until_shown("Resume mail?")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_focus_leaves_findings_that_are_over_and_the_filter_line_is_that_of_the_list(
     url: str, client: Redis
@@ -141,6 +143,7 @@ async def test_the_focus_leaves_findings_that_are_over_and_the_filter_line_is_th
         assert board.find_current_pane().place.name == "dead", "a board without findings has only its places"
 
 
+@pytest.mark.slow
 @SIZES
 @run_on_event_loop
 async def test_a_click_on_a_finding_of_the_board_opens_it_and_a_click_on_its_key_presses_the_key(
@@ -158,6 +161,7 @@ async def test_a_click_on_a_finding_of_the_board_opens_it_and_a_click_on_its_key
         await ui.until_shown(" errors of mail ")
 
 
+@pytest.mark.slow
 @SIZES
 @run_on_event_loop
 async def test_tab_and_enter_on_the_overview_open_the_page_about_a_finding_of_the_preview(
@@ -183,6 +187,7 @@ async def test_tab_and_enter_on_the_overview_open_the_page_about_a_finding_of_th
         await ui.until_shown("Resume mail?")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_tab_on_the_overview_explains_why_there_is_no_finding(url: str, client: Redis) -> None:
     for number in range(30):

@@ -31,6 +31,7 @@ async def open_groups_by_tenant(ui: Screen) -> None:
     raise AssertionError(ui.text())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenants")
 @run_on_event_loop
 async def test_the_jobs_of_a_place_are_grouped_and_enter_shows_those_of_a_group(url: str) -> None:
@@ -72,6 +73,7 @@ async def test_the_groups_are_filtered_and_sorted_and_a_group_without_a_filter_i
         await ui.until_toast("the board cannot show this group: the value is masked.")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenants")
 @run_on_event_loop
 async def test_the_jobs_of_an_age_are_shown_and_changed_on_the_board(url: str) -> None:
@@ -102,6 +104,7 @@ async def test_a_filter_of_the_board_limits_the_groups(url: str) -> None:
         await ui.until_shown("6 of 6 matching jobs that were read", "'job:/^send\\Z/ .tenant:acme'")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenants")
 @run_on_event_loop
 async def test_a_sample_and_an_empty_place_are_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +117,7 @@ async def test_a_sample_and_an_empty_place_are_named(url: str, monkeypatch: pyte
         await ui.until_shown("no job is in dead")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("worker", "is_known"), [("box:1:0a1b2", True), ("w1", False)])
 @run_on_event_loop
 async def test_the_host_is_one_of_the_fields_only_where_one_is_known(

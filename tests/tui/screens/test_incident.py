@@ -51,6 +51,7 @@ async def test_without_a_queue_under_the_cursor_a_sentence_reports_it(url: str, 
         await ui.until_toast("Put the cursor on a queue")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_r_requeues_all_jobs_of_the_largest_group_after_a_question(url: str, client: Redis) -> None:
     Seeded(client).bury(*(f"d{number}" for number in range(8)))
@@ -149,6 +150,7 @@ def test_the_recorded_course_and_what_helped_before_are_shown(
     run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=str)
 def test_the_page_matches_its_snapshot(planted_url: str, clock: None, size: tuple[int, int]) -> None:
     async def read_screen() -> str:

@@ -93,6 +93,7 @@ async def test_a_long_body_shows_its_size_and_enter_fetches_it_once(url: str, se
         await ui.until_shown("1 of 1", "the very end")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_for_a_body_too_long_for_a_screen_it_names_the_command_that_prints_it(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b"y" * (MAX_FETCHED_BODY + 1))

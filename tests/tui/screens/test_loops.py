@@ -56,6 +56,7 @@ async def test_the_next_victims_are_shown_before_they_are_taken(url: str, client
     assert seeded.ids("reserved") == ["first", "last"]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_heads_of_the_nearest_queues_are_read_with_each_poll(url: str, client: Redis) -> None:
     for number in range(9):
@@ -163,6 +164,7 @@ def test_late_jobs_that_a_system_only_counts_are_not_called_none() -> None:
     assert (none_late.plain, no_lease.plain) == ("nothing late", "no lease runs")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_late_job_of_a_stopped_process_is_listed_with_its_kind(url: str, client: Redis) -> None:
     client.sadd("queues", "default")

@@ -66,6 +66,7 @@ async def test_the_plots_show_rates_and_their_ranges_change(client: Redis, url: 
         await ui.until_shown("oldest ready")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_hour_counts_what_happened_in_it(client: Redis, url: str) -> None:
     Seeded(client).put("a")
@@ -118,6 +119,7 @@ async def test_a_system_without_counters_shows_depth_and_reports_it(client: Redi
         await ui.until_shown("counts nothing by the minute", "not done 2")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_ascii_plots_have_no_braille(client: Redis, url: str) -> None:
     Seeded(client).put("a")
@@ -169,6 +171,7 @@ async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them
         await ui.until_shown("later", "images")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 @pytest.mark.parametrize(
     ("key", "words"), [("f", "the 50 busiest of 53 queues"), ("m", "the 50 busiest queues together")]

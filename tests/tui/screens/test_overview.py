@@ -341,6 +341,7 @@ async def test_an_unseen_terminal_is_refreshed_rarely_and_at_once_when_it_is_see
         await ui.until(lambda: "resting" not in ui.text(), "no rest")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str, client: Redis) -> None:
     pipe = client.pipeline()
@@ -407,6 +408,7 @@ async def test_a_server_that_is_nearly_full_is_reported_above_the_queues(
         await ui.until(lambda: "▲ Redis memory" not in ui.text(), "the finding ended with its cause")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_command_in_a_verdict_is_whole_or_only_in_the_details(url: str, client: Redis) -> None:
     Seeded(client).put(*(f"job{number:02}" for number in range(20)))

@@ -66,6 +66,7 @@ async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) 
         await ui.until_shown("memory")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size",
     [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
@@ -109,6 +110,7 @@ def test_the_server_matches_its_snapshot(
     check_snapshot(f"redis-{size[0]}x{size[1]}", asyncio.run(read_screen()))
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_recorded_memory_of_the_last_hour_is_plotted(url: str, client: Redis, state_folder: Path) -> None:
     Seeded(client).put("a")

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from redis import Redis
-from slow_cases import mark_slow_cases
 from text_snapshots import NARROW, SMALL, WIDE, check_snapshot_sizes, clock  # noqa: F401 (a fixture)
 
 from screenshots.seeded import Seed
@@ -49,7 +48,8 @@ def planted_url(request: pytest.FixtureRequest) -> str:
     return server.url
 
 
-@pytest.mark.parametrize("view", mark_slow_cases(LOOKS, ("workers", "error", "groups", "differences")))
+@pytest.mark.slow
+@pytest.mark.parametrize("view", LOOKS)
 def test_it_matches_its_snapshot(
     clock: None,  # noqa: F811
     planted_url: str,

@@ -38,6 +38,7 @@ async def test_a_filter_of_the_overview_that_matches_no_queue_searches_the_jobs_
         await ui.until_shown("mail", "shop", "s sort: worst first")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shops")
 @run_on_event_loop
 async def test_the_palette_offers_the_search_and_the_view_searches_again(url: str) -> None:

@@ -55,6 +55,7 @@ async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_releases_them(u
         )
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_opens_the_job_that_a_worker_holds(url: str, client: Redis) -> None:
     add_held_jobs(client, "w1", "the-job")
@@ -110,6 +111,7 @@ async def test_a_worker_is_ordered_to_stop_from_the_palette(url: str, client: Re
         await ui.until_shown("stop asked")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_shown(url: str, client: Redis) -> None:
     client.sadd("_kombu.binding.mail", "mail\x06\x16\x06\x16mail")
@@ -154,6 +156,7 @@ def test_workers_without_a_stored_list_are_not_denied_before_each_could_send_a_h
     assert has_received_heartbeats(registry.create_system("native")), "Redis stores its workers"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_system_without_names_reports_it(url: str, client: Redis) -> None:
     client.rpush("readytasklist", "a")
@@ -216,6 +219,7 @@ async def test_a_worker_of_several_queues_has_one_row_with_details_and_is_ordere
         await ui.until_shown("mill.grind()", "place       started")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_question_reports_what_a_verb_does_in_this_system_and_a_form_begins_with_its_body(
     client: Redis, url: str, mill: type[Mill]

@@ -80,6 +80,7 @@ LONG_ERROR = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "error"),
     [(("e", "R"), f'"{LONG_ERROR}".'), (("enter", "5", "asterisk", "R"), LONG_ERROR.removeprefix("shop.errors."))],
@@ -99,6 +100,7 @@ async def test_a_question_shows_a_long_error_in_full(
         assert error in " ".join(" ".join(lines).split()), ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_question_about_jobs_in_several_places_names_none_of_them_as_the_place(
     url: str, seeded: Seeded
@@ -119,6 +121,7 @@ async def test_a_question_about_jobs_in_several_places_names_none_of_them_as_the
         await ui.until_shown("Requeue 2 jobs?", "They are in dead of mail, on redis")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "first_jobs"), [("R", ""), ("R", "5"), ("D", "")])
 @run_on_event_loop
 async def test_a_question_about_jobs_in_several_places_shows_the_undo_and_some_jobs_at_80_columns(
@@ -300,6 +303,7 @@ async def test_a_group_without_jobs_is_reported_and_nothing_is_asked(url: str, s
         assert not isinstance(ui.app.screen, Question)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 3})

@@ -223,6 +223,7 @@ async def test_sent_requests_are_counted_by_number_and_size(
         await ui.until_toast("Nothing was copied: the job no longer exists")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_body_of_80_kb_goes_into_a_file(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMUX", raising=False)

@@ -17,6 +17,7 @@ def tenants(client: Redis) -> None:
         slow.put({"tenant": "initech"}, id="s0")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenants")
 @run_on_event_loop
 async def test_the_jobs_of_a_tenant_are_moved_to_another_queue_and_back(url: str, client: Redis) -> None:
@@ -41,6 +42,7 @@ async def test_the_jobs_of_a_tenant_are_moved_to_another_queue_and_back(url: str
         assert client.zrange("rqtui:{slow}:ready", 0, -1) == [b"s0"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tenants")
 @run_on_event_loop
 async def test_one_job_is_moved_by_a_form_that_offers_the_other_queues(url: str, client: Redis) -> None:

@@ -37,6 +37,7 @@ def view_name(ui: Screen) -> str:
     return view.NAME if view is not None else ""
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_queue_is_found_by_any_part_of_its_name_and_enter_opens_its_board(url: str, client: Redis) -> None:
     for name in ("acme.eu.mail-worker", "acme.us.mail-worker", "other"):
@@ -73,6 +74,7 @@ async def test_a_job_is_found_by_its_id_in_every_queue_and_opens_on_its_board(ur
         await ui.until(lambda: board.find_current_pane().place.name == "dead", "the place of the job")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_enter_waits_for_the_answer_where_nothing_else_fits(url: str, client: Redis) -> None:
     Seeded(client).put("wanted-4711")
@@ -228,6 +230,7 @@ def test_a_thousand_queues_are_asked_at_once(client: Redis, url: str) -> None:
     assert [ref.queue for ref, _job in sought.jobs] == ["queue-0"]
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_description_is_whole_while_all_matches_fit(url: str, client: Redis) -> None:
     Seeded(client).put("a")

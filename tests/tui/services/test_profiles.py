@@ -44,6 +44,7 @@ async def wait_for_toast(ui: Screen, *words: str) -> None:
     )
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_palette_goes_over_to_another_profile(url: str, client: Redis, tmp_path: Path) -> None:
     Seeded(client).put("a", "b")
@@ -60,6 +61,7 @@ async def test_the_palette_goes_over_to_another_profile(url: str, client: Redis,
         assert "mail" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_switch_takes_a_person_from_a_board_to_the_overview_and_stops_the_loops(
     url: str, client: Redis, tmp_path: Path

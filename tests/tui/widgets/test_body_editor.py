@@ -332,6 +332,7 @@ def test_which_editor_is_reported_by_the_environment() -> None:
             body_editor.find_editor_command(environ)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_form_reports_when_there_is_no_editor(url: str, seeded: Seeded) -> None:
     seeded.put("a1")

@@ -744,6 +744,7 @@ def describe_small_dialogs() -> Iterator[str]:
         yield f"page: {take(log)} {page._text.plain}"
 
 
+@pytest.mark.slow
 def test_dialogs_at_their_bounds_match_the_stored_text() -> None:
     keys.set_keymap({})
     parts = (

@@ -157,6 +157,7 @@ async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_pale
         await ui.until_shown("queue [red]x[/red]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("help-board-160x45", WIDE), ("palette-80x24", NARROW)])
 def test_it_matches_its_snapshot(
     real_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, name: str, size: tuple[int, int]

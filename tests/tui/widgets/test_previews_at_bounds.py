@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from bare_objects import describe
 from kept_text import assert_lines_match_file, utc_time_zone
 from textual.content import Content
@@ -248,6 +249,7 @@ def describe_groups() -> Iterator[str]:
     yield f"styles {[describe(queue_preview._format_verdict(queue, 60)) for queue in queues]}"
 
 
+@pytest.mark.slow
 def test_previews_at_their_bounds_match_the_stored_text() -> None:
     parts = (describe_sizes, describe_trends, describe_places, describe_causes, describe_groups)
     with utc_time_zone():
