@@ -34,8 +34,8 @@ local function find_fault(at) -- a sentence about the row that begins at this ar
   end
   if tonumber(ARGV[at + 5] or '') and tonumber(ARGV[at + 5]) > 2097151 then return 'a priority is 0 to 2097151' end
   if ARGV[at + 6] == '0' then return 'max_attempts is 1 or more' end
-  local is_json, value = pcall(cjson.decode, opts == '' and '{}' or opts)
-  if not is_json or type(value) ~= 'table' or not string.find(opts == '' and '{}' or opts, '^%s*{') then return 'opts are a JSON object' end
+  local object = opts == '' and '{}' or opts
+  if not pcall(cjson.decode, object) or not string.find(object, '^%s*{') then return 'opts are a JSON object' end
 end
 for at = 3, #ARGV, columns do
   local fault = find_fault(at)

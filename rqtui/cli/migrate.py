@@ -53,8 +53,8 @@ def migrate(
 
     if not dry_run:
         session.refuse_if_read_only("migrate")
-    name, colon, queue = target.partition(":")
-    if not colon or not queue or name != DEFAULT_SYSTEM:
+    name, _colon, queue = target.partition(":")
+    if not queue or name != DEFAULT_SYSTEM:
         raise UsageError(f'the target is {DEFAULT_SYSTEM}:QUEUE, not "{target}".')
     system_names = registry.list_system_names()
     if ":" in source and registry.parse_system_name(source) not in system_names:

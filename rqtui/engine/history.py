@@ -132,7 +132,7 @@ def build_history_request(system: System, queue: str, minutes: int = MAX_MINUTES
 
 def _parse_history(ref: Ref, names: frozenset[str], replies: Replies) -> History:
     """Parse the reply of the script `stats` to a history. Raises the error that Redis replied."""
-    reply = replies[0]
+    [reply] = replies
     if isinstance(reply, Exception):
         raise reply
     rows = {minute_ms: _parse_minute_counters(fields, names) for minute_ms, fields in reply.rows}

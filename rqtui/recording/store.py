@@ -192,11 +192,6 @@ class _Store:
         queues = self._load_queues(ref)
         return self._read_periods(f"AND queue_id IN ({', '.join(map(str, queues))})", begin_ms, end_ms, queues)
 
-    def read_periods_of_queues(self, refs: Collection[Ref], begin_ms: int, end_ms: int) -> list[Period]:
-        """Return the minutes and hours of some queues that begin in a time span, the oldest first."""
-        ids = ", ".join(str(id) for id, queue in self._load_queues().items() if queue.ref in refs)
-        return self._read_periods(f"AND queue_id IN ({ids})", begin_ms, end_ms)
-
     def read_steps(self, refs: Collection[Ref], begin_ms: int, end_ms: int, step_ms: int) -> list[Period]:
         """Return what was recorded of some queues in steps of a time span, merged by SQLite, the oldest first.
 

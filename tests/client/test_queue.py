@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 from uuid import RFC_4122, UUID
 
@@ -23,6 +24,7 @@ from redis import Redis
 from versions import is_server_older
 from waiting import wait_until
 
+import rqtui.client
 from rqtui.client.durability import send_call_durably
 from rqtui.client.leased_job import format_error_text
 from rqtui.client.queue import BYTES, JSON, MSGPACK, Queue
@@ -38,6 +40,12 @@ def counts(queue: Queue) -> dict[str, int]:
     """Return the number of jobs in each place that is not empty."""
     places = ("scheduled", "ready", "reserved", "done", "dead")
     return {place: count for place, count in queue.counts().items() if place in places and count}
+
+
+@pytest.mark.parametrize("module", [rqtui, rqtui.client], ids=lambda module: module.__name__)
+def test_a_module_that_imports_its_names_on_first_use_offers_no_others(module: ModuleType) -> None:
+    with pytest.raises(AttributeError, match=f"^module '{module.__name__}' has no attribute 'json'$"):
+        module.json  # noqa: B018
 
 
 # Putting

@@ -178,6 +178,8 @@ def test_an_interrupt_and_an_event_end_a_wait(client: Redis, bell: Any) -> None:
         threading.Timer(0.05, waiter.interrupt).start()
         assert waiter.wait(None) is WakeReason.INTERRUPTED
         waiter.cancel_wait()
+        assert waiter.wait(0.02) is WakeReason.TIMER, "one interrupt ended two waits"
+        waiter.cancel_wait()
         stop = threading.Event()
         threading.Timer(0.05, stop.set).start()
         assert waiter.wait(None, stop) is WakeReason.INTERRUPTED

@@ -26,3 +26,15 @@ def test_a_command_that_the_server_does_not_know_is_named(said: str) -> None:
     error = build_reply_error(ResponseError(said), "walk", "lua/shared/walk.lua", SOURCE, is_read=True)
     assert isinstance(error, Denied)
     assert str(error).startswith("this Redis does not know SCAN: the command was disabled or renamed there")
+
+
+@pytest.mark.parametrize(
+    ("said", "position"),
+    [
+        ("Error compiling script (new function): user_script:2: '=' expected near 'x'", "lua/shared/walk.lua:2"),
+        ("Error compiling script (new function): too many local variables", "lua/shared/walk.lua:1"),
+    ],
+)
+def test_a_script_that_cannot_be_compiled_is_reported_with_its_line_or_its_first(said: str, position: str) -> None:
+    error = build_reply_error(ResponseError(said), "walk", "lua/shared/walk.lua", SOURCE)
+    assert str(error).startswith(f"{position}: Error compiling script (new function): ")

@@ -205,7 +205,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(module, "CHUNK", 3)
     kinds: dict[str, list[Job]] = {
         "none": [], "two": [job(1), job(2)], "three": [job(at) for at in range(3)],
-        "seven": [job(at) for at in range(7)],
+        "six": [job(at) for at in range(6)], "seven": [job(at) for at in range(7)],
         "a failed one": [job(1, error="gone"), *(job(at) for at in range(2, 6))],
         "a lost one": [job(1), job(2), job(3, error="unknown"), job(4), job(5)],
         "failed ones": [job(at, error="gone") for at in range(5)],

@@ -75,6 +75,13 @@ def test_activity_before_the_last_minutes_is_dropped() -> None:
     assert WINDOW_MS <= rate.recent.duration_ms <= WINDOW_MS + CHECKPOINT_INTERVAL_MS
 
 
+def test_with_a_poll_at_each_checkpoint_the_recent_activity_covers_exactly_the_window() -> None:
+    rates = Rates()
+    for at_ms in range(0, 2 * WINDOW_MS, CHECKPOINT_INTERVAL_MS):
+        rate = last(queue(at_ms, {"in": at_ms, "out": at_ms}), rates=rates)
+        assert at_ms < WINDOW_MS or rate.recent.duration_ms == WINDOW_MS
+
+
 def test_an_idle_queue_is_stored_by_few_checkpoints() -> None:
     rates = Rates()
     last(*(queue(at, {"in": 1}) for at in range(0, WINDOW_MS, CHECKPOINT_INTERVAL_MS)), rates=rates)

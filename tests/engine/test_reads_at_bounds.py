@@ -598,6 +598,12 @@ def discoveries(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
                     if name != "ended" and walks_all:
                         break
 
+    found = build()
+    found._walk = cast(Any, GivenWalk([], WalkProgress(next_due_s=2_000.0), False))
+    for fully in (False, False, True):
+        chunks = [[str(ref) for ref in chunk] for chunk in found.discover(fully)]
+        yield f"denied a moment before, fully {fully}: {chunks} {take(log)}"
+
     stored = WalkProgress(
         WalkResult({"plain": [b"q%d" % at for at in range(2_001)], "none": [b"q"]}, {"^x": 5, "^y": 6},
                    {"^x": b"m2", "^y": b"gone"}),

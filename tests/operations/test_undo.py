@@ -353,6 +353,17 @@ def test_a_record_that_was_cut_short_still_shows_what_it_has(it: RecordedQueue) 
         undo_files.read_record(it.keeper.folder, name)
 
 
+def test_the_outcomes_of_a_chunk_whose_line_is_broken_are_unknown(it: RecordedQueue) -> None:
+    first, second = it.jobs("dead")
+    it.engine.apply_verb("delete", it.ref, [first])
+    name = it.do("delete", [second])
+    path = it.keeper.folder / f"{name}.jsonl"
+    head, rows, outcomes, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([head, rows, outcomes[:-9] + b"\n", *others]))
+    record = undo_files.read_record(it.keeper.folder, name)
+    assert record.unanswered == {first.id} and {*record.states_after} == {second.id}
+
+
 # -- bounds, words -----------------------------------------------------------------------------------------------
 
 
