@@ -724,7 +724,8 @@ def _apply_verb_to_queue(
     if request.is_dry_run:
         target = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {target}")]
-        return act_result.write_outcomes(session, request.ref, script, outcomes, extra={"dry_run": True})
+        extra = act_result.build_dry_run_fields(system, script)
+        return act_result.write_outcomes(session, request.ref, script, outcomes, extra=extra)
     confirm_dangerous_verb(session, engine, request, script, None)
     if request.ids:  # the names of workers
         outcomes = _apply_verb_to_workers(engine, request, script, form)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from json_shapes import WORKER, check_shape
 from mill_system import NAMES, Mill, add_mill_jobs, add_mill_schedule, add_mill_worker, mill
@@ -135,8 +133,13 @@ def test_a_verb_that_does_more_here_than_its_name_says_asks_first(client: Redis,
     assert "pause on flour does more than its name says and was not done; --yes does it" in ran.err
     assert "What happens: every queue of this mill rests, not this one alone." in ran.err
     assert run("act", "pause", "flour", "--yes").code == 0 and client.exists("mill:paused")
-    plan = run("act", "resume", "flour", "--dry-run", "--json")
-    assert plan.code == 0 and json.loads(plan.out)["dry_run"]
+    effects = {
+        "pause": "every queue of this mill rests, not this one alone",
+        "resume": "workers get its jobs again, at once",  # the same in every system
+    }
+    for verb, effect in effects.items():
+        plan = run("act", verb, "flour", "--dry-run", "--json")
+        assert (plan.code, plan.json["dry_run"], plan.json["effect"]) == (0, True, effect)
 
 
 def test_schedules_are_listed_by_their_next_time(client: Redis, url: str, run) -> None:  # type: ignore[no-untyped-def]

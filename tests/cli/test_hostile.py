@@ -155,6 +155,7 @@ CHANGES: list[tuple[tuple[str, ...], str]] = [
     (("act", "edit-and-retry", "mail", "a"), "delete"),
     (("act", "drip-requeue", "mail", "a"), "requeue"),
     (("act", "pause", "mail"), "pause"),
+    *((("migrate", "mail", "native:mail-2"), verb) for verb in ("enqueue", "delete")),
 ]
 
 

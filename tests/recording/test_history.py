@@ -54,6 +54,14 @@ def test_a_gap_ends_what_is_known(tmp_path: Path) -> None:
         assert read_checkpoints(reader, MAIL, COUNTED, TOTALS) == [Checkpoint(NOW_MS, Totals(97, 78, 9, 5, None))]
 
 
+def test_ready_jobs_of_a_minute_with_other_places_are_unknown(tmp_path: Path) -> None:
+    earlier = Batch({MAIL: QUEUE._replace(places=QUEUE.places[:2])}, [MINUTES[1]._replace(counts=(0, 5))])
+    with open_writer(tmp_path / "a.rqt", earlier, Batch({MAIL: QUEUE}, [LAST])):
+        pass
+    with Reader.open(tmp_path / "a.rqt") as reader:
+        assert read_checkpoints(reader, MAIL, COUNTED, TOTALS)[0] == Checkpoint(NOW_MS, Totals(97, 78, 9, 5, None))
+
+
 def test_a_recording_that_ended_reports_nothing_about_now(tmp_path: Path) -> None:
     with open_recording(tmp_path) as reader:
         later = COUNTED._replace(counted_ms=NOW_MS + 59_000)

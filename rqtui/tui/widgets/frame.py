@@ -136,7 +136,7 @@ def align_sides(left: Content, right: Content, width: int) -> Content:
         if left_width < 12:
             right, left_width = Content(), width
         left = left.truncate(max(1, left_width), ellipsis=True)
-    return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
+    return Content.assemble(left, " " * (width - left.cell_length - right.cell_length), right)
 
 
 def choose_first_fitting(candidates: Iterable[Sides], width: int) -> Sides:

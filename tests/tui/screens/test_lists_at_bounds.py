@@ -601,6 +601,9 @@ def describe_error_groups() -> Iterator[str]:
                 view = build_errors(log, MAIL, refs=refs, _frame_cells=cells, report=report)
                 yield f"row {len(refs)} {cells} {report is not None}: {describe(view.build_row(GROUP, NOW_MS).cells)}"
                 yield f"  row {describe(view.build_row(replace(OTHER, message=''), NOW_MS).cells)}"
+    for number in (9_999, 10_000):
+        row = build_errors(log, MAIL).build_row(replace(GROUP, dead=number, retrying=number), NOW_MS)
+        yield f"{number} dead, {number} retrying: {describe(row.cells)}"
     for report in (None, REPORT, Report((), EXTENT, ("dispatcher", "x"))):
         view = build_errors(log, MAIL, report=report)
         yield f"summary: {describe(view.build_summary())} {view.explain_empty_report()!r}"

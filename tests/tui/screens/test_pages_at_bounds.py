@@ -912,6 +912,7 @@ def describe_groups() -> Iterator[str]:
     for shown in (
         None, report, replace(report, size=sampled), replace(report, size=sampled, is_random=False, done_ms=60_000),
         replace(report, rate_problem="no events", done_ms=60_000), replace(report, groups=(), matched=0),
+        replace(report, matched=1_000),
     ):  # fmt: skip
         for expression in ("", "err:x"):
             view = build_bare_view(log, groups.Groups(MAIL, "dead", expression), MAIL, report=shown)

@@ -898,7 +898,7 @@ def describe_long_texts() -> Iterator[str]:
                 _current_match=0,
                 scrollable_content_region=Size(8, 6),
                 scroll_offset=SimpleNamespace(y=top),
-                refresh=lambda: None,
+                refresh=lambda: log.append("refresh"),
                 scroll_to=lambda **options: log.append(f"to {options['y']}"),
                 _colour_line_cached=Content,
             )
