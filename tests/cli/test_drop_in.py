@@ -76,6 +76,7 @@ def test_the_long_option_for_the_url_is_known(client: Redis, url: str) -> None:
     assert client.lrange("readytasklist", 0, -1) == [b"task-0"]
 
 
+@pytest.mark.slow
 def test_without_a_key_of_it_in_redis_it_waits_for_the_default_names(client: Redis, url: str) -> None:
     with running("-u", url, "--system", "dispatcher", "--json") as program:
         wait_for_error(program, "Ctrl+C ends it.")

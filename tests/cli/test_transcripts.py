@@ -20,6 +20,7 @@ from planted_systems import SYSTEMS, PlantedSystem
 from redis import Redis
 from screens import Seeded
 from shell import Ran, shell
+from slow_cases import mark_slow_cases
 
 from rqtui.testing.keyspace import Zset, plant
 
@@ -122,7 +123,10 @@ def transcript(url: str, system: PlantedSystem) -> Iterator[str]:
             yield from (line for text in ran.out.splitlines() for line in list_document_lines(json.loads(text)))
 
 
-@pytest.mark.parametrize("system", (NATIVE, BULLMQ, CELERY, *SYSTEMS), ids=str)
+FOREIGN = (BULLMQ, CELERY, *SYSTEMS)
+
+
+@pytest.mark.parametrize("system", mark_slow_cases((NATIVE, *FOREIGN), FOREIGN), ids=str)
 def test_commands_print_the_stored_lines(system: PlantedSystem, client: Redis, url: str) -> None:
     plant(client, system.keys())
     if system is NATIVE:

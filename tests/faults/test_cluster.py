@@ -438,6 +438,7 @@ def _follows(node: Server, primary: Server) -> bool:
     return found["role"] == "slave" and found["master_port"] == primary.port and found["master_link_status"] == "up"
 
 
+@pytest.mark.slow
 def test_the_roles_of_acl_are_enough_on_every_node_and_what_is_missing_is_named(trio: Trio) -> None:
     def become(*options: str) -> str:
         line = shell(trio.url, "acl", "operator", *NAMES, "--user", "probe", *options).out.strip()

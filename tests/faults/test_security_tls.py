@@ -189,6 +189,7 @@ def test_a_consumer_over_tls_is_woken_at_once_and_by_its_timer(kind: Any, tls: s
         assert client.zcard("rqtui:{mail}:reserved") == 0 and client.zcard("rqtui:{mail}:ready") == 0
 
 
+@pytest.mark.slow
 def test_bytes_already_decrypted_by_tls_end_the_wait(tls: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", 3600.0)  # until which the socket itself stays silent
     with connect(tls, block_s=LONG_S) as client:

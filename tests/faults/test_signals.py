@@ -330,6 +330,7 @@ def test_a_command_whose_worker_slept_past_its_lease_counts_as_lost(client: Redi
         assert queue.counts()["acked"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "child",
     [

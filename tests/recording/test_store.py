@@ -112,6 +112,7 @@ def test_a_finding_is_one_row_from_its_begin_to_its_end_whoever_sees_it(tmp_path
         assert one.read_findings(0, END_MS)[1].end_ms == NOW_MS + 100
 
 
+@pytest.mark.slow
 def test_minutes_older_than_two_days_are_merged_to_hours_with_the_same_sums(tmp_path: Path) -> None:
     old_ms = NOW_MS - 49 * HOUR_MS
     refs = [Ref("native", f"q{number}") for number in range(store.QUEUES_PER_STEP + 3)]
@@ -239,6 +240,7 @@ def test_a_truncated_recording_is_refused_when_it_is_opened_or_read(tmp_path: Pa
         writer.append(build_minutes(NOW_MS, 60, *[Ref("native", f"q{number}") for number in range(100)]))
 
 
+@pytest.mark.slow
 def test_random_damage_never_raises_another_error(tmp_path: Path) -> None:
     path, source = tmp_path / "a.rqt", random.Random(29)
     refs = [Ref("native", f"q{number}") for number in range(20)]

@@ -282,6 +282,7 @@ def test_attempts_that_are_never_shown_are_caught(client: Redis) -> None:
         run_system_checks(replace(SUBJECTS["bullmq"], system=faulty), client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "create", "check"), FAULTS, ids=[name for name, *_rest in FAULTS])
 def test_a_planted_fault_is_caught(name: str, create: Callable[[], System], check: str, client: Redis) -> None:
     with pytest.raises(ExceptionGroup) as found:

@@ -45,7 +45,7 @@ QUEUES = {  # the option --system, the queue, and the time at which the subject'
 }
 
 
-LONG_TEXTS = ("native", "rq", "bullmq", "celery", "sidekiq")  # reading these queues takes more than a second
+LONG_TEXTS = ("native", "rq", "bullmq", "celery", "sidekiq", "arq", "redisched", "orizuru")  # slow to read
 
 
 @pytest.mark.parametrize("system", mark_slow_cases(SUBJECTS, LONG_TEXTS))

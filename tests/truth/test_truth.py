@@ -30,9 +30,7 @@ def clock(client: Redis) -> Iterator[SimulatedClock]:
         yield clock
 
 
-@pytest.mark.parametrize(
-    "system", mark_slow_cases(WORLDS, [name for name in WORLDS if name not in ("native", "dispatcher")])
-)
+@pytest.mark.parametrize("system", mark_slow_cases(WORLDS, [name for name in WORLDS if name != "native"]))
 def test_the_verdicts_of_all_situations_match_the_committed_file(
     system: str, client: Redis, url: str, clock: SimulatedClock
 ) -> None:

@@ -103,6 +103,7 @@ async def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, size
                 assert "+-" in text
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_accent_is_for_keys_and_the_cursor_not_for_the_names_of_loops(url: str, client: Redis) -> None:
     plant_jobs(client)

@@ -145,6 +145,7 @@ async def test_a_click_on_a_verdict_goes_where_it_leads(url: str, client: Redis)
         await ui.until(lambda: isinstance(ui.app.navigation.view, Board), "the board: its key changes something")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_two_clicks_open_a_row_and_the_wheel_scrolls(url: str, client: Redis) -> None:
     seeded = Seeded(client)

@@ -173,6 +173,7 @@ async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client:
         await ui.until_shown("answers", "who", "can be undone")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_small_terminal_shows_the_worker_and_the_kind_under_the_cursor(url: str, client: Redis) -> None:
     seeded = Seeded(client)

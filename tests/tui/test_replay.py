@@ -162,6 +162,7 @@ async def test_snapshots_follow_each_other_only_while_the_recording_is_played(pa
         assert ui.app.session.ticker.interval_s > 10
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_nothing_can_be_changed_and_the_sentence_reports_it(path: Path) -> None:
     async with replay(path) as ui:
@@ -248,6 +249,7 @@ async def test_a_wide_board_has_the_recorded_job_beside_its_list(path: Path) -> 
         await ui.until_shown("1 of 3 match")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=str)
 def test_a_board_with_recorded_jobs_matches_its_snapshot(path: Path, size: tuple[int, int], clock: None) -> None:
     plant_jobs(path)
@@ -325,6 +327,7 @@ async def test_the_page_about_an_incident_is_that_of_the_moment(path: Path) -> N
         await ui.until(lambda: ui.app.navigation.is_at_first_view, "the page is closed")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_page_about_a_chosen_finding_shows_when_it_ended_in_the_recording(path: Path) -> None:
     async with replay(path, NOW_MS + 34 * MINUTE_MS, WIDE) as ui:

@@ -122,6 +122,7 @@ async def test_a_board_whose_jobs_are_dead_opens_on_the_dead(url: str, seeded: S
         await ui.until_shown("d1")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Seeded) -> None:
     seeded.put("r1")
@@ -166,6 +167,7 @@ async def test_the_places_in_the_side_are_short_and_a_click_brings_one_to_the_mi
         await ui.until(lambda: pane(ui, "ready").size.width < 30)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
@@ -179,6 +181,7 @@ async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: s
         assert pane(ui, "reserved").size.height > 3
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_at_80_columns_the_tabs_count_and_the_finding_is_above_the_rows(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
@@ -191,6 +194,7 @@ async def test_at_80_columns_the_tabs_count_and_the_finding_is_above_the_rows(ur
         await ui.until_shown("─  job  ─", "place       ready")  # the job under the cursor, below the list
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_there_is_none(
     url: str, seeded: Seeded
@@ -216,6 +220,7 @@ async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> N
         await ui.until(lambda: board(ui).find_current_pane().place.name == "scheduled")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_cursor_that_was_not_moved_is_on_what_is_there_and_not_on_a_job_that_left(
     url: str, seeded: Seeded
@@ -367,6 +372,7 @@ def test_names_of_places_that_do_not_fit_into_the_title_are_whole_on_a_line_abov
     assert board_borders.build_tabs_on_two_lines(panes, panes[0], native, 78, has_line=True) is not None, "it stays"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_click_on_a_tab_above_the_frame_goes_to_its_place(client: Redis, url: str, mill: type[Mill]) -> None:
     first, second, *_others = NAMES_OF_THE_MILL

@@ -92,6 +92,7 @@ async def test_a_gap_is_reported_on_the_frame(client: Redis, url: str, crier: ty
             assert "a1" in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_user_who_may_not_listen_is_informed_which_right_is_missing(
     client: Redis, url: str, crier: type[Crier]
@@ -151,6 +152,7 @@ async def test_a_filter_searches_all_received_events(client: Redis, url: str, cr
         await ui.until_shown("j0 ", "of 450")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_what_is_forgotten_counts_and_the_frame_reports_how_many_are_left(
     client: Redis, url: str, crier: type[Crier]

@@ -67,6 +67,7 @@ async def test_a_read_only_session_shows_what_is_recorded_and_turns_nothing_on(c
         assert client.hget(build_key("meta"), "events") == b"off"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_where_configure_is_denied_the_feed_explains_why_nothing_is_recorded(client: Redis, url: str) -> None:
     Seeded(client).put("a")
@@ -208,6 +209,7 @@ async def test_a_deleted_queue_is_not_made_again_by_its_feed(client: Redis, url:
         assert client.keys("rqtui:{mail}:meta") == []
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_several_queues_are_one_feed_by_time(client: Redis, url: str) -> None:
     mail, images = Seeded(client), Seeded(client, "images")

@@ -26,6 +26,7 @@ DEAD = "rqtui:{mail}:dead"
 PLACES = tuple(RecordedPlace(state.value, state) for state in State)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_page_names_errors_and_differences_and_closes_with_esc(url: str, client: Redis) -> None:
     seeded = Seeded(client)
@@ -82,6 +83,7 @@ async def test_enter_shows_the_jobs_of_the_group(url: str, client: Redis) -> Non
         await ui.until_shown(" jobs ", "that were read with this error", "d1", "d2")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_read_only_page_offers_no_change(url: str, client: Redis) -> None:
     Seeded(client).bury("d1")

@@ -102,6 +102,7 @@ async def test_the_plots_show_the_metrics_of_bullmq_before_the_view_was_opened(c
         await ui.until_shown("601 of 18 611 jobs", "nothing is known of this time yet")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_bullmq_without_metrics_counts_nothing_by_the_minute(client: Redis, url: str) -> None:
     bullmq_subject.plant_queue(client)
@@ -227,6 +228,7 @@ def record_days(path: Path, now_ms: int) -> None:
         pass
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_days_of_any_system_are_read_from_the_recording_with_gaps_and_marks(
     client: Redis, url: str, state_folder: Path
@@ -250,6 +252,7 @@ async def test_days_of_any_system_are_read_from_the_recording_with_gaps_and_mark
         await ui.until_shown("counts nothing by the minute", "not done 2")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_without_a_recording_there_are_no_weeks(client: Redis, url: str, state_folder: Path) -> None:
     client.rpush("readytasklist", "a")

@@ -282,6 +282,7 @@ async def test_an_empty_journal_reports_what_will_be_there(url: str, client: Red
         await ui.until_shown("no change was made here yet", "nothing to undo")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_hostile_queue_and_id_are_harmless_in_the_view(url: str, client: Redis) -> None:
     async with screen(url) as ui:

@@ -242,6 +242,7 @@ async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -
         assert view.list_scope_queues() == (EU,)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_long_names_lose_what_all_begin_with_and_groups_nest(url: str, client: Redis) -> None:
     names = [f"acme.production.{zone}.mail-worker-{n}" for zone in ("eu-west-1", "us-east-1") for n in (7, 8)]
@@ -268,6 +269,7 @@ async def test_the_sum_of_a_group_is_in_its_row(url: str, client: Redis) -> None
         await ui.until(lambda: any("mail:" in line and " 7 " in line for line in ui.text().splitlines()), "3 + 4")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_filter_works_while_it_is_typed_and_escape_ends_it(url: str, client: Redis) -> None:
     seed(client)
@@ -282,6 +284,7 @@ async def test_the_filter_works_while_it_is_typed_and_escape_ends_it(url: str, c
         assert "of 3" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_filter_takes_what_is_not_and_searches_jobs_for_their_fields(url: str, client: Redis) -> None:
     seed(client)
@@ -297,6 +300,7 @@ def test_a_field_is_no_filter_of_queues() -> None:
         Overview().apply_filter("err:timeout")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_frozen_rows_stay_while_the_counters_run(url: str, client: Redis) -> None:
     seed(client)

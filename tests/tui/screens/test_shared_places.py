@@ -47,6 +47,7 @@ async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_qu
         await ui.until(lambda: client.lrange("mill:deferred", 0, -1) == OTHERS, "the others are left, and nobody else")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_the_remaining_time_counts_down_without_another_poll(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "queued", "q1")

@@ -22,6 +22,7 @@ from rqtui.tui.screens.workers import _HELD_JOB_HEAD, Workers, _format_worker_de
 __all__ = ["mill"]  # a fixture
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_workers_that_were_never_seen_are_shown_while_the_rows_stay(url: str, client: Redis) -> None:
     add_held_jobs(client, "early", "a")
@@ -36,6 +37,7 @@ async def test_workers_that_were_never_seen_are_shown_while_the_rows_stay(url: s
         assert "later" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_releases_them(url: str, client: Redis) -> None:
     add_held_jobs(client, "lost", "a", "b")
@@ -67,6 +69,7 @@ async def test_enter_opens_the_job_that_a_worker_holds(url: str, client: Redis) 
         assert ui.app.navigation.view is not None and ui.app.navigation.view.NAME == "job"
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_workers_follow_a_filter_and_esc_takes_it_away(url: str, client: Redis) -> None:
     add_worker(client, "alpha", 1)
@@ -82,6 +85,7 @@ async def test_workers_follow_a_filter_and_esc_takes_it_away(url: str, client: R
         await ui.until_shown("alpha", "beta")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) -> None:
     add_worker(client, "m1", 1)
@@ -96,6 +100,7 @@ async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) 
         await ui.until_shown("m1", "i1", "of all queues")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_worker_is_ordered_to_stop_from_the_palette(url: str, client: Redis) -> None:
     Queue("mail", client).put({})
@@ -180,6 +185,7 @@ async def test_consumers_of_another_system_and_what_they_hold_are_shown(url: str
         await ui.until_shown("gone", "c1", "its job: L releases", "idle", "c2")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Redis) -> None:
     Seeded(client).put("a")

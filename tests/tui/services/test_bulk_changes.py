@@ -359,6 +359,7 @@ async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, s
         assert seeded.ids("ready") == []
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_guarded_profile_does_not_ask_more_where_nothing_can_be_lost(url: str, seeded: Seeded) -> None:
     seeded.bury("d1")

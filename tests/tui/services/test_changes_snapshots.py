@@ -7,7 +7,6 @@ import re
 
 import pytest
 from screens import read_text
-from slow_cases import mark_slow_cases
 from text_snapshots import MIDDLE, NARROW, SMALL, WIDE, check_snapshot, planted_url, stopped_clock
 
 from screenshots.seeded import open_still_app
@@ -26,7 +25,8 @@ SCREENS: dict[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", mark_slow_cases(SCREENS, [name for name in SCREENS if not name.endswith("80x24")]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCREENS)
 def test_a_question_matches_its_snapshot(planted_url: str, name: str) -> None:
     size, keys = SCREENS[name]
 

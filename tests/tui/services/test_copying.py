@@ -103,6 +103,7 @@ def test_an_entry_of_another_system_is_found_where_it_is(client: Redis, url: str
     assert subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout.strip() == b"1"
 
 
+@pytest.mark.slow
 def test_the_python_puts_the_same_job(client: Redis, url: str) -> None:
     job = build_job(b"\xff1", b'{"a": "\xc3\xa9\\u0000"}', name="send", priority=-3, ttr_ms=30_000, max_attempts=7)
     code = copy_formats.format_python_program([job], source(url)).decode()

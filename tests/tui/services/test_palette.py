@@ -134,6 +134,7 @@ async def test_a_filter_used_before_is_found_and_holds_again(url: str, client: R
         await ui.until(lambda: "alpha" not in ui.text(), "only what fits")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str, client: Redis) -> None:
     mail = Seeded(client, "mail")
@@ -156,6 +157,7 @@ async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str
         assert now is not None and str(now.prompt) == str(chosen.prompt)
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
     Seeded(client).put("a")
@@ -170,6 +172,7 @@ async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
         held.set()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_system_whose_jobs_can_only_be_searched_one_by_one_is_reported(url: str, client: Redis) -> None:
     client.rpush("jobs", b"entry-1")

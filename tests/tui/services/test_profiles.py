@@ -201,6 +201,7 @@ async def test_late_replies_of_the_old_redis_are_ignored(url: str, client: Redis
         assert "mail" not in ui.text() and ui.app.session.connection_loss is None
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_filter_typed_into_the_palette_holds_on_the_view(url: str, client: Redis) -> None:
     Seeded(client).put("a")

@@ -72,6 +72,7 @@ async def test_a_change_made_here_is_counted_beside_the_operations(url: str, cli
         await ui.until(lambda: "o operations 1" in header(ui)[1], "one")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_a_click_on_a_view_in_the_header_goes_there(url: str, client: Redis) -> None:
     plant_jobs(client)

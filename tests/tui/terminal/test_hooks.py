@@ -137,6 +137,7 @@ async def test_without_its_lines_the_screen_is_not_offered_for_a_copy(
         assert "the screen" not in ui.text()
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_without_a_way_to_the_terminal_textual_copies(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 from screens import Screen, Seeded, run_on_event_loop, screen
+from slow_cases import mark_slow_cases
 from textual import events
 from textual.widgets import Input, TextArea
 
@@ -350,7 +351,10 @@ async def test_the_form_reports_when_there_is_no_editor(url: str, seeded: Seeded
 CAPITALS = "NAKDLERTPUHCZ\nDy\nyyy"
 
 
-@pytest.mark.parametrize("keys", [(), ("enter",), ("enter", "2", "enter"), ("enter", "2", "D"), ("enter", "2", "C")])
+PLACES_OF_PASTING = [(), ("enter",), ("enter", "2", "enter"), ("enter", "2", "D"), ("enter", "2", "C")]
+
+
+@pytest.mark.parametrize("keys", mark_slow_cases(PLACES_OF_PASTING, PLACES_OF_PASTING[2:]))
 @run_on_event_loop
 async def test_pasted_capitals_trigger_no_verb_anywhere(url: str, seeded: Seeded, keys: tuple[str, ...]) -> None:
     seeded.put("a1", "a2")

@@ -146,6 +146,7 @@ async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client:
         )
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_palette(url: str, client: Redis) -> None:
     Seeded(client, "[red]x[/red]").put("a")

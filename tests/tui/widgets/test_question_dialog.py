@@ -116,6 +116,7 @@ async def test_a_guarded_question_is_answered_by_the_name_alone(url: str, client
         await ui.until(lambda: not seeded.ids("ready"), "it is deleted")
 
 
+@pytest.mark.slow
 @run_on_event_loop
 async def test_q_asks_before_it_stops_a_change_of_many_jobs(url: str, client: Redis) -> None:
     seeded = Seeded(client)
