@@ -121,7 +121,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two workers per core for `-n auto`, because tests wait for almost half of their time."""
+    """Return two workers per core for `-n auto`, because tests spend a part of their time waiting."""
     return 2 * (os.cpu_count() or 1)
 
 

@@ -42,7 +42,7 @@ def dump(client: Redis) -> Keyspace:
     }
 
 
-# One script: some tests dump after every step, and one command per key takes ten times as long.
+# One script: some tests dump after every step, and with three commands per key that takes six times as long.
 _READ_KEYSPACE = """
 local readers = {
   string = {'GET'}, list = {'LRANGE', 0, -1}, set = {'SMEMBERS'}, hash = {'HGETALL'},
