@@ -144,7 +144,7 @@ def write_dry_run_report(
         place = plan.samples[0].place if plan.samples else ""
         undoing = undo.describe_undo(system, script.name, plan.total, place, undo_key=undo.UNDO_COMMAND)
         if session.as_json:
-            extra = {**build_dry_run_fields(system, script), "plan": _build_dry_run_counts(plan, undoing)}
+            extra = _build_plan_fields(system, script, plan, undoing)
             spool.seek(0)
             output.write_long_json(
                 {**build_act_document(ref, script, 0, []), **extra}, "results", map(json.loads, spool)
@@ -173,8 +173,7 @@ def write_place_dry_run(
         _write_dry_run_counts(plan, undoing)
         return DONE
     outcome = Outcome(script.name, b"", "would", f"{script.name} would be asked for on {place or ref.queue}")
-    extra = {**build_dry_run_fields(system, script), "plan": _build_dry_run_counts(plan, undoing)}
-    return write_outcomes(session, ref, script, [outcome], extra=extra)
+    return write_outcomes(session, ref, script, [outcome], extra=_build_plan_fields(system, script, plan, undoing))
 
 
 def build_dry_run_fields(system: System, script: Script) -> dict[str, Any]:
@@ -182,6 +181,11 @@ def build_dry_run_fields(system: System, script: Script) -> dict[str, Any]:
     row = verbs.find_verb(script.name)
     effect = system.verb_effects.get(script.name) or row.effect or None
     return {"dry_run": True, "lost": row.lost or None, "effect": effect}
+
+
+def _build_plan_fields(system: System, script: Script, plan: Plan, undoing: str) -> dict[str, Any]:
+    """Return the fields of a dry run's JSON document with the plan of the jobs that the verb would take."""
+    return {**build_dry_run_fields(system, script), "plan": _build_dry_run_counts(plan, undoing)}
 
 
 def _build_dry_run_counts(plan: Plan, undoing: str) -> dict[str, Any]:

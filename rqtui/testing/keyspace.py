@@ -37,8 +37,8 @@ def dump(client: Redis) -> Keyspace:
     """Return every key of the Redis database, sorted by name; each value is in the order of Redis."""
     rows: list[Any] = client.eval(_READ_KEYSPACE, 0)
     return {
-        to_text(key): Entry(name := kind.decode(), _CONVERTERS[name](value), ttl_ms >= 0)
-        for key, kind, ttl_ms, value in sorted(rows)
+        to_text(key): Entry(kind := type_name.decode(), _CONVERTERS[kind](value), ttl_ms >= 0)
+        for key, type_name, ttl_ms, value in sorted(rows)
     }
 
 
